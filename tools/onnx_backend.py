@@ -19,7 +19,7 @@ from ge.lowering.pipeline.options import Options
 from ge.runtime.device.session import Session
 
 
-class Program(BackendRep):
+class BackendProgram(BackendRep):
     def __init__(self, session: Session, outputs: Sequence[str]) -> None:
         self.session, self.outputs = session, outputs
 
@@ -47,13 +47,13 @@ def members(outputs: dict[str, Any], name: str) -> list[Any]:
 
 class Backend(OnnxBackend):
     @classmethod
-    def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> Program:
+    def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> BackendProgram:
         imported = import_model(model)
         tiles = kwargs.get("tiles", "")
         options = Options.from_environment(tiles=bool(tiles))
         lower(imported.module, options)
         session = Session(imported.module, imported.payload, target=options.target, tiles=tiles)
-        return Program(session, [o.name for o in model.graph.output])
+        return BackendProgram(session, [o.name for o in model.graph.output])
 
     @classmethod
     def supports_device(cls, device: str) -> bool:

@@ -10,7 +10,7 @@ Dims = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Box:
+class ByteBox:
     """Runs of `width` bytes, `count` times `pitch` bytes apart for each (count, pitch) of `dims`,
     outermost first. A pitch is never smaller than what it repeats."""
 
@@ -29,11 +29,11 @@ class Box:
     def size(self) -> int:
         return self.width * prod(count for count, _ in self.dims)
 
-    def at(self, index: int) -> "Box":
+    def at(self, index: int) -> "ByteBox":
         """The box at one index of the outermost dimension."""
-        return Box(self.low + index * self.dims[0][1], self.width, self.dims[1:])
+        return ByteBox(self.low + index * self.dims[0][1], self.width, self.dims[1:])
 
-    def meets(self, other: "Box") -> bool:
+    def meets(self, other: "ByteBox") -> bool:
         """Whether both may have a byte in common: exact up to `MOST_BOXES` runs."""
         if not self.dims and not other.dims:  # the usual case
             return self.low < other.low + other.width and other.low < self.low + self.width
@@ -52,17 +52,17 @@ class Box:
         return any(self.at(i).meets(theirs) for i in range(begin, end))
 
 
-def boxes_of(low: int, width: int, dims: Iterable[tuple[int, int]]) -> list[Box] | None:
+def boxes_of(low: int, width: int, dims: Iterable[tuple[int, int]]) -> list[ByteBox] | None:
     """The bytes of elements of `width` bytes from byte `low` on, with these sizes and strides in
     bytes, none below 0. None for more than `MOST_BOXES` boxes."""
     return _nested(low, width, sorted((d for d in dims if d[0] != 1 and d[1]), key=lambda d: d[1]))
 
 
-def _nested(low: int, width: int, dims: Sequence[tuple[int, int]]) -> list[Box] | None:
+def _nested(low: int, width: int, dims: Sequence[tuple[int, int]]) -> list[ByteBox] | None:
     """As `boxes_of`, for sizes above 1 and strides above 0 in ascending order."""
-    boxes = [Box(low, width)]
+    boxes = [ByteBox(low, width)]
     for count, pitch in dims:
-        repeated = list[Box]()
+        repeated = list[ByteBox]()
         for box in boxes:
             repeated += _repeated(box, count, pitch)
             if len(repeated) > MOST_BOXES:
@@ -71,12 +71,12 @@ def _nested(low: int, width: int, dims: Sequence[tuple[int, int]]) -> list[Box] 
     return boxes
 
 
-def _repeated(box: Box, count: int, pitch: int) -> list[Box]:
+def _repeated(box: ByteBox, count: int, pitch: int) -> list[ByteBox]:
     if not box.dims and pitch <= box.width:
-        return [Box(box.low, (count - 1) * pitch + box.width)]
+        return [ByteBox(box.low, (count - 1) * pitch + box.width)]
     if pitch >= box.high - box.low:
         inner, step = box.dims[0] if box.dims else (0, 0)
         dims = ((count * inner, step), *box.dims[1:]) if pitch == inner * step else None
-        return [Box(box.low, box.width, dims or ((count, pitch), *box.dims))]
+        return [ByteBox(box.low, box.width, dims or ((count, pitch), *box.dims))]
     count = min(count, MOST_BOXES + 1)
-    return [Box(box.low + i * pitch, box.width, box.dims) for i in range(count)]
+    return [ByteBox(box.low + i * pitch, box.width, box.dims) for i in range(count)]

@@ -31,7 +31,7 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
-from ge.dialects.npu_task.boxes import Box, boxes_of
+from ge.dialects.npu_task.boxes import ByteBox, boxes_of
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, LaunchOp, SlotOp, TransferOp
 from ge.dialects.support.element_types import bitwidth, elements_per_byte
@@ -208,7 +208,7 @@ class ByteRegion:
     """Bytes of a buffer."""
 
     owner: SSAValue
-    boxes: tuple[Box, ...]
+    boxes: tuple[ByteBox, ...]
 
     @property
     def low(self) -> int:
@@ -231,7 +231,7 @@ class ByteRegion:
         return dense and self.low <= other.low and other.high <= self.high
 
 
-EVERYTHING = (Box(0, 1 << 62),)  # of a buffer whose size is not known
+EVERYTHING = (ByteBox(0, 1 << 62),)  # of a buffer whose size is not known
 
 
 class ByteRegions:
@@ -251,7 +251,7 @@ class ByteRegions:
 def whole(owner: SSAValue) -> ByteRegion:
     """All bytes of a buffer; the boxes follow from its type."""
     facts = vars(owner.type)
-    boxes: tuple[Box, ...] | None = facts.get(_BOXES)
+    boxes: tuple[ByteBox, ...] | None = facts.get(_BOXES)
     if boxes is None:
         boxes = facts[_BOXES] = view_of(owner).region.boxes
     return ByteRegion(owner, boxes)

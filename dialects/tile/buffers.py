@@ -35,7 +35,7 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.lines import LineOp, Names
 from ge.dialects.support.operation import GeOp, initialize, segments
 from ge.dialects.support.types import DYNAMIC, align_up, array_ints, int_array
-from ge.dialects.tile.instruction import Program
+from ge.dialects.tile.instruction import CoreProgram
 from ge.dialects.tile.types import (
     BLOCK,
     FRACTAL,
@@ -102,7 +102,7 @@ class AllocOp(GeOp):
     def verify_(self) -> None:
         if not isinstance(self.result.type, TileType | RingType):
             raise VerifyException(f"a tile or a ring is allocated, not {self.result.type}")
-        if not isinstance(program := self.parent_op(), Program):
+        if not isinstance(program := self.parent_op(), CoreProgram):
             raise VerifyException("an allocation stands at the top of a program, not in a loop")
         if self.tile.space not in program.MEMORIES:
             raise VerifyException(f"{program.name} has no {self.tile.space}")

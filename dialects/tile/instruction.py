@@ -38,7 +38,7 @@ class Instruction(GeOp, ABC):
         return None
 
 
-class Program(GeOp, ABC):
+class CoreProgram(GeOp, ABC):
     """What each core of one kind runs."""
 
     MEMORIES: ClassVar[frozenset[Memory]]
@@ -51,10 +51,10 @@ class Program(GeOp, ABC):
         return 1
 
 
-def program_of(op: Operation) -> Program | None:
+def program_of(op: Operation) -> CoreProgram | None:
     """The program that an op is part of."""
     parent = op.parent_op()
-    while parent is not None and not isinstance(parent, Program):
+    while parent is not None and not isinstance(parent, CoreProgram):
         parent = parent.parent_op()
     return parent
 

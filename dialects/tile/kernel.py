@@ -70,7 +70,7 @@ from ge.dialects.support.types import DYNAMIC, align_up, byte_size
 from ge.dialects.tile.arithmetic import INDEX_OPS
 from ge.dialects.tile.buffers import AllocOp, FifoOp, SlotOp, ViewOp, buffer_of, constant_index
 from ge.dialects.tile.compute import MapOp
-from ge.dialects.tile.instruction import Instruction, Program, program_of
+from ge.dialects.tile.instruction import CoreProgram, Instruction, program_of
 from ge.dialects.tile.reading import ReadOp, reads_of
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import Memory, Pipe
@@ -84,7 +84,7 @@ STATED = {COMPUTES: Stated(TEXT, (OP,)), ESTIMATES: Stated(TEXT, (OP,))}
 WORKSPACE_ALIGNMENT = 512  # of memrefs in it, as of other buffers
 
 
-class ProgramOp(Program, ABC):
+class ProgramOp(CoreProgram, ABC):
     """A program: `tile.cube` or `tile.vector`."""
 
     body = region_def("single_block")
@@ -472,7 +472,7 @@ def ops_within(region: Region) -> Iterator[Operation]:
 
 def check_fifo(fifo: FifoOp) -> None:
     """Raises VerifyException unless one program pushes and the other pops."""
-    sides: dict[type[Operation], set[Program]] = {PushOp: set(), PopOp: set()}
+    sides: dict[type[Operation], set[CoreProgram]] = {PushOp: set(), PopOp: set()}
     for use in fifo.result.uses:
         if (program := program_of(use.operation)) is not None:
             sides[type(use.operation)].add(program)

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from ge.lowering.driver.program import Program
-    from ge.lowering.driver.variants import Refused, Timed, Tried, Variant
+    from ge.lowering.driver.variants import Refused, Timed, TriedVariant, Variant
     from ge.lowering.pipeline.options import Options
     from ge.runtime.clock.timeline import Timeline
-    from ge.runtime.profile.limits import Kernel
+    from ge.runtime.profile.limits import KernelLimits
 
 TARGET = "target"  # the kind of a variant for another target
 SLOWEST = 5  # kernels that are explained where no number is given
@@ -71,16 +71,16 @@ def check_explain_flags(args: argparse.Namespace) -> None:
 class Explanation:
     """A program, what it was compiled from, and what was found out."""
 
-    kernels: "Sequence[Kernel]"
+    kernels: "Sequence[KernelLimits]"
     timeline: "Timeline"
     base: "Timed"
-    tried: "list[Tried]" = field(default_factory=list["Tried"])
+    tried: "list[TriedVariant]" = field(default_factory=list["TriedVariant"])
     refused: "list[Refused]" = field(default_factory=list["Refused"])
 
     def try_all(
         self,
         variants: "Sequence[Variant | Refused]",
-        attempt: "Callable[[Variant], Tried | Refused]",
+        attempt: "Callable[[Variant], TriedVariant | Refused]",
     ) -> None:
         """Try variants one by one, and then all that help together."""
         from ge.lowering.driver.variants import Refused, combined
@@ -92,7 +92,7 @@ class Explanation:
         if (together := combined(self.tried, self.base.us)) is not None:
             self.add(attempt(together), f"[all that help] {together.label}: ")
 
-    def add(self, found: "Tried | Refused", head: str) -> None:
+    def add(self, found: "TriedVariant | Refused", head: str) -> None:
         """Keep what came of a variant, and tell of it."""
         from ge.lowering.driver.variants import Refused
 
@@ -107,11 +107,11 @@ class Explanation:
         print(f"{head}{text}", file=sys.stderr)
 
     @property
-    def ranked(self) -> "list[Tried]":
+    def ranked(self) -> "list[TriedVariant]":
         return sorted(self.tried, key=lambda t: (t.us, t.timed.bytes))
 
     @property
-    def alone(self) -> "list[Tried]":
+    def alone(self) -> "list[TriedVariant]":
         """Those that change one thing."""
         return [t for t in self.ranked if len(t.variant.change) == 1]
 
@@ -169,7 +169,7 @@ class Explanation:
             TARGET: "on another target",
         }
 
-        def kind_of(tried: "Tried") -> str:
+        def kind_of(tried: "TriedVariant") -> str:
             return TARGET if "target" in tried.variant.change else tried.variant.numbers
 
         better = [t for t in self.alone if t.us < WORTH * self.base.us]
@@ -184,7 +184,7 @@ class Explanation:
                 told = f" ({best.accuracy or unknown})"
             yield f"  {words[kind]}{told}: {self.gain(best)}"
 
-    def gain(self, tried: "Tried") -> str:
+    def gain(self, tried: "TriedVariant") -> str:
         share, times = tried.us / self.base.us, tried.variant.samples
         if times > 1:
             whole = f"a run of {times} x the samples takes {tried.timed.us:,.1f} us"
@@ -265,7 +265,7 @@ def explain(
     return found
 
 
-def slowest(kernels: "Sequence[Kernel]", count: int) -> "list[Kernel]":
+def slowest(kernels: "Sequence[KernelLimits]", count: int) -> "list[KernelLimits]":
     """The first kernels, and all copies over the link."""
     from ge.runtime.profile.limits import COPIES
 
@@ -321,7 +321,7 @@ def device_bytes(module: "ModuleOp") -> int:
     return sum(n for name, n in taken_bytes(module, main_of(module)).items() if name != OUTSIDE)
 
 
-def us_of(kernel: "Kernel", timed: "Timed") -> float | None:
+def us_of(kernel: "KernelLimits", timed: "Timed") -> float | None:
     """What the launches of a kernel take in a variant; None where they come from other places."""
     from ge.runtime.profile.limits import COPIES
 

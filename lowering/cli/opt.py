@@ -55,7 +55,7 @@ from ge.lowering.text.errors import (
 )
 from ge.lowering.text.files import weights_path, write_text
 from ge.lowering.text.printing import op_text
-from ge.lowering.text.reading import Source, parse_module, read_source
+from ge.lowering.text.reading import SourceText, parse_module, read_source
 from ge.transforms.rewriting.debug_counters import Counters, counting
 
 
@@ -231,7 +231,7 @@ class Driver:
             print("Failure, can't shrink")
         return int(failed or args.shrink)
 
-    def process(self, part: Source, diagnostics: list[Diagnostic]) -> str:
+    def process(self, part: SourceText, diagnostics: list[Diagnostic]) -> str:
         """Parse, run the passes, print: the text, empty after an error."""
         remarks = self.args.remarks or self.args.verify_diagnostics
         listens = diagnostic_handler if remarks else warning_handler
@@ -268,7 +268,7 @@ class Driver:
         with weights_at_hand(open_payload(module, Path(self.source.name).parent)):
             manager.run(self.ctx, module)
 
-    def reproducer(self, part: Source) -> str:
+    def reproducer(self, part: SourceText) -> str:
         if file := self.args.mlir_pass_pipeline_crash_reproducer:
             return file
         return reproduce(
@@ -277,7 +277,7 @@ class Driver:
             )
         )
 
-    def show(self, part: Source, diagnostics: Sequence[Diagnostic]) -> bool:
+    def show(self, part: SourceText, diagnostics: Sequence[Diagnostic]) -> bool:
         """Print the diagnostics of a part (remarks if asked for); whether one is a failure."""
         args = self.args
         tolerant = args.parsing_diagnostics

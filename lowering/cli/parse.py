@@ -14,7 +14,7 @@ from ge.lowering.text.values import whole
 if TYPE_CHECKING:
     from ge.lowering.views.data import LevelGraph
     from ge.lowering.views.difference import Difference
-    from ge.lowering.views.facts import Facts
+    from ge.lowering.views.facts import ModuleFigures
 
 EPILOG = """examples:
   ge-parser model.onnx
@@ -114,7 +114,7 @@ def lines(about: dict[str, Any], most: int) -> list[str]:
     return found
 
 
-def fact_lines(facts: "Facts", most: int) -> list[str]:
+def fact_lines(facts: "ModuleFigures", most: int) -> list[str]:
     inside = f", {facts.inside} more in their bodies" if facts.inside else ""
     found = [f"{facts.level} level: {facts.ops} ops{inside}"]
     for what, ports in (("inputs", facts.inputs), ("outputs", facts.outputs)):
@@ -146,7 +146,7 @@ def fact_lines(facts: "Facts", most: int) -> list[str]:
     return found + chain_lines(facts, most)
 
 
-def chain_lines(facts: "Facts", most: int) -> list[str]:
+def chain_lines(facts: "ModuleFigures", most: int) -> list[str]:
     if not facts.chain:
         return []
     what = "critical path" if facts.level == "program" else "longest chain, each op timed alone"

@@ -145,7 +145,7 @@ def quoted(text: str) -> str:
 
 
 @dataclass(slots=True)
-class Sum:
+class RemarkTotals:
     passed: int = 0
     missed: int = 0
     other: int = 0
@@ -169,8 +169,8 @@ class Sum:
 def summary_lines(found: Sequence[Diagnostic]) -> Iterator[str]:
     """A line for each rule, the most microseconds lost first, then the most won; and for all. What
     was missed at one place for one reason by passes that run again counts once."""
-    sums: dict[tuple[str, str], Sum] = {}
-    total, seen = Sum(), set[Hashable]()
+    sums: dict[tuple[str, str], RemarkTotals] = {}
+    total, seen = RemarkTotals(), set[Hashable]()
     for diagnostic in found:
         facts = diagnostic.remark or RemarkFacts()
         key = facts.rule, facts.function, diagnostic.location, facts.why
@@ -178,7 +178,7 @@ def summary_lines(found: Sequence[Diagnostic]) -> Iterator[str]:
             continue
         seen.add(key)
         of = facts.running or "driver"
-        sums.setdefault((facts.rule or of, of), Sum()).add(facts)
+        sums.setdefault((facts.rule or of, of), RemarkTotals()).add(facts)
         total.add(facts)
     yield f"{'rule':28}  passed  missed  other      us won     us lost  pass"
     for (name, of), s in sorted(sums.items(), key=lambda i: (-i[1].lost_us, -i[1].won_us, i[0])):

@@ -12,7 +12,7 @@ from ge.lowering.cli.arguments import flag_value
 
 if TYPE_CHECKING:
     from ge.dialects.tile.kernel import KernelOp
-    from ge.lowering.text.reading import Source
+    from ge.lowering.text.reading import SourceText
     from ge.runtime.data.arrays import Array
     from ge.runtime.tiles.kernel import TileKernel
 
@@ -33,7 +33,7 @@ OF_PROGRAMS = (
 """Flags that kernels have no use for. Their memories are poisoned anyway."""
 
 
-def kernel_source(path: str) -> "Source | None":
+def kernel_source(path: str) -> "SourceText | None":
     """The text of a file that holds a kernel, and no program that launches it."""
     from ge.lowering.text.reading import read_source
 
@@ -44,7 +44,7 @@ def kernel_source(path: str) -> "Source | None":
     return source if is_kernel else None
 
 
-def run_kernel(args: argparse.Namespace, source: "Source", asked: str) -> "dict[str, Array]":
+def run_kernel(args: argparse.Namespace, source: "SourceText", asked: str) -> "dict[str, Array]":
     """Compute, simulate, write and print; the outputs. On the target asked for, else on that which
     the text names, else on one that states what instructions cost. Raises GeError for what cannot
     be run or written."""
@@ -88,7 +88,7 @@ def run_kernel(args: argparse.Namespace, source: "Source", asked: str) -> "dict[
     return outputs
 
 
-def read_kernel(source: "Source") -> "KernelOp":
+def read_kernel(source: "SourceText") -> "KernelOp":
     """Raises GeError unless there is one."""
     from ge.dialects.support.errors import GeError
     from ge.dialects.tile.kernel import KernelOp

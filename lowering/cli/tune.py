@@ -18,7 +18,7 @@ from ge.lowering.text.values import whole
 if TYPE_CHECKING:
     from ge.lowering.driver.tune_kernels import KernelTuning
     from ge.lowering.tiles.api import Kernel
-    from ge.lowering.tiles.tuning import Trial
+    from ge.lowering.tiles.tuning import TuningTrial
 
 EPILOG = """examples:
   ge-tune kernels.py:gemm a=1024x1024xf16 b=1024x1024xf16 out=1024x1024xf16 M=64,128 N=128,256
@@ -118,7 +118,7 @@ def keep(path: str, rows: dict[str, Any], *inputs: str) -> None:
         out.json(path, {**others, **rows})
 
 
-def show(trial: "Trial") -> None:
+def show(trial: "TuningTrial") -> None:
     text = ", ".join(f"{k}={v}" for k, v in trial.parameters.items())
     time = f"{'-':>12}     {trial.why}" if trial.us is None else f"{trial.us:12,.2f} us"
     print(

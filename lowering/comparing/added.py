@@ -86,7 +86,7 @@ class Held:
             array == 0, 0, np.maximum(step, array.dtype.type(limits.smallest_subnormal))
         )
 
-    def moved(self, steps: "Steps") -> Array:
+    def moved(self, steps: "InputSteps") -> Array:
         """`numbers`, each moved by a step, up or down."""
         if kind_of(self.array.dtype) != "f":
             return self.array
@@ -108,7 +108,7 @@ class Held:
 
 
 @dataclass
-class Steps:
+class InputSteps:
     """Those of inputs and weights: a `share` of each element or, where they are codes, of the
     largest magnitude."""
 
@@ -145,7 +145,7 @@ class Doubt:
 
 
 @dataclass
-class Trial:
+class PeerTrial:
     """The peer's results where its nodes read `given` instead of their operands."""
 
     given: Mapping[Place, Held]
@@ -163,7 +163,7 @@ class Trial:
         with np.errstate(all="ignore"):
             return held.beyond(want, self._least(want, kept)[0])
 
-    def explain(self, doubts: Sequence[Doubt], steps: Steps) -> None:
+    def explain(self, doubts: Sequence[Doubt], steps: InputSteps) -> None:
         """See how far the peer's own results go, or what they add, where each operand moves by a
         step: of each element the furthest of some trials."""
         for _ in range(TRIALS):

@@ -16,7 +16,7 @@ from xdsl.ir import Operation
 
 from ge.dialects.graph.recoded import Codes, Divided
 from ge.dialects.npu_task.ops import LaunchOp
-from ge.lowering.comparing.added import Code, Doubt, Held, Place, Run, Steps, Trial, Values
+from ge.lowering.comparing.added import Code, Doubt, Held, InputSteps, PeerTrial, Place, Run, Values
 from ge.lowering.comparing.nodes import Nodes, Origins, result_bytes, shown
 from ge.runtime.data import accuracy
 from ge.runtime.data.accuracy import Measured, Tolerance, measured
@@ -28,7 +28,7 @@ SUMS = {"add", "sum"}  # ops, of ONNX and of ge, that hand their operands on
 
 
 @dataclass
-class Layer:
+class ComparedLayer:
     """A node that both programs have. `sources`: itself and the nodes that it is computed from
     whose results were not compared, as they stay within a launch. `complaint`: how its result is
     beyond the tolerance; `alone`: the same beside what the peer computes of the program's own
@@ -86,7 +86,7 @@ class Comparison:
     codes: Codes = field(default_factory=dict[str, Any])
     divided: InitVar[Sequence[Divided]] = ()
     reference: Values = field(default_factory=dict[str, Sequence[Array]])
-    layers: dict[Place, Layer] = field(default_factory=dict[Place, Layer])
+    layers: dict[Place, ComparedLayer] = field(default_factory=dict[Place, ComparedLayer])
     others: set[str] = field(default_factory=set[str])  # that have no counterpart
     held: dict[Place, list[Held]] = field(default_factory=dict[Place, list[Held]])
     _compared: set[str] = field(default_factory=set[str])
@@ -153,7 +153,7 @@ class Comparison:
         self.held[at] = [forms[is_code] for is_code in sorted(forms)]
         if self.held[at][0] is held and at not in self._judged:
             complaint = m.complaint(self.tolerance)
-            self.layers[at] = Layer(name, kind, [name], text, m, complaint, m)
+            self.layers[at] = ComparedLayer(name, kind, [name], text, m, complaint, m)
         self._compared.add(name)
 
     def read_by(self, name: str) -> tuple[list[str], list[str]]:
@@ -178,11 +178,11 @@ class Comparison:
 
     # ---- after it has run
 
-    def judge(self, run: Run, steps: Callable[[], Steps]) -> None:
+    def judge(self, run: Run, steps: Callable[[], InputSteps]) -> None:
         """Measure what each node adds. `run` gives the peer's results where nodes read these arrays
         instead of their operands: those in floats or, where that is nearer, those in codes."""
         ends = (0, -1) if any(len(held) > 1 for held in self.held.values()) else (0,)
-        trials = [Trial({at: held[end] for at, held in self.held.items()}, run) for end in ends]
+        trials = [PeerTrial({at: held[end] for at, held in self.held.items()}, run) for end in ends]
         doubtful: list[list[Doubt]] = [[] for _ in trials]
         for at, forms in self.held.items():
             if at in self._judged:
@@ -218,7 +218,7 @@ class Comparison:
         """Find the values that differ under the same name while what is computed from them agrees:
         then what is computed from the program's own value does not."""
         readers: dict[str, set[str]] = {}
-        layers: dict[str, list[Layer]] = {}
+        layers: dict[str, list[ComparedLayer]] = {}
         for layer in self.layers.values():
             layers.setdefault(layer.name, []).append(layer)
             reads, layer.sources = self.read_by(layer.name)
@@ -237,7 +237,7 @@ class Comparison:
                 layer.alone, layer.alone_complaint = layer.measured, ""
 
     @property
-    def ranked(self) -> list[Layer]:
+    def ranked(self) -> list[ComparedLayer]:
         """Those that are wrong first, of these and of the others those that add most."""
         return sorted(
             self.layers.values(),
@@ -245,7 +245,7 @@ class Comparison:
         )
 
     @property
-    def first(self) -> Layer | None:
+    def first(self) -> ComparedLayer | None:
         """The first node, in the order of the model, that is wrong."""
         wrong = (layer for layer in self.layers.values() if layer.is_wrong)
         return min(wrong, key=lambda x: self.nodes.places[x.name], default=None)

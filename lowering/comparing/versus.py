@@ -15,8 +15,8 @@ from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.element_types import ELEMENT_TYPES, i2, i4
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import shape_text
-from ge.lowering.comparing.added import Given, Move, Steps, Values
-from ge.lowering.comparing.layers import Comparison, Layer, chunks
+from ge.lowering.comparing.added import Given, InputSteps, Move, Values
+from ge.lowering.comparing.layers import ComparedLayer, Comparison, chunks
 from ge.lowering.comparing.nodes import Origins, shown
 from ge.lowering.comparing.peers import Arrays, Asked, Onnxruntime, OtherProgram, Peer
 from ge.runtime.data import accuracy
@@ -30,7 +30,7 @@ SHOWN = 12  # nodes that are printed
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class ComparedOutput:
     """An output of both programs; without figures where shapes or types differ."""
 
     name: str
@@ -49,7 +49,7 @@ class Result:
 
     title: str
     tolerance: Tolerance
-    outputs: list[Output] = field(default_factory=list[Output])
+    outputs: list[ComparedOutput] = field(default_factory=list[ComparedOutput])
     missing: dict[str, str] = field(default_factory=dict[str, str])
     layers: Comparison | None = None
 
@@ -118,7 +118,7 @@ def layer_lines(layers: Comparison) -> Iterator[str]:
         yield f"and {len(ranked) - SHOWN} more: --report has all"
 
 
-def told(layer: Layer) -> str:
+def told(layer: ComparedLayer) -> str:
     others = [name for name in layer.sources if name != layer.name]
     made = f"; computed from {', '.join(others)} (not compared)" if others else ""
     return f"{layer.name} ({layer.op}): {layer.alone_complaint}{made}"
@@ -197,13 +197,13 @@ class Versus:
         asked = Asked(wanted if names is None else names, given, move)
         return self.peer.run(inputs, asked).values
 
-    def steps(self) -> Steps:
+    def steps(self) -> InputSteps:
         """Those of inputs and weights, by what the program computes in."""
         if self.share:
-            return Steps(self.share, False)
+            return InputSteps(self.share, False)
         types = elements_of(self.module)
         bits = next((t.bitwidth for t in (i2, i4) if t in types), 8)
-        return Steps(1 / (2 ** (bits - 1) - 1), True)
+        return InputSteps(1 / (2 ** (bits - 1) - 1), True)
 
     @property
     def share(self) -> float:
@@ -226,15 +226,15 @@ class Versus:
             self.layers.finish()
         return found
 
-    def output(self, name: str, want: Array, got: Array) -> Output:
+    def output(self, name: str, want: Array, got: Array) -> ComparedOutput:
         text = f"{got.dtype}[{', '.join(map(str, got.shape))}]"
         if want.shape != got.shape:
             what = f"its shape is {shape_text(got.shape)}, not {shape_text(want.shape)}"
-            return Output(name, text, what)
+            return ComparedOutput(name, text, what)
         if (kind_of(want.dtype) == "f") != (kind_of(got.dtype) == "f"):
-            return Output(name, text, f"it is of {got.dtype}, not of {want.dtype}")
+            return ComparedOutput(name, text, f"it is of {got.dtype}, not of {want.dtype}")
         m = measured(want, got)
-        return Output(name, text, m.complaint(self.tolerance), m)
+        return ComparedOutput(name, text, m.complaint(self.tolerance), m)
 
 
 def computed_in(module: ModuleOp) -> str:

@@ -41,7 +41,7 @@ def read_by(op: Operation) -> Iterator[SSAValue]:
         yield from inner.operands
 
 
-class Part:
+class ExtractedOps:
     """Some ops of a block as a module of one function."""
 
     def __init__(self, block: Block, ops: Sequence[Operation]) -> None:
@@ -134,7 +134,7 @@ class _Reduction:
 
     def smallest(self, block: Block) -> ModuleOp | None:
         ops = ops_of(block)
-        if not self.shows(Part(block, ops).module()):
+        if not self.shows(ExtractedOps(block, ops).module()):
             return None
         ops = self.window(block, ops)
         ops = self.chunks(block, ops)
@@ -144,7 +144,7 @@ class _Reduction:
             for inner in (b for r in op.regions for b in r.blocks):
                 if not self.late and (small := self.smallest(inner)) is not None:
                     return small
-        part = Part(block, ops)
+        part = ExtractedOps(block, ops)
         outputs = self.fewest(part.outputs, lambda o: self.shows(part.module(o)))
         return self.finish(part.module(outputs))
 
@@ -152,7 +152,7 @@ class _Reduction:
         """The shortest beginning that shows it, then the shortest end of that."""
 
         def shows(first: int, last: int) -> bool:
-            return not self.late and self.shows(Part(block, ops[first:last]).module())
+            return not self.late and self.shows(ExtractedOps(block, ops[first:last]).module())
 
         low, high = 0, len(ops)  # the beginning of `high` ops shows it
         while high - low > 1:
@@ -165,7 +165,7 @@ class _Reduction:
         return ops[first:high]
 
     def chunks(self, block: Block, ops: list[Operation]) -> list[Operation]:
-        return self.fewest(ops, lambda part: self.shows(Part(block, part).module()))
+        return self.fewest(ops, lambda part: self.shows(ExtractedOps(block, part).module()))
 
     def fewest(self, items: Sequence[T], shows: Callable[[list[T]], bool]) -> list[T]:
         """The items without chunks that are not needed."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from ge.dialects.support.diagnostics import Diagnostic, Severity, SourceLocation
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.patterns import UserPattern, user_pattern
-from ge.lowering.text.reading import Source
+from ge.lowering.text.reading import SourceText
 
 EXPECTED = re.compile(
     r"expected-(?P<kind>error|warning|remark|note)(?P<re>-re)?"
@@ -58,7 +58,7 @@ def _pattern(text: str, is_regex: bool) -> UserPattern:
     return user_pattern("".join(p if i % 2 else re.escape(p) for i, p in enumerate(parts)))
 
 
-def expectations(source: Source) -> tuple[list[Expectation], list[Diagnostic]]:
+def expectations(source: SourceText) -> tuple[list[Expectation], list[Diagnostic]]:
     """The expectations in a text, and what is wrong with those that cannot be read."""
     expected: list[Expectation] = []
     wrong: list[Diagnostic] = []
@@ -101,7 +101,7 @@ def _line_of(where: str | None, number: int, plain: Sequence[int]) -> int:
 
 
 def mismatches(
-    source: Source, diagnostics: Sequence[Diagnostic], level: str = ALL
+    source: SourceText, diagnostics: Sequence[Diagnostic], level: str = ALL
 ) -> list[Diagnostic]:
     """What was said but not expected, if the level is `all`, and what was expected but not said."""
     expected, wrong = expectations(source)

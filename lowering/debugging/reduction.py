@@ -57,7 +57,7 @@ def reduce_module(module: ModuleOp, shows: Shows) -> ModuleOp:
     return best
 
 
-class Step(ABC):
+class ReductionStep(ABC):
     """One way to make a module smaller, at many places."""
 
     @abstractmethod
@@ -84,7 +84,7 @@ class Step(ABC):
         return module
 
 
-class Edit(Step):
+class Edit(ReductionStep):
     """A step that changes a copy of the module in place."""
 
     @abstractmethod
@@ -221,7 +221,7 @@ class DropArguments(Edit):
                 func.arg_attrs = ArrayAttr(tables)
 
 
-class TurnConstants(Step):
+class TurnConstants(ReductionStep):
     """Constants into arguments of their function."""
 
     def targets(self, module: ModuleOp) -> Sequence[Target]:
@@ -355,7 +355,7 @@ def sizes_in(type: Attribute) -> tuple[int, ...]:
     return cast("AnyTensor | MemRefType[Any]", type).get_shape()
 
 
-STEPS: Sequence[Step] = (
+STEPS: Sequence[ReductionStep] = (
     Erase(), Bypass(), TurnConstants(), MergeOperands(), DropArguments(), DropAttributes(),
     FillConstants(), ShrinkDims(),
 )  # fmt: skip

@@ -9,7 +9,7 @@ from xdsl.utils.exceptions import ParseError
 from ge.dialects.support.errors import GeError
 from ge.lowering.text.errors import diagnose
 from ge.lowering.text.printing import op_text
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 
 
 def check_roundtrip(ctx: Context, module: ModuleOp) -> None:
@@ -18,7 +18,7 @@ def check_roundtrip(ctx: Context, module: ModuleOp) -> None:
     for form, generic in (("custom", False), ("generic", True)):
         text = op_text(module, generic=generic, debuginfo=True)
         try:
-            again = parse_module(ctx, Source(f"<{form} form>", text))
+            again = parse_module(ctx, SourceText(f"<{form} form>", text))
         except ParseError as e:
             error = diagnose(e)
             line = text.split("\n")[max(error.location.line - 1, 0)].strip()

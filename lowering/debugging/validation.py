@@ -35,7 +35,7 @@ Outcome = Mapping[str, Array] | GeError
 NUDGES = (1, 2, 3)  # runs on inputs that are a few ULPs off, when a pass may round differently
 
 
-class Tried(Protocol):
+class Trial(Protocol):
     @property
     def is_padded(self) -> bool: ...
 
@@ -44,7 +44,7 @@ class Runner(Protocol):
     """Inputs for a module, and what comes of them (`trials.py`, `steps.py` of `runtime/device`)."""
 
     @property
-    def trials(self) -> "Sequence[Tried]": ...
+    def trials(self) -> "Sequence[Trial]": ...
 
     @property
     def first(self) -> Sequence[Outcome]: ...

@@ -29,8 +29,9 @@ MOST_REASONS = 3  # that are told
 
 
 def without_effect(options: Options) -> Iterator[str]:
-    """The options that are part of others (see `Facts.of`), all of which are off. What a variable
-    of the environment says is for all commands, and for those that have no use for it too."""
+    """The options that are part of others (see `OptionFacts.of`), all of which are off. What a
+    variable of the environment says is for all commands, and for those that have no use for it
+    too."""
     set_for_all = environment.variables()
     fields = {f.name: f for f in dataclasses.fields(options)}
     for name, field in fields.items():

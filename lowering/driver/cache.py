@@ -290,11 +290,11 @@ def _recall(request: Request, entry: Path, record: Mapping[str, Any]) -> "Progra
     from ge.lowering.driver.program import Compilation, Program, memory_figures
     from ge.lowering.driver.tiles import Coverage
     from ge.lowering.pipeline.instrumentation import PassRecord
-    from ge.lowering.text.reading import Source, parse_module
+    from ge.lowering.text.reading import SourceText, parse_module
     from ge.runtime.data.weights import open_payload
 
     text = PAYLOAD.sub(f'graph.payload = "{WEIGHTS}"', record["program"], count=1)
-    module = parse_module(context(request.options.plugins), Source(str(entry / TEXT), text))
+    module = parse_module(context(request.options.plugins), SourceText(str(entry / TEXT), text))
     module.attributes.pop(HASH, None)  # the whole file is compared here
     try:
         if record["weights"]:

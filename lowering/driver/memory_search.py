@@ -15,7 +15,7 @@ from ge.dialects.targets.target import Target
 from ge.lowering.driver.program import memory_figures
 from ge.lowering.driver.stepper import Path, Stepper
 from ge.lowering.levels.level import Level
-from ge.lowering.pipeline.remedies import SLOWER, Remedies, Tried, find_fit
+from ge.lowering.pipeline.remedies import SLOWER, Remedies, TriedRemedy, find_fit
 from ge.lowering.pipeline.stages import stages
 from ge.runtime.clock.clock import UnknownShapes, simulate
 from ge.transforms.memory.order_tasks import PROGRAM
@@ -54,14 +54,16 @@ class Candidate:
             return 0.0
 
 
-def lower_within_limit(module: ModuleOp, levels: Sequence[Level], stepper: Stepper) -> list[Tried]:
+def lower_within_limit(
+    module: ModuleOp, levels: Sequence[Level], stepper: Stepper
+) -> list[TriedRemedy]:
     """Lower a module through `levels`, the program last, so that it keeps the memory limit; what
     was tried. Raises OverLimitError."""
     options = stepper.options
     above = [level for level in levels if level is Level.GRAPH]
     rest = levels[len(above) :]
     stepper.run(module, above, stages(options))
-    search = Search(stepper, module.clone(), rest)
+    search = MemorySearch(stepper, module.clone(), rest)
     try:
         become(module, search.lowered(Remedies(options.memory_limit)))
         best = search.smallest(search.candidate(module))
@@ -86,7 +88,7 @@ def lower_within_limit(module: ModuleOp, levels: Sequence[Level], stepper: Stepp
 
 
 @dataclass
-class Search:
+class MemorySearch:
     """Ways from one module, `before` the `levels`, to the program."""
 
     stepper: Stepper

@@ -66,7 +66,7 @@ def write_all(program: Program, main: FuncOp) -> None:
     """The programs, or why there are none."""
     without_payload = Program(program.module, {}, program.path)  # what they do not follow from
     binder = Binder(without_payload, replace(program.compilation.options, tiles=False))
-    old, writer = kernels_of(program.module), Writer(program.module)
+    old, writer = kernels_of(program.module), OpenProgramWriter(program.module)
     try:
         writer.write(old, samples := samples_of(main), binder)
     except (GeError, VerifyException) as e:
@@ -80,7 +80,7 @@ def write_all(program: Program, main: FuncOp) -> None:
                 writer.add_others(old, samples.where(name, 1), binder, only_new=not is_first)
 
 
-class Writer:
+class OpenProgramWriter:
     """Writes the programs of a module."""
 
     def __init__(self, module: ModuleOp) -> None:

@@ -32,7 +32,7 @@ from ge.lowering.driver.gears import GearReport, lines
 from ge.lowering.levels.rules import tile_programs
 from ge.lowering.pipeline.instrumentation import PassRecord
 from ge.lowering.pipeline.options import Options
-from ge.lowering.pipeline.remedies import Tried
+from ge.lowering.pipeline.remedies import TriedRemedy
 from ge.lowering.text.files import Outputs, write_module
 from ge.lowering.text.look import PLAIN, Look
 from ge.runtime.data.weights import Payload
@@ -70,7 +70,7 @@ class Compilation:
     # Layers by what they multiply, and what is known of each
     quantization: dict[str, Any] = field(default_factory=dict[str, Any])
     # What was done about the memory limit
-    remedies: list[Tried] = field(default_factory=list[Tried])
+    remedies: list[TriedRemedy] = field(default_factory=list[TriedRemedy])
     precision: dict[str, Any] = field(default_factory=dict[str, Any])
     # What engines chosen by hand cost
     engines: dict[str, Any] = field(default_factory=dict[str, Any])

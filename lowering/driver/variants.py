@@ -84,7 +84,7 @@ class Timed:
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedVariant:
     """A variant that was compiled and timed, in so many seconds, with what it was warned about."""
 
     variant: Variant
@@ -185,7 +185,7 @@ def batch_of(module: ModuleOp) -> str:
     return "" if any(name in p.dims[1:] for p in (*inputs, *outputs)) else name
 
 
-def combined(tried: Sequence[Tried], us: float) -> Variant | None:
+def combined(tried: Sequence[TriedVariant], us: float) -> Variant | None:
     """All changes together that make a run of `us` microseconds faster, the better one where two
     are of one option; None where there are fewer than two."""
     better = [t for t in tried if t.us < WORTH * us and t.variant.samples == 1]
@@ -211,7 +211,7 @@ def attempt(
     options: Options,
     read: Callable[[Variant], Program],
     timed: Callable[[Program, Options], Timed],
-) -> Tried | Refused:
+) -> TriedVariant | Refused:
     """Compile and time a variant of a model, which `read` reads anew, or say what is against it."""
     start, warnings = time.perf_counter(), dict[str, None]()
 
@@ -231,4 +231,4 @@ def attempt(
         hint = f"; {error.hint}" if isinstance(error, GeError) and error.hint else ""
         return Refused(variant.name, f"{text}{hint}".replace("\n", " "))
     left = accuracy_text(program.compilation.quantization)
-    return Tried(variant, found, time.perf_counter() - start, tuple(warnings), left)
+    return TriedVariant(variant, found, time.perf_counter() - start, tuple(warnings), left)

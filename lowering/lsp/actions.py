@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
 
-from ge.lowering.lsp.analysis import Part, Problem
+from ge.lowering.lsp.analysis import ChunkProblem, TextChunk
 from ge.lowering.lsp.index import TOKEN
 from ge.lowering.lsp.positions import Extent
 from ge.lowering.text.printing import op_text
@@ -23,7 +23,7 @@ class Edit(NamedTuple):
     text: str
 
 
-def edits_for(part: Part, problem: Problem) -> Iterator[Edit]:
+def edits_for(part: TextChunk, problem: ChunkProblem) -> Iterator[Edit]:
     """The edits for a diagnostic of a part."""
     if (match := MEANT.search(problem.message)) is not None:
         yield Edit(f"Replace by '{match['name']}'", problem.extent, match["name"])
@@ -39,7 +39,7 @@ def has_comments(text: str) -> bool:
     return any(m[0].startswith("//") for m in TOKEN.finditer(text))
 
 
-def formatted(part: Part) -> str | None:
+def formatted(part: TextChunk) -> str | None:
     """A part as the printer writes it; None where it cannot be parsed, or has comments, which no
     module keeps."""
     if part.module is None or has_comments(part.text):

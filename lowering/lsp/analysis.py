@@ -21,10 +21,10 @@ from ge.dialects.support.diagnostics import (
 from ge.dialects.support.errors import GeError
 from ge.lowering.levels.dominance import dominance_errors, raise_redefinition
 from ge.lowering.lsp.index import Index
-from ge.lowering.lsp.positions import Encoding, Extent, Lines, Place
+from ge.lowering.lsp.positions import Encoding, Extent, Lines, TextPosition
 from ge.lowering.lsp.recording import Cancelled, Record, RecordingParser
 from ge.lowering.text.errors import blamed_op, diagnose
-from ge.lowering.text.reading import RECURSION_LIMIT, Source
+from ge.lowering.text.reading import RECURSION_LIMIT, SourceText
 
 if TYPE_CHECKING:
     from ge.lowering.lsp.facts import ModuleFacts
@@ -42,7 +42,7 @@ class Note:
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class ChunkProblem:
     """A diagnostic about a place in a part."""
 
     severity: Severity
@@ -52,13 +52,13 @@ class Problem:
 
 
 @dataclass(eq=False)
-class Part:
+class TextChunk:
     """The text between two lines `// -----`. `module` is None where it cannot be parsed."""
 
     text: str
     record: Record = field(default_factory=Record)
     module: ModuleOp | None = None
-    problems: list[Problem] = field(default_factory=list[Problem])
+    problems: list[ChunkProblem] = field(default_factory=list[ChunkProblem])
     facts: "ModuleFacts | None" = None  # of the module, once somebody has asked for them
 
     @cached_property
@@ -75,7 +75,7 @@ class Analysis:
     """A whole text: its parts, and where each begins."""
 
     text: str
-    parts: list[Part]
+    parts: list[TextChunk]
     starts: list[int]
 
     @cached_property
@@ -86,7 +86,7 @@ class Analysis:
 def parts_of(text: str) -> Iterator[tuple[int, str]]:
     """(start, text) of the parts of a text."""
     start = 0
-    for part in Source("", text).split():
+    for part in SourceText("", text).split():
         yield start, part.text
         end = text.find("\n", start + len(part.text))  # of the line between
         start = len(text) if end < 0 else end
@@ -102,7 +102,7 @@ def analyse(
     """The analysis of a text that is called `name`; `before` is one of an earlier text, of which
     the parts that are the same are kept. Raises Cancelled as soon as `cancelled` says so."""
     known = {} if before is None else {part.text: part for part in before.parts}
-    parts, starts = list[Part](), list[int]()
+    parts, starts = list[TextChunk](), list[int]()
     for start, part in parts_of(text):
         starts.append(start)
         # each part is one of its own, though two may be alike
@@ -112,18 +112,18 @@ def analyse(
 
 def failed(text: str, error: Exception) -> Analysis:
     """What is shown of a text whose analysis has failed: that it has, at the first line."""
-    part = Part(text)
+    part = TextChunk(text)
     message = diagnose(error, notes=False).message
     extent = Extent(0, max(len(part.lines.line(0)), 1))
-    part.problems.append(Problem(Severity.ERROR, message, extent))
+    part.problems.append(ChunkProblem(Severity.ERROR, message, extent))
     return Analysis(text, [part], [0])
 
 
 def analyse_part(
     text: str, name: str, ctx: Context, cancelled: Callable[[], bool] = lambda: False
-) -> Part:
-    source = Source(name, text)
-    part = Part(text)
+) -> TextChunk:
+    source = SourceText(name, text)
+    part = TextChunk(text)
     if not source.has_code:
         return part
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
@@ -140,7 +140,7 @@ def analyse_part(
     return part
 
 
-def from_parse_error(error: ParseError) -> Problem:
+def from_parse_error(error: ParseError) -> ChunkProblem:
     def extent(span_start: int, span_end: int) -> Extent:
         text = str(error.span.input.content)
         if span_start >= len(text.rstrip()):  # the end of the file: its last word
@@ -155,24 +155,24 @@ def from_parse_error(error: ParseError) -> Problem:
             for span, text in error.refs
         )
     message = " ".join(error.msg.split())
-    return Problem(Severity.ERROR, message, extent(error.span.start, error.span.end), notes)
+    return ChunkProblem(Severity.ERROR, message, extent(error.span.start, error.span.end), notes)
 
 
 @dataclass
 class Judge:
     """Verifies a part."""
 
-    part: Part
+    part: TextChunk
     name: str
 
-    def problems(self, module: ModuleOp, cancelled: Callable[[], bool]) -> list[Problem]:
+    def problems(self, module: ModuleOp, cancelled: Callable[[], bool]) -> list[ChunkProblem]:
         """What all verifiers say. Meanwhile each op has its place in this text for a location."""
         stated: list[tuple[Operation, LocationAttr]] = []
         for op in self.part.index.numbers:
             if not self.is_own(op.location):
                 stated.append((op, op.location))
                 op.location = self.location(op)
-        found = list[Problem]()
+        found = list[ChunkProblem]()
 
         def tell(diagnostic: Diagnostic) -> None:
             found.append(self.problem(diagnostic, None))
@@ -199,7 +199,7 @@ class Judge:
             StringAttr(self.name), IntAttr(place.line + 1), IntAttr(place.column + 1)
         )
 
-    def problem(self, diagnostic: Diagnostic, op: Operation | None) -> Problem:
+    def problem(self, diagnostic: Diagnostic, op: Operation | None) -> ChunkProblem:
         extent = self.part.index.extent_of(op)
         if extent is None:
             extent = self.extent_at(diagnostic.location) or self.first_line()
@@ -207,13 +207,13 @@ class Judge:
             Note(note.message, self.extent_at(note.location), note.location)
             for note in diagnostic.notes
         )
-        return Problem(diagnostic.severity, diagnostic.message, extent, notes)
+        return ChunkProblem(diagnostic.severity, diagnostic.message, extent, notes)
 
     def extent_at(self, location: SourceLocation) -> Extent | None:
         """What stands at a location of this text, None for one elsewhere."""
         if location.file != self.name or not location.line:
             return None
-        place = Place(location.line - 1, max(location.column - 1, 0))
+        place = TextPosition(location.line - 1, max(location.column - 1, 0))
         offset = self.part.lines.offset(place, Encoding.UTF32)
         number = self.part.index.op_number(offset)
         if number >= 0:

@@ -8,7 +8,7 @@ from lsprotocol import types as lsp
 from xdsl.context import Context
 
 from ge.lowering.lsp.actions import Edit, edits_for, formatted
-from ge.lowering.lsp.analysis import Part
+from ge.lowering.lsp.analysis import TextChunk
 from ge.lowering.lsp.completion import Completer
 from ge.lowering.lsp.documents import Document, View, near_place
 from ge.lowering.lsp.hover import Hover, Hovers
@@ -20,7 +20,7 @@ from ge.lowering.lsp.navigation import (
     sources_at,
     symbols_of,
 )
-from ge.lowering.lsp.positions import Extent, Lines, Place
+from ge.lowering.lsp.positions import Extent, Lines, TextPosition
 from ge.lowering.lsp.translation import Translation
 
 
@@ -39,16 +39,16 @@ class Answers:
     def lines(self) -> Lines:
         return self.document.lines
 
-    def offset(self, place: Place) -> int:
+    def offset(self, place: TextPosition) -> int:
         return self.lines.offset(place, self.translation.encoding)
 
-    def view(self, place: Place) -> View:
+    def view(self, place: TextPosition) -> View:
         return self.document.view(self.offset(place))
 
     def range(self, view: View, extent: Extent) -> lsp.Range:
         return self.translation.range(self.lines, extent.moved(view.start))
 
-    def parts(self) -> Iterator[tuple[int, Part]]:
+    def parts(self) -> Iterator[tuple[int, TextChunk]]:
         """(start, part) of those that have been analysed as they are."""
         analysis = self.document.analysis
         if analysis is not None and self.document.is_analysed:
@@ -68,7 +68,7 @@ class Answers:
         text = lsp.MarkupContent(self.translation.hover, found.text)
         return lsp.Hover(text, self.range(view, found.extent))
 
-    def hovers(self, part: Part) -> Hovers:
+    def hovers(self, part: TextChunk) -> Hovers:
         return Hovers(part, self.ctx, self.document.name, self.target)
 
     def definition(self, view: View) -> list[lsp.Location]:
@@ -127,8 +127,8 @@ class Answers:
         ]
 
     def hints(self, wanted: lsp.Range) -> list[lsp.InlayHint]:
-        first = self.offset(Place(wanted.start.line, wanted.start.character))
-        last = self.offset(Place(wanted.end.line, wanted.end.character))
+        first = self.offset(TextPosition(wanted.start.line, wanted.start.character))
+        last = self.offset(TextPosition(wanted.end.line, wanted.end.character))
         return [
             lsp.InlayHint(
                 self.translation.position(self.lines, start + at),
@@ -141,8 +141,8 @@ class Answers:
 
     def actions(self, wanted: lsp.Range) -> list[lsp.CodeAction]:
         """The edits for the diagnostics that a selection touches."""
-        first = self.offset(Place(wanted.start.line, wanted.start.character))
-        last = self.offset(Place(wanted.end.line, wanted.end.character))
+        first = self.offset(TextPosition(wanted.start.line, wanted.start.character))
+        last = self.offset(TextPosition(wanted.end.line, wanted.end.character))
         return [
             self.action(start, part, number, edit)
             for start, part in self.parts()
@@ -152,7 +152,7 @@ class Answers:
             for edit in edits_for(part, problem)
         ]
 
-    def action(self, start: int, part: Part, number: int, edit: Edit) -> lsp.CodeAction:
+    def action(self, start: int, part: TextChunk, number: int, edit: Edit) -> lsp.CodeAction:
         change = lsp.TextEdit(
             self.translation.range(self.lines, edit.extent.moved(start)), edit.text
         )

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, TypeAttribute
 from xdsl.irdl import IRDLOperation
 
 from ge.dialects.support.choices import ChoiceConstraint
-from ge.lowering.lsp.analysis import Part
+from ge.lowering.lsp.analysis import TextChunk
 from ge.lowering.lsp.ops import (
     attribute_text,
     attributes_of,
@@ -20,7 +20,7 @@ from ge.lowering.lsp.ops import (
     kind_named,
 )
 from ge.lowering.lsp.positions import IN_LINE, Extent
-from ge.lowering.lsp.recording import Kind
+from ge.lowering.lsp.recording import NameKind
 
 BACK = 20_000  # characters before the place in which its op begins
 OP_START = re.compile(
@@ -67,9 +67,9 @@ class Completer:
     """Proposals in one part. `former` is the part when it could be parsed last, and `former_at` the
     place there: what stood there is proposed, too."""
 
-    part: Part
+    part: TextChunk
     ctx: Context
-    former: Part | None = None
+    former: TextChunk | None = None
     former_at: int = 0
 
     def at(self, offset: int) -> list[Proposal]:
@@ -145,18 +145,20 @@ class Completer:
         if sigil in "!#":
             yield from self.dialect_attributes(sigil, extent)
             return
-        kind, seen = Kind(sigil), set[str]()
+        kind, seen = NameKind(sigil), set[str]()
         places = [(self.part, offset)]
         if self.former is not None:
             places.append((self.former, self.former_at))
         for part, at in places:
-            names = part.index.names if kind is Kind.SYMBOL else part.index.visible(at, kind)
+            names = part.index.names if kind is NameKind.SYMBOL else part.index.visible(at, kind)
             for name in names:
                 if name.kind is kind and name.text not in seen and name.definition is not None:
                     seen.add(name.text)
                     detail = ", ".join(str(v.type) for v in name.values)
                     detail = name.op.name if name.op is not None else detail
-                    sort = {Kind.VALUE: Sort.VALUE, Kind.BLOCK: Sort.BLOCK}.get(kind, Sort.SYMBOL)
+                    sort = {NameKind.VALUE: Sort.VALUE, NameKind.BLOCK: Sort.BLOCK}.get(
+                        kind, Sort.SYMBOL
+                    )
                     yield Proposal(f"{sigil}{name.text}", sort, extent, detail)
 
     # ---- types -------------------------------------------------------------------------------
@@ -165,7 +167,7 @@ class Completer:
         """The types of the values around, then those of every module."""
         seen = dict[str, None]()
         for part, at in [(self.part, offset), (self.former, self.former_at)]:
-            for name in part.index.visible(at, Kind.VALUE) if part is not None else ():
+            for name in part.index.visible(at, NameKind.VALUE) if part is not None else ():
                 seen |= {str(value.type): None for value in name.values}
         for text in dict.fromkeys([*reversed(seen), *BUILTIN_TYPES]):
             yield Proposal(text, Sort.TYPE, extent)
@@ -173,7 +175,7 @@ class Completer:
     def dialect_attributes(self, sigil: str, extent: Extent) -> Iterator[Proposal]:
         """Attributes (#) or types (!) of the dialects that are loaded, and aliases."""
         for name in self.part.index.names:
-            if name.kind is Kind.ALIAS and name.text.startswith(sigil):
+            if name.kind is NameKind.ALIAS and name.text.startswith(sigil):
                 yield Proposal(name.text, Sort.TYPE, extent)
         for dialect in sorted(self.ctx.loaded_dialects, key=lambda d: d.name):
             for attribute in dialect.attributes:

@@ -4,16 +4,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ge.lowering.lsp.analysis import Analysis, Part, parts_of
-from ge.lowering.lsp.positions import Encoding, Extent, Lines, Place
+from ge.lowering.lsp.analysis import Analysis, TextChunk, parts_of
+from ge.lowering.lsp.positions import Encoding, Extent, Lines, TextPosition
 
 
 class Change(NamedTuple):
     """New text in place of a part of the old one; of all of it where no places are given."""
 
     text: str
-    start: Place | None = None
-    end: Place | None = None
+    start: TextPosition | None = None
+    end: TextPosition | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,10 @@ class View:
     """A part of a text, where it begins there, and a place in it. `former` is the part when it
     could be parsed last, if it cannot be now, and `former_at` the same place there."""
 
-    part: Part
+    part: TextChunk
     start: int
     at: int
-    former: Part | None = None
+    former: TextChunk | None = None
     former_at: int | None = None  # None in what has been changed
 
     def from_former(self, extent: Extent) -> Extent | None:
@@ -46,7 +46,7 @@ class Document:
     text: str
     generation: int = 0
     analysis: Analysis | None = None  # the newest, maybe of an earlier text
-    formers: dict[int, Part] = field(default_factory=dict[int, Part])
+    formers: dict[int, TextChunk] = field(default_factory=dict[int, TextChunk])
     """Of each part, by its number, how it was when it could be parsed last."""
     lines: Lines = field(init=False)
 
@@ -91,7 +91,7 @@ class Document:
             starts, parts = self.analysis.starts, self.analysis.parts
         else:
             pieces = list(parts_of(self.text))
-            starts, parts = [s for s, _ in pieces], [Part(t) for _, t in pieces]
+            starts, parts = [s for s, _ in pieces], [TextChunk(t) for _, t in pieces]
         number = max((i for i, start in enumerate(starts) if start <= offset), default=0)
         part, start = parts[number], starts[number]
         former = self.formers.get(number)

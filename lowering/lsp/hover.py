@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import ParseError
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import byte_size, numel
-from ge.lowering.lsp.analysis import Part
+from ge.lowering.lsp.analysis import TextChunk
 from ge.lowering.lsp.ops import (
     attribute_text,
     attributes_of,
@@ -21,8 +21,8 @@ from ge.lowering.lsp.ops import (
     documentation,
 )
 from ge.lowering.lsp.positions import Extent
-from ge.lowering.lsp.recording import Kind, Name
-from ge.lowering.text.reading import LocatingParser, Source
+from ge.lowering.lsp.recording import Name, NameKind
+from ge.lowering.text.reading import LocatingParser, SourceText
 
 if TYPE_CHECKING:
     from ge.lowering.lsp.facts import ModuleFacts
@@ -50,7 +50,7 @@ class Hovers:
     """Answers for one part of the text of a file. `target` is the name of one instead of the
     module's own."""
 
-    part: Part
+    part: TextChunk
     ctx: Context
     file: str = ""
     target: str = ""
@@ -82,13 +82,13 @@ class Hovers:
 
     def of_name(self, name: Name, at: Extent) -> str:
         match name.kind:
-            case Kind.VALUE:
+            case NameKind.VALUE:
                 return self.of_values(name, at)
-            case Kind.BLOCK:
+            case NameKind.BLOCK:
                 return self.of_block(name)
-            case Kind.SYMBOL:
+            case NameKind.SYMBOL:
                 return self.of_op(name.op) if name.op is not None else f"`@{name.text}`"
-            case Kind.ALIAS:
+            case NameKind.ALIAS:
                 return self.fenced(self.line_of(name.definition))
 
     def of_values(self, name: Name, at: Extent) -> str:
@@ -161,7 +161,7 @@ class Hovers:
     def parsed(self, snippet: str) -> tuple[Attribute, int] | None:
         """The type or attribute that a text begins with, and its length."""
         try:
-            parser = LocatingParser(self.ctx, Source("", snippet))
+            parser = LocatingParser(self.ctx, SourceText("", snippet))
             attribute = parser.parse_optional_type() or parser.parse_optional_attribute()
         except ParseError:
             return None

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 from ge.lowering.lsp.positions import Extent, code_end
-from ge.lowering.lsp.recording import Kind, Name, Record, RegionText
+from ge.lowering.lsp.recording import Name, NameKind, Record, RegionText
 
 # Symbols and aliases, and what hides them
 TOKEN = re.compile(
@@ -95,12 +95,12 @@ class Index:
         if last < 0:
             return None
         extent, name = self._found[last]
-        if not extent.has(offset) and name.kind is Kind.VALUE:  # the number of one of several
+        if not extent.has(offset) and name.kind is NameKind.VALUE:  # the number of one of several
             follows = re.compile(r"#\d+").match(self.text, extent.end)
             return (extent, name) if follows is not None and offset <= follows.end() else None
         return (extent, name) if extent.has(offset) else None
 
-    def visible(self, offset: int, kind: Kind) -> Iterator[Name]:
+    def visible(self, offset: int, kind: NameKind) -> Iterator[Name]:
         """The values, or blocks, that may be used at an offset: values that are defined before it
         in a region around it, the blocks of the innermost such region."""
         around = [r for r in self.record.regions if self.region_extent(r).has(offset - 1)]
@@ -108,7 +108,7 @@ class Index:
         for name in self.names:
             if name.kind is not kind or name.definition is None:
                 continue
-            if kind is Kind.BLOCK:
+            if kind is NameKind.BLOCK:
                 if around and name.region is around[-1]:
                     yield name
             elif name.definition.end < offset and (name.region is None or name.region in around):
@@ -143,7 +143,7 @@ class Index:
             text = self.text[extent.start : extent.end]
             line = self.text[self.text.rfind("\n", 0, extent.start) + 1 : extent.start]
             is_definition = not line.strip() and ALIAS_DEFINED.match(self.text, extent.end)
-            name = names.setdefault(text, Name(Kind.ALIAS, text))
+            name = names.setdefault(text, Name(NameKind.ALIAS, text))
             if is_definition and name.definition is None:
                 name.definition = extent
             else:
@@ -159,7 +159,9 @@ class Index:
             text = None if entry.op is None else symbol_of(entry.op)
             if text is None:
                 continue
-            name = own[number] = tables[entry.parent, text] = Name(Kind.SYMBOL, text, op=entry.op)
+            name = own[number] = tables[entry.parent, text] = Name(
+                NameKind.SYMBOL, text, op=entry.op
+            )
             first = bisect_left(starts, entry.start)
             name.definition = self.op_name(number)
             if first < len(tokens) and self._symbol_text(tokens[first]) == text:

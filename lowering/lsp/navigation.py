@@ -16,10 +16,10 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Operation
 
 from ge.dialects.support.diagnostics import SourceLocation
-from ge.lowering.lsp.analysis import Part
+from ge.lowering.lsp.analysis import TextChunk
 from ge.lowering.lsp.index import symbol_of
 from ge.lowering.lsp.positions import Extent
-from ge.lowering.lsp.recording import Kind
+from ge.lowering.lsp.recording import NameKind
 
 MOST_HINTS = 500  # in one answer
 LONGEST_NAME = 200  # characters of a type that is hinted
@@ -49,13 +49,13 @@ class Symbol:
     children: list["Symbol"] = field(default_factory=list["Symbol"])
 
 
-def definition_at(part: Part, offset: int) -> Extent | None:
+def definition_at(part: TextChunk, offset: int) -> Extent | None:
     """Where the name at an offset is defined; None for no name, and for one defined nowhere."""
     found = part.index.name_at(offset)
     return None if found is None else found[1].definition
 
 
-def references_at(part: Part, offset: int, with_definition: bool = True) -> list[Extent]:
+def references_at(part: TextChunk, offset: int, with_definition: bool = True) -> list[Extent]:
     """The uses of the name at an offset; at the name of an op, those of its results."""
     found = part.index.name_at(offset)
     if found is not None:
@@ -69,17 +69,17 @@ def references_at(part: Part, offset: int, with_definition: bool = True) -> list
 # ---- the source of an op -------------------------------------------------------------------------
 
 
-def op_at(part: Part, offset: int) -> Operation | None:
+def op_at(part: TextChunk, offset: int) -> Operation | None:
     """The op whose name an offset is in, or that defines the value at it."""
     found = part.index.name_at(offset)
-    if found is not None and found[1].kind is Kind.VALUE and found[1].values:
+    if found is not None and found[1].kind is NameKind.VALUE and found[1].values:
         owner = found[1].values[0].owner
         return owner if isinstance(owner, Operation) else None
     number = part.index.op_number(offset)
     return part.record.ops[number].op if number >= 0 else None
 
 
-def sources_at(part: Part, offset: int, folder: Path) -> list[LineIn]:
+def sources_at(part: TextChunk, offset: int, folder: Path) -> list[LineIn]:
     """The lines of other files that the op at an offset came from: those that its location names,
     and for the name of a node the ops in files of `folder` with `loc("name")`."""
     op = op_at(part, offset)
@@ -134,7 +134,7 @@ def nodes_in(folder: Path, names: list[str]) -> Iterator[LineIn]:
 # ---- the outline ---------------------------------------------------------------------------------
 
 
-def symbols_of(part: Part) -> list[Symbol]:
+def symbols_of(part: TextChunk) -> list[Symbol]:
     """The ops with names, each with those in it."""
     top, inside = list[Symbol](), dict[int, Symbol]()
     index = part.index
@@ -151,7 +151,7 @@ def symbols_of(part: Part) -> list[Symbol]:
     return top
 
 
-def folds_of(part: Part) -> Iterator[tuple[int, int]]:
+def folds_of(part: TextChunk) -> Iterator[tuple[int, int]]:
     """The first and the last line of each region of several lines, from 0."""
     for region in part.record.regions:
         extent = part.index.region_extent(region)
@@ -161,7 +161,7 @@ def folds_of(part: Part) -> Iterator[tuple[int, int]]:
             yield first, last
 
 
-def hints_in(part: Part, wanted: Extent) -> Iterator[tuple[int, str]]:
+def hints_in(part: TextChunk, wanted: Extent) -> Iterator[tuple[int, str]]:
     """(offset, text) of the types of results that the text of their ops does not have."""
     count = 0
     for number, entry in enumerate(part.record.ops):

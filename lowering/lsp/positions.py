@@ -42,7 +42,7 @@ class Extent(NamedTuple):
         return self.start <= offset <= self.end
 
 
-class Place(NamedTuple):
+class TextPosition(NamedTuple):
     """A line, and a column in it; both count from 0."""
 
     line: int
@@ -64,7 +64,7 @@ class Lines:
         end = len(self.text) if last else self.starts[number + 1]
         return self.text[self.starts[number] : end].rstrip("\r\n")
 
-    def offset(self, place: Place, encoding: Encoding) -> int:
+    def offset(self, place: TextPosition, encoding: Encoding) -> int:
         """The offset of a place. Behind the end of a line it is that end, behind the last line the
         end of the text, inside of a character the start of it."""
         if place.line < 0:
@@ -81,12 +81,12 @@ class Lines:
                 return self.starts[place.line] + index
         return self.starts[place.line] + len(line)
 
-    def place(self, offset: int, encoding: Encoding) -> Place:
+    def place(self, offset: int, encoding: Encoding) -> TextPosition:
         """The place of an offset, which may be outside of the text."""
         offset = min(max(offset, 0), len(self.text))
         number = bisect_right(self.starts, offset) - 1
         before = self.text[self.starts[number] : offset].rstrip("\r\n")
-        return Place(number, len(before) if before.isascii() else encoding.units(before))
+        return TextPosition(number, len(before) if before.isascii() else encoding.units(before))
 
 
 def code_end(text: str, start: int, following: int) -> int:

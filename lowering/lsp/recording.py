@@ -13,7 +13,7 @@ from xdsl.utils.lexer import Span
 
 from ge.dialects.support.operation import operands_of
 from ge.lowering.lsp.positions import Extent
-from ge.lowering.text.reading import LocatingParser, Source
+from ge.lowering.text.reading import LocatingParser, SourceText
 from ge.lowering.text.spellings import NAME, Line, Spelling
 
 
@@ -22,7 +22,7 @@ class Cancelled(BaseException):
     in the text."""
 
 
-class Kind(Enum):
+class NameKind(Enum):
     """What a name is of."""
 
     VALUE = "%"
@@ -35,7 +35,7 @@ class Kind(Enum):
 class Name:
     """A name, where it is defined (None: nowhere yet) and where it is used."""
 
-    kind: Kind
+    kind: NameKind
     text: str
     definition: Extent | None = None
     uses: list[Extent] = field(default_factory=list[Extent])
@@ -84,7 +84,7 @@ def extent_of(span: Span) -> Extent:
 class RecordingParser(LocatingParser):
     """`cancelled` is asked at each op; where it says so, parsing ends with Cancelled."""
 
-    def __init__(self, ctx: Context, source: Source, cancelled: Callable[[], bool]) -> None:
+    def __init__(self, ctx: Context, source: SourceText, cancelled: Callable[[], bool]) -> None:
         super().__init__(ctx, source)
         self.record = Record()
         self._cancelled = cancelled
@@ -152,7 +152,7 @@ class RecordingParser(LocatingParser):
         name = self.lexer.input.content[extent.start + 1 : extent.end]
         found = self._open.pop(name, None)
         if found is None:
-            found = Name(Kind.VALUE, name)
+            found = Name(NameKind.VALUE, name)
             self.record.names.append(found)
         found.definition, found.values, found.region = extent, values, self._region
         for value in values:
@@ -177,7 +177,7 @@ class RecordingParser(LocatingParser):
         values = self.ssa_values.get(name)
         found = self._defined.get(id(values[0])) if values else self._open.get(name)
         if found is None:
-            found = self._open[name] = Name(Kind.VALUE, name)
+            found = self._open[name] = Name(NameKind.VALUE, name)
             self.record.names.append(found)
         found.uses.append(extent_of(operand.span))
 
@@ -203,6 +203,6 @@ class RecordingParser(LocatingParser):
         found = self._defined.get(id(block))
         if found is None:
             text = self.lexer.input.content[extent.start + 1 : extent.end]
-            found = self._defined[id(block)] = Name(Kind.BLOCK, text)
+            found = self._defined[id(block)] = Name(NameKind.BLOCK, text)
             self.record.names.append(found)
         return found

@@ -7,11 +7,11 @@ from lsprotocol import types as lsp
 from pygls.uris import from_fs_path
 
 from ge.dialects.support.diagnostics import Severity
-from ge.lowering.lsp.analysis import Analysis, Note, Part, Problem
+from ge.lowering.lsp.analysis import Analysis, ChunkProblem, Note, TextChunk
 from ge.lowering.lsp.completion import Proposal, Sort
 from ge.lowering.lsp.documents import Change
 from ge.lowering.lsp.navigation import LineIn, Symbol
-from ge.lowering.lsp.positions import Encoding, Extent, Lines, Place
+from ge.lowering.lsp.positions import Encoding, Extent, Lines, TextPosition
 
 SEVERITIES = {
     Severity.ERROR: lsp.DiagnosticSeverity.Error,
@@ -32,8 +32,8 @@ SORTS = {
 SOURCE = "ge"
 
 
-def place_of(position: lsp.Position) -> Place:
-    return Place(position.line, position.character)
+def place_of(position: lsp.Position) -> TextPosition:
+    return TextPosition(position.line, position.character)
 
 
 def change_of(change: lsp.TextDocumentContentChangeEvent) -> Change:
@@ -85,7 +85,7 @@ class Translation:
         return lsp.PublishDiagnosticsParams(uri, found, version)
 
     def diagnostic(
-        self, uri: str, lines: Lines, start: int, part: Part, problem: Problem
+        self, uri: str, lines: Lines, start: int, part: TextChunk, problem: ChunkProblem
     ) -> lsp.Diagnostic:
         extent = problem.extent.moved(start)
         return lsp.Diagnostic(

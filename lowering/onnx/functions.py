@@ -19,11 +19,11 @@ from xdsl.ir import SSAValue
 from ge.dialects.support.types import DYNAMIC, element_type, shape_of
 from ge.lowering.onnx.model import ONNX_NUMBERS
 from ge.lowering.onnx.order import domain_of
-from ge.lowering.onnx.values import Maybe, Parts, Value, tensors_of
+from ge.lowering.onnx.values import Maybe, SequenceParts, Value, tensors_of
 
 
 @dataclass
-class Function:
+class OnnxFunction:
     """A function, the opsets of its body, and the attributes that a call need not give."""
 
     key: tuple[str, ...]
@@ -38,18 +38,20 @@ def versions(opsets: Iterable[OperatorSetIdProto]) -> dict[str, int]:
     return {("" if o.domain == "ai.onnx" else o.domain): o.version for o in opsets if o.version}
 
 
-def local_function(proto: FunctionProto) -> Function:
+def local_function(proto: FunctionProto) -> OnnxFunction:
     """A function of the model."""
     opsets = versions(proto.opset_import)
     defaults = {a.name: a for a in proto.attribute_proto}
-    return Function(local_key(proto.domain, proto.name, proto.overload), proto, opsets, defaults)
+    return OnnxFunction(
+        local_key(proto.domain, proto.name, proto.overload), proto, opsets, defaults
+    )
 
 
 def local_key(domain: str, name: str, overload: str) -> tuple[str, ...]:
     return ("" if domain == "ai.onnx" else domain, name, overload)
 
 
-def find_function(node: NodeProto, inputs: Sequence[Value], opset: int) -> Function | None:
+def find_function(node: NodeProto, inputs: Sequence[Value], opset: int) -> OnnxFunction | None:
     """The body that ONNX gives an op, for a call with these inputs; None if it gives none."""
     try:
         schema = defs.get_schema(node.op_type, opset, domain_of(node))
@@ -67,7 +69,7 @@ def find_function(node: NodeProto, inputs: Sequence[Value], opset: int) -> Funct
         if a.default_value.type != AttributeProto.UNDEFINED
     }
     key = ("onnx", domain_of(node), node.op_type)
-    return Function(key, proto, opsets, defaults, anonymous=True)
+    return OnnxFunction(key, proto, opsets, defaults, anonymous=True)
 
 
 class FunctionSchema(Protocol):
@@ -106,7 +108,7 @@ def _type(value: Value) -> TypeProto:
             return helper.make_tensor_type_proto(ONNX_NUMBERS[element_type(value)], dims)
         case Maybe():
             return helper.make_optional_type_proto(_type(value.tensor))
-        case Parts():  # the last part may be smaller
+        case SequenceParts():  # the last part may be smaller
             element = ONNX_NUMBERS[element_type(value.whole)]
             return helper.make_sequence_type_proto(helper.make_tensor_type_proto(element, None))
         case _:

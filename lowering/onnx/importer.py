@@ -21,7 +21,7 @@ from ge.dialects.graph.random import STREAMS
 from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import NotStatic
-from ge.lowering.onnx.functions import Function, local_function, local_key, versions
+from ge.lowering.onnx.functions import OnnxFunction, local_function, local_key, versions
 from ge.lowering.onnx.inputs import Fixed, make_arguments
 from ge.lowering.onnx.model import Tensors, read_model
 from ge.lowering.onnx.order import subgraphs
@@ -133,7 +133,7 @@ class Importer:
             while len(table) > count:
                 table.popitem()
 
-    def function(self, node: NodeProto) -> Function | None:
+    def function(self, node: NodeProto) -> OnnxFunction | None:
         if not self.functions:
             return None
         return self.functions.get(local_key(node.domain, node.op_type, node.overload))

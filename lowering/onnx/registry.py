@@ -26,7 +26,7 @@ from ge.dialects.support.packages import Installed, installed, left_out, way_out
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_value, element_type, rank_of, shape_of
 from ge.lowering.onnx.order import node_name
-from ge.lowering.onnx.values import Growing, Parts, Value, described
+from ge.lowering.onnx.values import Growing, SequenceParts, Value, described
 from ge.runtime.data.arrays import Array, array_of, dense, type_of
 
 Handler: TypeAlias = Callable[["Node"], Any]
@@ -167,7 +167,7 @@ class Node:
 
     def sequence(self, index: int) -> tuple[SSAValue, ...]:
         value = self.inputs[index] if index < len(self.inputs) else None
-        if isinstance(value, Parts):
+        if isinstance(value, SequenceParts):
             raise Unsupported(f"the length of sequence {index} is known only at run time")
         if isinstance(value, Growing):
             raise Unsupported(

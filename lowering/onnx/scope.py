@@ -36,7 +36,7 @@ from ge.dialects.support.types import (
     tensor,
 )
 from ge.lowering.onnx.contrib import advice
-from ge.lowering.onnx.functions import Function, find_function
+from ge.lowering.onnx.functions import OnnxFunction, find_function
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_names
 from ge.lowering.onnx.order import domain_of, in_order, node_name
 from ge.lowering.onnx.ranks import rank_hint
@@ -394,7 +394,9 @@ class Scope:
                 copy.name = attribute.name
         return result
 
-    def _expand(self, proto: NodeProto, function: Function, inputs: Sequence[Value]) -> list[Value]:
+    def _expand(
+        self, proto: NodeProto, function: OnnxFunction, inputs: Sequence[Value]
+    ) -> list[Value]:
         if function.key in self.calls:
             raise Unsupported(f"function '{proto.op_type}' calls itself")
         body = function.proto

@@ -12,7 +12,7 @@ from xdsl.ir import Block, SSAValue
 
 
 @dataclass(frozen=True)
-class Parts:
+class SequenceParts:
     """A sequence of which the number of tensors is known only at run time: the parts of a tensor
     along an axis, of `size` elements each (the last may be smaller), without it unless
     `keeps_axis`."""
@@ -43,7 +43,7 @@ class Maybe:
     tensor: SSAValue
 
 
-Value: TypeAlias = SSAValue | tuple[SSAValue, ...] | Parts | Growing | Maybe | None
+Value: TypeAlias = SSAValue | tuple[SSAValue, ...] | SequenceParts | Growing | Maybe | None
 
 
 def tensors_of(value: Value) -> tuple[SSAValue, ...]:
@@ -53,7 +53,7 @@ def tensors_of(value: Value) -> tuple[SSAValue, ...]:
             return ()
         case SSAValue():
             return (value,)
-        case Parts():
+        case SequenceParts():
             return (value.whole,)
         case Growing():
             return value.added
@@ -70,7 +70,7 @@ def rebuilt(like: Value, tensors: Iterator[SSAValue]) -> Value:
             return None
         case SSAValue():
             return next(tensors)
-        case Parts():
+        case SequenceParts():
             return replace(like, whole=next(tensors))
         case Growing():
             return replace(like, added=tuple(next(tensors) for _ in like.added))
@@ -83,7 +83,7 @@ def rebuilt(like: Value, tensors: Iterator[SSAValue]) -> Value:
 def form_of(value: Value) -> object:
     """Equal for values that differ in their tensors alone."""
     match value:
-        case Parts():
+        case SequenceParts():
             return value.axis, value.size, value.keeps_axis
         case Growing():
             return value.body, value.place, len(value.added)

@@ -42,7 +42,7 @@ TOLD = "reports and checks"  # titles of groups of flags
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class OptionFacts:
     """What is known of an option besides its name, type and default."""
 
     help: str
@@ -93,13 +93,13 @@ def option(
     }  # fmt: skip
     read = read or by_type[type(default)]
     owners = tuple(of.split())
-    facts = Facts(
+    facts = OptionFacts(
         help, variable, flags, metavar, tools, group, read, choices, adds, in_program, owners
     )
     return dataclasses.field(default=default, metadata={"facts": facts})
 
 
-def facts_of(field: "dataclasses.Field[Any]") -> Facts:
+def facts_of(field: "dataclasses.Field[Any]") -> OptionFacts:
     return field.metadata["facts"]
 
 

@@ -43,7 +43,7 @@ class Remedies:
 
 
 @dataclass(frozen=True)
-class Tried:
+class TriedRemedy:
     """A remedy, the bytes that the arena has without and with it, and whether it stayed."""
 
     remedy: str
@@ -72,16 +72,16 @@ Attempt = Callable[[Remedies], int]
 
 def find_fit(
     first: OverLimitError, remedies: Remedies, names: Sequence[str], attempt: Attempt
-) -> list[Tried]:
+) -> list[TriedRemedy]:
     """Try the remedies called `names` until the program fits, after it failed with `first`. The
     last attempt is the one that fits. Raises OverLimitError, which tells what each of them would
     have saved, when none does."""
-    best, attempts = first, list[Tried]()
+    best, attempts = first, list[TriedRemedy]()
     for name in names if first.limit >= 0 else ():
         candidate, outcome = apply(name, remedies, first.limit, attempt)
         arena = outcome.arena if isinstance(outcome, OverLimitError) else outcome
         helps = arena < best.arena
-        attempts.append(Tried(name, arena, best.arena - arena, helps))
+        attempts.append(TriedRemedy(name, arena, best.arena - arena, helps))
         if not isinstance(outcome, OverLimitError):
             return attempts
         if helps:

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.support.functions import functions
 from ge.lowering.driver.context import context
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.function import Function
 
@@ -48,7 +48,7 @@ class Example:
 @cache
 def parsed(example: Example) -> ModuleOp:
     """See `Example.module`."""
-    source = Source(example.place, example.text, example.line - 1)
+    source = SourceText(example.place, example.text, example.line - 1)
     module = parse_module(context_of_examples(), source)
     module.verify()
     return module

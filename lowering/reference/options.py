@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any, get_type_hints
 
 from ge.lowering.cli.pass_help import default_text
-from ge.lowering.pipeline.options import Facts, Options, facts_of, flags_of
+from ge.lowering.pipeline.options import OptionFacts, Options, facts_of, flags_of
 from ge.lowering.pipeline.pass_options import type_text
 from ge.lowering.reference.markdown import code, paragraphs, table
 
@@ -34,7 +34,7 @@ def options_table() -> str:
     return table(head, rows)
 
 
-def type_of(field: "dataclasses.Field[Any]", facts: Facts) -> str:
+def type_of(field: "dataclasses.Field[Any]", facts: OptionFacts) -> str:
     """Return what values an option takes: its choices, or its type with what a value looks like."""
     if facts.choices:
         return ", ".join(code(str(choice)) for choice in facts.choices if choice not in ("", None))

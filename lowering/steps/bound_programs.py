@@ -100,7 +100,7 @@ class Holes:
         return hashed(words, self.expressions) == self.words
 
 
-class Values(dict[str, str]):
+class BoundValues(dict[str, str]):
     """What expressions are where dimensions have these sizes."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
@@ -255,7 +255,7 @@ class OpenMemref:
             found.append(cls(element, prod([n for n in shape if n != DYNAMIC]), sizes))
         return found
 
-    def bytes(self, values: "Values") -> int:
+    def bytes(self, values: "BoundValues") -> int:
         count = self.count
         for text in self.sizes:
             count *= values.size(text)
@@ -275,8 +275,8 @@ class AtSizes:
     )
 
     @cached_property
-    def values(self) -> Values:
-        return Values(self.sizes)
+    def values(self) -> BoundValues:
+        return BoundValues(self.sizes)
 
 
 _at_hand: ContextVar[AtSizes | None] = ContextVar("open_programs", default=None)

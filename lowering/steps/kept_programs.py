@@ -40,7 +40,7 @@ from ge.dialects.tile.text import TextKernelOp
 from ge.lowering.text.kept import own_files
 from ge.lowering.text.outline import Outline
 from ge.lowering.text.printing import op_text
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.library.by_hand import author_of
 from ge.runtime.library.choices import Choice, choosing, is_passed_over
 from ge.runtime.library.costs.estimates import figures_of, keep, keep_as, read_figures
@@ -206,7 +206,7 @@ class Kept(Shared):
 def parsed(ctx: Context, text: str) -> TileKernelOp:
     """The program of a text, which nobody changes: all compilations have the same one."""
     if (known := _parsed.get(text)) is None:
-        (op,) = parse_module(ctx, Source("a tile program", text)).ops
+        (op,) = parse_module(ctx, SourceText("a tile program", text)).ops
         op.detach()
         assert isinstance(op, TileKernelOp)
         if len(_parsed) >= MOST_PARSED:

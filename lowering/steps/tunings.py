@@ -2,7 +2,8 @@
 they are for: the kernel's text, whatever it is called, and the target.
 
     {"kernels": [{"name": "linear_0", "kernel": "5d41402a...", "target": "910b2",
-                  "cut": "Cut(m=128, n=256, k=128, part=64, sums=1)", "us": 41.2, "own_us": 43.0}]}
+                  "cut": "MatmulCut(m=128, n=256, k=128, part=64, sums=1)",
+                  "us": 41.2, "own_us": 43.0}]}
 
 `ge-tune PROGRAM.mlir -o FILE` writes such a file (`tuning.py`), `ge-compile --tunings FILE` takes
 what fits. A cut that a later version no longer knows is passed over.

@@ -29,7 +29,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import error_stream
 from ge.lowering.text.colours import When, coloured, plain, wanted
 from ge.lowering.text.printing import head_text
-from ge.lowering.text.reading import Source, describe
+from ge.lowering.text.reading import SourceText, describe
 
 # Function -> its local variable that holds the op an exception is about
 BLAMED = {
@@ -55,12 +55,12 @@ PLACE = re.compile(r"^(?P<file>.*?):(?P<line>\d+)(?::(?P<column>\d+))?$")
 class Sources:
     """The texts that diagnostics point into; files that were not given are read when needed."""
 
-    def __init__(self, *sources: Source) -> None:
+    def __init__(self, *sources: SourceText) -> None:
         self._lines: dict[str, list[str]] = {}
         for source in sources:
             self.add(source)
 
-    def add(self, source: Source) -> None:
+    def add(self, source: SourceText) -> None:
         self._lines[source.name] = source.text.split("\n")
 
     def line(self, location: SourceLocation) -> str | None:
@@ -70,7 +70,9 @@ class Sources:
         if location.file not in self._lines:
             try:
                 path = Path(location.file)
-                self.add(Source(location.file, path.read_text("utf-8") if path.is_file() else ""))
+                self.add(
+                    SourceText(location.file, path.read_text("utf-8") if path.is_file() else "")
+                )
             except (OSError, ValueError, MemoryError):
                 self._lines[location.file] = []
         lines = self._lines[location.file]
@@ -274,7 +276,7 @@ def print_error(error: BaseException, tool: str = "", debug: bool = False) -> No
     diagnostic = diagnose(error)
     sources = Sources()
     if isinstance(error, ParseError):
-        sources.add(Source(error.span.input.name, str(error.span.input.content)))
+        sources.add(SourceText(error.span.input.name, str(error.span.input.content)))
     prefix = f"{tool}: " if tool and not str(diagnostic.location) else ""
     try:
         text = sources.render(diagnostic, wanted(When.AUTO, error_stream()))

@@ -43,7 +43,7 @@ Part: TypeAlias = str | Write
 IsPresent: TypeAlias = Callable[[Any], bool]
 
 
-class Unknown(Exception):
+class UnknownFormat(Exception):
     """A part whose text xDSL alone knows."""
 
 
@@ -59,14 +59,14 @@ def format_of(kind: type[Operation]) -> "Format | None":
     return None
 
 
-class Parts(NamedTuple):
+class FormatParts(NamedTuple):
     """The text of an op, and what writes the places that are left open in it."""
 
     text: str
     open: tuple[Write, ...]
 
     @classmethod
-    def of(cls, parts: Sequence[Part]) -> "Parts":
+    def of(cls, parts: Sequence[Part]) -> "FormatParts":
         texts = [p.replace("%", "%%") if isinstance(p, str) else "%s" for p in parts]
         return cls("".join(texts), tuple(p for p in parts if not isinstance(p, str)))
 
@@ -83,7 +83,7 @@ class Format:
         self.directives = directives
         self.choices: list[IsPresent] = []
         self.numbers: dict[int, int] = {}  # of choices, by the ids of directives
-        self.parts: dict[tuple[bool, ...], Parts | None] = {}
+        self.parts: dict[tuple[bool, ...], FormatParts | None] = {}
         self._collect(directives)
 
     def text(self, op: Operation, texts: Texts) -> str | None:
@@ -109,14 +109,14 @@ class Format:
             elif isinstance(d, Parameter):
                 self._collect((d.property,))
 
-    def _parts(self, choice: Sequence[bool]) -> Parts | None:
+    def _parts(self, choice: Sequence[bool]) -> FormatParts | None:
         found, state = list[Part](), xdsl.PrintingState()  # which knows where spaces stand
         try:
             for d in self.directives:
                 self._add(d, choice, state, found)
-        except Unknown:
+        except UnknownFormat:
             return None
-        return Parts.of(found)
+        return FormatParts.of(found)
 
     def _add(
         self,
@@ -226,7 +226,7 @@ def text_of(d: xdsl.FormatDirective, singles: int) -> Part:
             attributes = attributes_of(d)
             return lambda texts, op: texts.variable_text(d, attributes(op)[d.name])
         case _:
-            raise Unknown
+            raise UnknownFormat
 
 
 def value_of(

@@ -76,7 +76,7 @@ SIMPLE_TYPE = re.compile(
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceText:
     """A text, or a part of it that begins after `lines_before` lines."""
 
     name: str
@@ -84,15 +84,17 @@ class Source:
     lines_before: int = 0
     is_part: bool = False
 
-    def split(self, marker: str = SPLIT_MARKER) -> list["Source"]:
+    def split(self, marker: str = SPLIT_MARKER) -> list["SourceText"]:
         """The parts between the lines that begin with a marker."""
-        parts: list[Source] = []
+        parts: list[SourceText] = []
         start = line = 0
         for match in re.finditer(rf"^[ \t]*{re.escape(marker)}.*$", self.text, re.MULTILINE):
-            parts.append(Source(self.name, self.text[start : match.start()], line, is_part=True))
+            parts.append(
+                SourceText(self.name, self.text[start : match.start()], line, is_part=True)
+            )
             line += self.text.count("\n", start, match.start())
             start = match.end()
-        parts.append(Source(self.name, self.text[start:], line, is_part=bool(parts)))
+        parts.append(SourceText(self.name, self.text[start:], line, is_part=bool(parts)))
         return parts
 
     @property
@@ -100,7 +102,7 @@ class Source:
         return CODE.search(self.text) is not None
 
 
-def read_source(path: str | None) -> Source:
+def read_source(path: str | None) -> SourceText:
     """The text of a regular file, of standard input for `-` or None.
     Raises GeError when it cannot be read, is too long or is not text."""
     name = STDIN if path in (None, "-", "/dev/stdin") else str(path)
@@ -113,7 +115,7 @@ def read_source(path: str | None) -> Source:
     if data.startswith(b"ML\xefR"):
         raise GeError("this is MLIR bytecode", name, "convert it to text with mlir-opt")
     try:
-        return Source(name, data.decode("utf-8"))
+        return SourceText(name, data.decode("utf-8"))
     except UnicodeDecodeError as e:
         line = data.count(b"\n", 0, e.start) + 1
         column = e.start - data.rfind(b"\n", 0, e.start)
@@ -170,7 +172,7 @@ class LocatingParser(DenseParser):
     # Whether `parse_operation` may be left out for lines like others before (`spellings.py`)
     knows_lines = True
 
-    def __init__(self, ctx: Context, source: Source) -> None:
+    def __init__(self, ctx: Context, source: SourceText) -> None:
         super().__init__(ctx, "", source.name)
         # Blank lines instead of the parts before keep line numbers those of the whole file.
         text = "\n" * source.lines_before + source.text
@@ -469,7 +471,7 @@ def describe(error: BaseException) -> str:
     return f"is malformed ({type(error).__name__}{': ' if text else ''}{text})"
 
 
-def parse_module(ctx: Context, source: Source, *, implicit: bool = True) -> ModuleOp:
+def parse_module(ctx: Context, source: SourceText, *, implicit: bool = True) -> ModuleOp:
     """Parse a text. Raises ParseError for what is wrong in it."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     if not source.has_code:

@@ -35,7 +35,7 @@ Parameters: TypeAlias = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Trial:
+class TuningTrial:
     """A program that was tried: its time, or why there is none."""
 
     parameters: Parameters
@@ -67,7 +67,7 @@ class Tuning:
     """The result of a search, and all that was tried, the fastest first."""
 
     entry: Entry
-    trials: Sequence[Trial]
+    trials: Sequence[TuningTrial]
     combinations: int  # that there are
 
     @property
@@ -86,14 +86,14 @@ def tune(
     target: str = DEFAULT_TARGET,
     cores: int | None = None,
     limit: int = LIMIT,
-    tell: Callable[[Trial], None] = lambda trial: None,
+    tell: Callable[[TuningTrial], None] = lambda trial: None,
 ) -> Tuning:
     """The fastest parameters among the choices; by default each number of the kernel's parameters,
     its half and its double. Raises GeError where no program runs."""
     choices = choices or default_choices(kernel)
     if not choices:
         raise GeError(f"@{kernel.name} has no parameters to choose", hint="give values: M=64,128")
-    search = Search(kernel, arguments, target, cores, tell)
+    search = TuningSearch(kernel, arguments, target, cores, tell)
     size = prod(len(values) for values in choices.values())
     if size <= limit:
         for values in product(*choices.values()):
@@ -113,15 +113,17 @@ def tune(
 
 
 @dataclass
-class Search:
+class TuningSearch:
     """Times of programs, each tried once."""
 
     kernel: "Kernel"
     arguments: Sequence["Like"]
     target: str
     cores: int | None
-    tell: Callable[[Trial], None]
-    trials: dict[tuple[Any, ...], Trial] = field(default_factory=dict[tuple[Any, ...], Trial])
+    tell: Callable[[TuningTrial], None]
+    trials: dict[tuple[Any, ...], TuningTrial] = field(
+        default_factory=dict[tuple[Any, ...], TuningTrial]
+    )
 
     def programs(self, parameters: Parameters) -> "TileProgram":
         return self.kernel.on(*self.arguments, cores=self.cores, target=self.target, **parameters)
@@ -134,15 +136,15 @@ class Search:
         us = self.trials[key].us
         return float("inf") if us is None else us
 
-    def attempt(self, parameters: Parameters) -> Trial:
+    def attempt(self, parameters: Parameters) -> TuningTrial:
         try:
             time = self.programs(parameters).time()
         except GeError as e:
-            return Trial(parameters, None, why=e.message)
-        return Trial(parameters, time.total_us, time.bound)
+            return TuningTrial(parameters, None, why=e.message)
+        return TuningTrial(parameters, time.total_us, time.bound)
 
 
-def descend(search: Search, choices: Mapping[str, Sequence[Any]], limit: int) -> None:
+def descend(search: TuningSearch, choices: Mapping[str, Sequence[Any]], limit: int) -> None:
     """One parameter after the other, from the kernel's own on."""
     own = search.kernel.parameters
     best = {n: own[n] if own[n] in values else values[0] for n, values in choices.items()}

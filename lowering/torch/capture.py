@@ -14,7 +14,7 @@ INNER = "model."  # before the names of parameters: `Flat` is around the model
 
 
 @dataclass(frozen=True)
-class Output:
+class OutputLeaf:
     """A leaf of what a model returns: output `number` of the program, which is a tensor or (`kind`)
     a Python number; input `number` itself; or a `value` that is always the same."""
 
@@ -28,7 +28,7 @@ class Output:
 class Returned:
     """What a model returns: its leaves, and how they are put together."""
 
-    outputs: list[Output] = field(default_factory=list[Output])
+    outputs: list[OutputLeaf] = field(default_factory=list[OutputLeaf])
     spec: Any = None
 
 
@@ -54,20 +54,20 @@ class Flat(torch.nn.Module):
 
 def sorted_out(
     leaves: Sequence[Any], inputs: Sequence[Any]
-) -> tuple[list[Output], tuple[Any, ...]]:
+) -> tuple[list[OutputLeaf], tuple[Any, ...]]:
     """What each leaf of what is returned is, and those that are to be computed."""
     numbers = {id(v): i for i, v in enumerate(inputs)}
     computed: dict[int, Any] = {}
-    outputs: list[Output] = []
+    outputs: list[OutputLeaf] = []
     for leaf in leaves:
         kind = number_type(leaf)
         if kind is None and not isinstance(leaf, torch.Tensor):
-            outputs.append(Output("value", value=leaf))
+            outputs.append(OutputLeaf("value", value=leaf))
         elif id(leaf) in numbers:
-            outputs.append(Output("input", numbers[id(leaf)], kind))
+            outputs.append(OutputLeaf("input", numbers[id(leaf)], kind))
         else:
             computed.setdefault(id(leaf), leaf)
-            outputs.append(Output("program", list(computed).index(id(leaf)), kind))
+            outputs.append(OutputLeaf("program", list(computed).index(id(leaf)), kind))
     return outputs, tuple(computed.values())
 
 
@@ -77,7 +77,7 @@ def number_type(leaf: object) -> type | None:
     return next((k for symbolic, k in kinds.items() if isinstance(leaf, symbolic)), None)
 
 
-class Function(torch.nn.Module):
+class FunctionModule(torch.nn.Module):
     """A function as a module."""
 
     def __init__(self, function: Any) -> None:
@@ -91,7 +91,7 @@ class Captured:
     names of weights where the model's module is not the user's."""
 
     exported: Any  # a torch.export.ExportedProgram
-    outputs: Sequence[Output]
+    outputs: Sequence[OutputLeaf]
     spec: Any
     shown: Mapping[str, str] = field(default_factory=dict[str, str])
 

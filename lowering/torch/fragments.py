@@ -15,7 +15,7 @@ from ge.lowering.torch.library import pytree, torch
 
 
 @dataclass(frozen=True)
-class Parts:
+class SplitGraph:
     """Two graphs with the inputs of one, and which of its outputs each has, in order."""
 
     python: Any
@@ -30,7 +30,7 @@ class Parts:
         return tuple(values[i] for i in range(len(values)))
 
 
-def parts_of(graph: Any) -> Parts:
+def parts_of(graph: Any) -> SplitGraph:
     """The parts of a graph module. That of Python has only what its outputs need; that of the
     program keeps all, with what the graph writes to its inputs."""
     outputs = leaves_of(graph.graph.output_node())
@@ -40,7 +40,7 @@ def parts_of(graph: Any) -> Parts:
     python = with_outputs(graph, in_python)
     python.graph.eliminate_dead_code()
     python.recompile()
-    return Parts(python, in_python, with_outputs(graph, in_program), in_program)
+    return SplitGraph(python, in_python, with_outputs(graph, in_program), in_program)
 
 
 def is_node(value: Any) -> bool:

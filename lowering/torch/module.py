@@ -7,7 +7,7 @@ from typing import Any, cast
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
-from ge.lowering.torch.capture import Captured, Function, capture
+from ge.lowering.torch.capture import Captured, FunctionModule, capture
 from ge.lowering.torch.compiled import COMPILING, CompiledGraph, refuse_training
 from ge.lowering.torch.dims import dim_names
 from ge.lowering.torch.library import pytree, torch
@@ -78,7 +78,7 @@ def compile_module(
 ) -> CompiledModel:
     """What `ge.torch.compile` does. `table`: translations of a user's ops. Raises GeError for what
     cannot be traced, translated or compiled, with the line of the user's code if it is known."""
-    module = model if isinstance(model, torch.nn.Module) else Function(model)
+    module = model if isinstance(model, torch.nn.Module) else FunctionModule(model)
     name = type(module).__name__ if module is model else getattr(model, "__name__", "function")
     signature = inspect.signature(module.forward)
     args, kwargs = bound(signature, *examples(example_inputs))

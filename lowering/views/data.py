@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, NamedTuple, cast
 
 
-class Operand(NamedTuple):
+class LevelOperand(NamedTuple):
     """A value that an op reads: its name, its type, and the number of the node that makes it; -1
     for constants."""
 
@@ -15,7 +15,7 @@ class Operand(NamedTuple):
 
 
 @dataclass(slots=True)
-class Node:
+class LevelNode:
     """An op of a level. `sources` are names of nodes of the model (or places in a text) that it
     came from; `module` is the path of the part of the model that it belongs to; `parent` is the
     number of the node in whose body it is, -1: none."""
@@ -23,7 +23,7 @@ class Node:
     name: str
     op: str
     sources: list[str]
-    operands: list[Operand] = field(default_factory=list[Operand])
+    operands: list[LevelOperand] = field(default_factory=list[LevelOperand])
     results: list[str] = field(default_factory=list[str])  # types
     attributes: dict[str, str] = field(default_factory=dict[str, str])
     module: str = ""
@@ -40,7 +40,7 @@ class LevelGraph:
     name: str
     summary: str
     after: int
-    nodes: list[Node] = field(default_factory=list[Node])
+    nodes: list[LevelNode] = field(default_factory=list[LevelNode])
 
 
 @dataclass(slots=True)

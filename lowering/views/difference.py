@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
 from ge.dialects.support.errors import GeError
-from ge.lowering.views.data import LevelGraph, Node
+from ge.lowering.views.data import LevelGraph, LevelNode
 
 PLACE = re.compile(r"(:\d+){1,2}$")
 PORTS = ("input", "output")
@@ -25,8 +25,8 @@ class Change:
     """Ops of the one side, and what they are on the other."""
 
     kind: str  # changed, joined, split, rewritten, removed or added
-    before: list[Node]
-    after: list[Node]
+    before: list[LevelNode]
+    after: list[LevelNode]
     why: str = ""  # what differs between two
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Difference:
         return dict(Counter(c.kind for c in self.changes))
 
 
-def text_of(nodes: Sequence[Node], most: int = 6) -> str:
+def text_of(nodes: Sequence[LevelNode], most: int = 6) -> str:
     """The ops with their names, or, of many, the kinds."""
     if len(nodes) > most:
         kinds = Counter(n.op for n in nodes)
@@ -66,7 +66,7 @@ def text_of(nodes: Sequence[Node], most: int = 6) -> str:
     return ", ".join(n.op if is_named_by(n) else f"{n.op} {n.name}" for n in nodes)
 
 
-def is_named_by(node: Node) -> bool:
+def is_named_by(node: LevelNode) -> bool:
     """Whether its op is all that a node is named by."""
     return node.name in (node.op, node.op.partition(".")[2], node.op.removeprefix("launch @"))
 
@@ -95,14 +95,14 @@ def file_of(source: str) -> str:
     return PLACE.sub("", source)
 
 
-def top(level: LevelGraph) -> list[Node]:
+def top(level: LevelGraph) -> list[LevelNode]:
     """The ops but for inputs, outputs, and what is inside of fused ops."""
     nodes = level.nodes
     fused = {i for i, n in enumerate(nodes) if n.op.startswith("fused_op.")}
     return [n for n in nodes if n.op not in PORTS and n.parent not in fused]
 
 
-def named(node: Node, files: Iterable[str]) -> list[str]:
+def named(node: LevelNode, files: Iterable[str]) -> list[str]:
     return [s for s in node.sources if file_of(s) not in files]
 
 
@@ -115,7 +115,9 @@ def check_inputs(a: LevelGraph, b: LevelGraph) -> None:
         raise GeError(f"these are of different models: {what}", hint="compare two of one model")
 
 
-def by_sources(before: Sequence[Node], after: Sequence[Node], files: Iterable[str]) -> Difference:
+def by_sources(
+    before: Sequence[LevelNode], after: Sequence[LevelNode], files: Iterable[str]
+) -> Difference:
     """Groups of ops that share sources, in the order of the first side."""
     nodes = [*before, *after]
     group = list(range(len(nodes)))
@@ -129,7 +131,7 @@ def by_sources(before: Sequence[Node], after: Sequence[Node], files: Iterable[st
     for i, node in enumerate(nodes):
         for source in named(node, files):
             group[root(i)] = root(first.setdefault(source, i))
-    sides: dict[int, tuple[list[Node], list[Node]]] = {}
+    sides: dict[int, tuple[list[LevelNode], list[LevelNode]]] = {}
     for i, node in enumerate(nodes):
         sides.setdefault(root(i), ([], []))[i >= len(before)].append(node)
     result = Difference(0)
@@ -139,10 +141,10 @@ def by_sources(before: Sequence[Node], after: Sequence[Node], files: Iterable[st
     return result
 
 
-def compare(ours: list[Node], theirs: list[Node], result: Difference) -> None:
+def compare(ours: list[LevelNode], theirs: list[LevelNode], result: Difference) -> None:
     """Add what became of a group: those that are alike, and one change of the rest."""
     rest = list(theirs)
-    left: list[Node] = []
+    left: list[LevelNode] = []
     for node in ours:
         alike = next((t for t in rest if alike_as(t) == alike_as(node)), None)
         if alike is None:
@@ -168,11 +170,11 @@ def compare(ours: list[Node], theirs: list[Node], result: Difference) -> None:
     result.changes.append(change)
 
 
-def alike_as(node: Node) -> tuple[object, ...]:
+def alike_as(node: LevelNode) -> tuple[object, ...]:
     return node.op, tuple(node.results), tuple(sorted(node.attributes.items()))
 
 
-def what_differs(a: Node, b: Node) -> str:
+def what_differs(a: LevelNode, b: LevelNode) -> str:
     parts: list[str] = []
     if a.op != b.op:
         parts.append(f"{a.op} -> {b.op}")
@@ -200,7 +202,7 @@ def pair_up(result: Difference, files: Iterable[str]) -> None:
             result.same += 1
 
 
-def in_order(before: Sequence[Node], after: Sequence[Node]) -> Difference:
+def in_order(before: Sequence[LevelNode], after: Sequence[LevelNode]) -> Difference:
     """Ops are matched by kind and type, as lines of texts are."""
     result = Difference(0, by="kind and type, in order")
     keys = [[(n.op, tuple(n.results)) for n in nodes] for nodes in (before, after)]

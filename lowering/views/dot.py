@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 from ge.dialects.support.errors import GeError
-from ge.lowering.views.data import LevelGraph, Node
+from ge.lowering.views.data import LevelGraph, LevelNode
 from ge.lowering.views.difference import is_named_by
 
 # Colours by what computes: names that graphviz knows
@@ -66,11 +66,11 @@ def edges(level: LevelGraph, children: dict[int, list[int]]) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def title(node: Node) -> str:
+def title(node: LevelNode) -> str:
     return node.op if is_named_by(node) else f"{node.op}\\n{node.name}"
 
 
-def fill(node: Node) -> str:
+def fill(node: LevelNode) -> str:
     dialect = node.op.removeprefix("launch @").partition(".")[0]
     return FILLS.get(node.op) or BY_DIALECT.get(dialect, "white")
 

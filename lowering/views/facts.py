@@ -46,7 +46,7 @@ class KindFacts:
 
 
 @dataclass(slots=True)
-class Step:
+class CriticalStep:
     """An op of the longest chain, and its time: in a run, or alone by estimate."""
 
     name: str
@@ -55,7 +55,7 @@ class Step:
 
 
 @dataclass(slots=True)
-class Facts:
+class ModuleFigures:
     """A module in figures. Sizes are in bytes, times in microseconds."""
 
     level: str
@@ -70,7 +70,7 @@ class Facts:
     weight_bytes: int
     # The memory plan, or the most bytes that values take at one time in this order
     memory: dict[str, int] = field(default_factory=dict[str, int])
-    chain: list[Step] = field(default_factory=list[Step])
+    chain: list[CriticalStep] = field(default_factory=list[CriticalStep])
     machine: str = ""  # which, and where the times of the chain come from
 
     @property
@@ -78,18 +78,18 @@ class Facts:
         return sum(s.us for s in self.chain)
 
 
-def facts_of(module: ModuleOp, target: Target) -> Facts:
+def facts_of(module: ModuleOp, target: Target) -> ModuleFigures:
     """The figures of a module of any level, times on `target`."""
     main, level = main_function(module), level_of(module)
     kernels = kernels_of(module)
     if main is None:
-        return Facts(level, 0, 0, {}, {}, [], [], 0, 0, 0)
+        return ModuleFigures(level, 0, 0, {}, {}, [], [], 0, 0, 0)
     ops = list(working(main.body.block.ops))
     computed = [(op, body_of(op, kernels)) for op in ops]
     inside = [b for _, b in computed if b is not None and b.kind_of_body]
     constants = weights_in(module)
     inputs, outputs, dims = ports_of(main)
-    return Facts(
+    return ModuleFigures(
         level,
         len(ops),
         sum(len(b.body.ops) for b in inside),
@@ -222,7 +222,7 @@ def chain_of(
     level: Level,
     computed: Sequence[tuple[Operation, Computed | None]],
     target: Target,
-) -> tuple[list[Step], str]:
+) -> tuple[list[CriticalStep], str]:
     """The critical path of a program, and of tensors the longest chain of ops; none where sizes are
     open, and of buffers on no streams. And where the times come from."""
     if level.depth < Level.BUFFERS.depth:
@@ -233,13 +233,13 @@ def chain_of(
         timeline = simulate(module, target)
     except UnknownShapes:
         return [], ""
-    steps = [Step(t.name, op_type(t), t.duration_us) for t in critical_path(timeline)]
+    steps = [CriticalStep(t.name, op_type(t), t.duration_us) for t in critical_path(timeline)]
     return steps, timeline.machine
 
 
 def longest_chain(
     main: FuncOp, computed: Sequence[tuple[Operation, Computed | None]], target: Target
-) -> list[Step]:
+) -> list[CriticalStep]:
     """The chain of ops, each reading the one before, whose times alone add up to the most. What is
     inside branches and loops does not count."""
     alone = {op: time_alone(what, target) for op, what in computed}
@@ -252,10 +252,10 @@ def longest_chain(
         until[op] = alone.get(op, 0.0) + (0.0 if last is None else until[last])
         before[op] = last
     end: Operation | None = max(until, key=lambda o: until[o], default=None)
-    chain: list[Step] = []
+    chain: list[CriticalStep] = []
     while end is not None:
         if alone.get(end):
-            chain.append(Step(label(end, sources_of(end)), kind(end), alone[end]))
+            chain.append(CriticalStep(label(end, sources_of(end)), kind(end), alone[end]))
         end = before[end]
     return chain[::-1]
 

@@ -8,7 +8,7 @@ from onnx import ModelProto
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.export.ge_text import NUMBERS, ORIGINAL, TYPES, read_model
-from ge.lowering.views.data import LevelGraph, Node, Operand
+from ge.lowering.views.data import LevelGraph, LevelNode, LevelOperand
 from ge.lowering.views.model import LONGEST, graph_of
 
 ENDS = (".pbtxt", ".txt")
@@ -43,17 +43,17 @@ def ge_level(path: str) -> LevelGraph:
         if op.type in HIDDEN:
             continue
         operands = [
-            Operand(name.rpartition(":")[0], types.get(name, ""), made.get(name, -1))
+            LevelOperand(name.rpartition(":")[0], types.get(name, ""), made.get(name, -1))
             for name in op.input
             if name and not name.endswith(":-1")  # of edges that order ops alone
         ]
         made |= {f"{op.name}:{i}": len(level.nodes) for i in range(len(results))}
         attributes = {e.key: value_text(e.value) for e in op.attr if e.key != ORIGINAL}
         kind, sources = ("input", []) if is_input else (op.type, sources_of(op))
-        level.nodes.append(Node(op.name, kind, sources, operands, results, attributes))
+        level.nodes.append(LevelNode(op.name, kind, sources, operands, results, attributes))
     for name in graph.output:
-        read = [Operand(name, types.get(name, ""), made.get(name, -1))]
-        level.nodes.append(Node(name.rpartition(":")[0], "output", [], read))
+        read = [LevelOperand(name, types.get(name, ""), made.get(name, -1))]
+        level.nodes.append(LevelNode(name.rpartition(":")[0], "output", [], read))
     return level
 
 

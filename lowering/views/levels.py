@@ -24,7 +24,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import DYNAMIC
 from ge.lowering.levels.level import Level
-from ge.lowering.views.data import LevelGraph, Node, Operand
+from ge.lowering.views.data import LevelGraph, LevelNode, LevelOperand
 from ge.runtime.clock import labels
 
 CONSTANTS = ConstantOp | task.ConstantOp
@@ -66,14 +66,14 @@ class Builder:
         for index, value in enumerate(main.args):
             self.makers[value] = [len(nodes)]
             name = name_of(argument_attributes(main, index)) or value.name_hint or f"arg{index}"
-            nodes.append(Node(name, "input", [], results=[type_text(value.type)]))
+            nodes.append(LevelNode(name, "input", [], results=[type_text(value.type)]))
         self.block(main.body.block, -1)
         end = main.body.block.last_op
         tables = () if main.res_attrs is None else main.res_attrs.data
         for index, value in enumerate(end.operands if isinstance(end, ReturnOp) else ()):
             name = name_of(tables[index].data) if index < len(tables) else None
             name = name or f"result{index}"
-            nodes.append(Node(name, "output", [], self.operands([value])))
+            nodes.append(LevelNode(name, "output", [], self.operands([value])))
 
     def block(self, block: Block, parent: int) -> None:
         for op in block.ops:
@@ -84,7 +84,7 @@ class Builder:
         number = self.numbers[op] = len(self.level.nodes)
         sources = sources_of(op)
         read, written = ends_of(op)
-        node = Node(
+        node = LevelNode(
             label(op, sources), kind(op), sources, self.operands(read),
             [type_text(v.type) for v in written], self.attributes(op), parent=parent,
         )  # fmt: skip
@@ -112,13 +112,13 @@ class Builder:
         else:
             self.makers[owner] = [*self.makers.get(owner, ()), number]
 
-    def operands(self, values: Iterator[SSAValue] | list[SSAValue]) -> list[Operand]:
-        found: list[Operand] = []
+    def operands(self, values: Iterator[SSAValue] | list[SSAValue]) -> list[LevelOperand]:
+        found: list[LevelOperand] = []
         for value in values:
             owner, text = owner_of(value), type_text(value.type)
             makers = self.makers.get(owner) or [-1]
             name = self.names.get(owner) or constant_name(owner)
-            found += [Operand(name or self.made_by(maker), text, maker) for maker in makers]
+            found += [LevelOperand(name or self.made_by(maker), text, maker) for maker in makers]
         return found
 
     def made_by(self, maker: int) -> str:

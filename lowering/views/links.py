@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from ge.lowering.levels.level import Level
-from ge.lowering.views.data import LevelGraph, Node
+from ge.lowering.views.data import LevelGraph, LevelNode
 from ge.lowering.views.modules import Modules
 
 Key = tuple[str, ...]
@@ -31,7 +31,7 @@ def link(levels: Sequence[LevelGraph], modules: Modules) -> None:
                 node.module = program.nodes[node.task].module if node.task >= 0 else node.module
 
 
-def set_tasks(nodes: Iterable[Node], program: Sequence[Node]) -> None:
+def set_tasks(nodes: Iterable[LevelNode], program: Sequence[LevelNode]) -> None:
     """Launches that compute the same for the same sources are in the same order at all levels."""
     launches: dict[tuple[str, Key], list[int]] = defaultdict(list)
     for number, node in enumerate(program):
@@ -44,14 +44,14 @@ def set_tasks(nodes: Iterable[Node], program: Sequence[Node]) -> None:
             taken[key] += 1
 
 
-def computed(node: Node) -> str:
+def computed(node: LevelNode) -> str:
     """The name of the op that a launch computes, or a launch is made of; empty for what is none."""
     if node.op.startswith("launch "):
         return node.attributes.get("computes", "")
     return node.op if node.op.startswith(("fused_op.", "graph.")) else ""
 
 
-def set_groups(graph: Iterable[Node], fused: Sequence[Node]) -> None:
+def set_groups(graph: Iterable[LevelNode], fused: Sequence[LevelNode]) -> None:
     """Ops that went into the body of a fused op are those of its body, in the same order among
     equal ones."""
     members: dict[tuple[str, Key], list[int]] = defaultdict(list)
@@ -66,7 +66,7 @@ def set_groups(graph: Iterable[Node], fused: Sequence[Node]) -> None:
             node.task = fused[number].task
 
 
-def set_modules(nodes: Sequence[Node], modules: Modules) -> None:
+def set_modules(nodes: Sequence[LevelNode], modules: Modules) -> None:
     inner: dict[int, list[str]] = defaultdict(list)
     for node in nodes:
         if node.parent >= 0:
@@ -78,7 +78,7 @@ def set_modules(nodes: Sequence[Node], modules: Modules) -> None:
             node.module = nodes[maker].module if maker >= 0 else ""
 
 
-def inherit(fused: Sequence[Node], program: Sequence[Node]) -> None:
+def inherit(fused: Sequence[LevelNode], program: Sequence[LevelNode]) -> None:
     """Launches have the modules of the fused ops that they execute."""
     for node in fused:
         if node.parent < 0 and node.task >= 0:

@@ -31,7 +31,7 @@ class Buffer:
 
 
 @dataclass(slots=True)
-class Segment:
+class MemorySegment:
     """`peak_bytes` are the most that are in use at one time, first at `peak_us`; `bytes` what the
     plan takes."""
 
@@ -45,7 +45,7 @@ class Segment:
 class MemoryView:
     """Segments and buffers of a program, sizes in bytes, and the figures of its plan."""
 
-    segments: list[Segment]
+    segments: list[MemorySegment]
     buffers: list[Buffer]
     figures: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -72,7 +72,9 @@ def memory_view(
     planned = slots_end(module)
     alignment = timeline.target.hbm_alignment
     segments = [
-        peak(Segment(name, align_up(end, alignment)), [b for b in buffers if b.segment == name])
+        peak(
+            MemorySegment(name, align_up(end, alignment)), [b for b in buffers if b.segment == name]
+        )
         for name, end in planned.items()
     ]
     segments.sort(key=lambda s: s.name != "arena")
@@ -89,7 +91,7 @@ def slots_end(module: ModuleOp) -> dict[str, int]:
     return ends
 
 
-def peak(segment: Segment, buffers: list[Buffer]) -> Segment:
+def peak(segment: MemorySegment, buffers: list[Buffer]) -> MemorySegment:
     """With the most bytes that buffers have at one time; of those that share bytes (parts, results
     in place) each byte counts once."""
     events = sorted({b.start_us for b in buffers})

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
 from ge.lowering.onnx.model import read_model
-from ge.lowering.views.data import LevelGraph, Node, Operand
+from ge.lowering.views.data import LevelGraph, LevelNode, LevelOperand
 from ge.lowering.views.modules import Sourced
 
 SCOPES = ("pkg.torch.onnx.name_scopes", "namespace")  # metadata of nodes that exporters write
@@ -31,17 +31,17 @@ def graph_of(model: ModelProto) -> LevelGraph:
     for value in graph.input:
         if value.name not in weights:
             made[value.name] = len(level.nodes)
-            level.nodes.append(Node(value.name, "input", [], results=[types[value.name]]))
+            level.nodes.append(LevelNode(value.name, "input", [], results=[types[value.name]]))
     for node in graph.node:
         name = name_of(node)
-        read = [Operand(i, types.get(i, ""), made.get(i, -1)) for i in read_by(node) if i]
+        read = [LevelOperand(i, types.get(i, ""), made.get(i, -1)) for i in read_by(node) if i]
         attributes = {a.name: text_of(a) for a in node.attribute}
         results = [types.get(o, "") for o in node.output if o]
         made |= dict.fromkeys(node.output, len(level.nodes))
-        level.nodes.append(Node(name, op_type(node), [name], read, results, attributes))
+        level.nodes.append(LevelNode(name, op_type(node), [name], read, results, attributes))
     for value in graph.output:
-        read = [Operand(value.name, types[value.name], made.get(value.name, -1))]
-        level.nodes.append(Node(value.name, "output", [], read))
+        read = [LevelOperand(value.name, types[value.name], made.get(value.name, -1))]
+        level.nodes.append(LevelNode(value.name, "output", [], read))
     return level
 
 

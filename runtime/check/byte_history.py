@@ -13,7 +13,7 @@ from math import lcm, prod
 
 from xdsl.ir import SSAValue
 
-from ge.dialects.npu_task.boxes import Box
+from ge.dialects.npu_task.boxes import ByteBox
 
 # How often a pattern is repeated to fit one of another pitch, before it is written out
 MOST_REPEATS = 64
@@ -24,7 +24,7 @@ MOST_COMBS = 1 << 14  # combs that the bytes of one access may be
 Runs = tuple[int, int, int, int]
 
 
-def runs_of(box: Box) -> Iterator[Runs]:
+def runs_of(box: ByteBox) -> Iterator[Runs]:
     """The bytes of a box as runs of one pitch. Raises ValueError where that takes too many."""
     if not box.dims:
         yield box.low, box.low + box.width, box.width, box.width

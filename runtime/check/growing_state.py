@@ -153,7 +153,7 @@ class CacheUse:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class StateRows:
     """So many elements of an argument, beyond the rows that states have before a run."""
 
     beyond: int
@@ -172,7 +172,7 @@ def masks_of(func: FuncOp, kernels: Mapping[str, KernelOp]) -> "Masks | None":
 
 
 @dataclass
-class Masks(MovedAxes[Rows]):
+class Masks(MovedAxes[StateRows]):
     """Follows arguments that have an element for each row to the masks of attention.
 
     What is made of one by ways that are not followed has its name under an axis below 0."""
@@ -183,7 +183,9 @@ class Masks(MovedAxes[Rows]):
     names: list[str] = field(default_factory=list[str])
     compared: set[str] = field(default_factory=set[str])
     missed: set[str] = field(default_factory=set[str])  # behind masks that are not compared
-    hidden: dict[SSAValue, Marks[Rows]] = field(default_factory=dict[SSAValue, Marks[Rows]])
+    hidden: dict[SSAValue, Marks[StateRows]] = field(
+        default_factory=dict[SSAValue, Marks[StateRows]]
+    )
 
     @property
     def unfollowed(self) -> list[str]:
@@ -196,34 +198,38 @@ class Masks(MovedAxes[Rows]):
             name = port_name(table) or f"arg{arg.index}"
             for axis, dim in enumerate(dims_of(table, len(shape))):
                 if (beyond := steps_beyond(dim, self.symbol)) is not None:
-                    row = Rows(beyond, name)
+                    row = StateRows(beyond, name)
                     self.axes.setdefault(arg, {})[axis, Digit(1, shape[axis])] = row
                     self.names.append(name)
         for op in func.walk():
             self.task(op)
 
-    def lost_in(self, before: Iterable[Rows], after: Marks[Rows]) -> Marks[Rows]:
+    def lost_in(self, before: Iterable[StateRows], after: Marks[StateRows]) -> Marks[StateRows]:
         """What is not followed any more, of what is known before and after a step."""
         kept = {rows.name for rows in after.values()}
         gone = (rows for rows in before if rows.name not in kept)
         return {(-1 - self.names.index(rows.name), Digit(1, 1)): rows for rows in gone}
 
-    def read(self, value: SSAValue, op: Operation) -> Marks[Rows]:
+    def read(self, value: SSAValue, op: Operation) -> Marks[StateRows]:
         found, owner = super().read(value, op), owner_of(value)
         lost = self.lost_in(self.memory.get(owner, {}).values(), found)
         return found | lost | self.hidden.get(owner, {})
 
-    def write(self, value: SSAValue, marks: Marks[Rows]) -> None:
+    def write(self, value: SSAValue, marks: Marks[StateRows]) -> None:
         self.hidden[owner_of(value)] = {k: rows for k, rows in marks.items() if k[0] < 0}
         super().write(value, {k: rows for k, rows in marks.items() if k[0] >= 0})
 
-    def made(self, op: TensorOp, key: Key, sources: Sequence[tuple[Source, Rows]]) -> Rows:
+    def made(
+        self, op: TensorOp, key: Key, sources: Sequence[tuple[Source, StateRows]]
+    ) -> StateRows:
         rows = sources[0][1]
         if isinstance(op, AppendOp) and key[0] == op.axis.value.data % rank_of(op.cache):
             return replace(rows, beyond=rows.beyond + shape_of(op.rows)[key[0]])
         return rows
 
-    def result(self, op: TensorOp, index: int, known: Sequence[Marks[Rows]]) -> Marks[Rows]:
+    def result(
+        self, op: TensorOp, index: int, known: Sequence[Marks[StateRows]]
+    ) -> Marks[StateRows]:
         if isinstance(op, AttentionOp) and op.length is not None:
             for mask, marks in zip(op.operands, known, strict=True):
                 if mask in op.masks:
@@ -232,7 +238,7 @@ class Masks(MovedAxes[Rows]):
         found = super().result(op, index, followed)
         return found | self.lost_in((rows for marks in known for rows in marks.values()), found)
 
-    def compare(self, last: int, marks: Marks[Rows]) -> None:
+    def compare(self, last: int, marks: Marks[StateRows]) -> None:
         read = {rows.name: rows for (axis, _), rows in marks.items() if axis == last}
         self.compared |= {*read}
         self.missed |= {rows.name for rows in marks.values()} - {*read}

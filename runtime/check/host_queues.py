@@ -59,14 +59,14 @@ class TilingCopy(Protocol):
     def launches(self) -> Sequence[int]: ...
 
 
-class Schedule(Protocol):
+class HostSchedule(Protocol):
     @property
     def tasks(self) -> Sequence[Sequence[HostTask]]: ...
     @property
     def copies(self) -> Sequence[TilingCopy]: ...
 
 
-def host_problems(schedule: Schedule, ops: Iterable[Operation]) -> list[str]:
+def host_problems(schedule: HostSchedule, ops: Iterable[Operation]) -> list[str]:
     """What is wrong with a schedule; `ops` are the program's between two barriers, events too."""
     return _Proof(schedule, device_order(ops)).problems()
 
@@ -98,7 +98,7 @@ def device_order(ops: Iterable[Operation]) -> list[list[int]]:
 class _Proof:
     """Nodes are numbers: the device's tasks, its copies of tilings, then the tasks of threads."""
 
-    def __init__(self, schedule: Schedule, order: Sequence[Sequence[int]]) -> None:
+    def __init__(self, schedule: HostSchedule, order: Sequence[Sequence[int]]) -> None:
         self.schedule, self.device = schedule, len(order)
         self.hosts = [task for tasks in schedule.tasks for task in tasks]
         first = self.device + len(schedule.copies)

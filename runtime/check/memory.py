@@ -37,7 +37,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.npu_task.attributes import is_dynamic
-from ge.dialects.npu_task.boxes import Box
+from ge.dialects.npu_task.boxes import ByteBox
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.memory import (
     EVERYTHING,
@@ -80,7 +80,7 @@ Memory = str | SSAValue
 class MemrefBytes:
     memory: Memory
     buffer: SSAValue
-    boxes: tuple[Box, ...]
+    boxes: tuple[ByteBox, ...]
     runs: tuple[Runs, ...]
     order: object  # equal for two memrefs that have the same elements in the same places
 
@@ -96,14 +96,14 @@ def span_of(value: SSAValue) -> MemrefBytes:
     view = view_of(value)
     owner = view.owner
     if not view.is_known:
-        box = Box(0, 1)
+        box = ByteBox(0, 1)
         return MemrefBytes(owner, owner, (box,), (*runs_of(box),), None)
     slot = owner.owner if isinstance(owner.owner, SlotOp) else None
     base = 0 if slot is None else slot.offset.value.data
     boxes = view.region.boxes
     if boxes == EVERYTHING:
         raise ValueError("too many boxes of bytes")
-    boxes = tuple(Box(box.low + base, box.width, box.dims) for box in boxes)
+    boxes = tuple(ByteBox(box.low + base, box.width, box.dims) for box in boxes)
     runs = tuple(r for box in boxes for r in runs_of(box))
     bits = view.bits
     order = 8 * base + view.offset * bits, bits, *merged(view.sizes, view.strides)
@@ -180,7 +180,7 @@ class Checker:
                 if not all(isinstance(u.operation, Task) for u in value.uses):
                     text = f"{name_of(op)} has a place for a result that control flow takes"
                     self.report("bounds", op, text)
-                box = Box(low, size)
+                box = ByteBox(low, size)
                 self.spans[value] = MemrefBytes("dynamic", value, (box,), (*runs_of(box),), None)
 
     def check_slot(self, op: SlotOp) -> None:
@@ -221,7 +221,7 @@ class Checker:
                 task, base = self.new_task(op), op.offset.value.data
                 memory = self.memories.setdefault(op.segment.data, Bytes())
                 for box in region.boxes:
-                    for runs in runs_of(Box(box.low + base, box.width, box.dims)):
+                    for runs in runs_of(ByteBox(box.low + base, box.width, box.dims)):
                         memory.write(History(op.result, task), *runs)
         self.epoch += 1
 

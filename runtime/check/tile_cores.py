@@ -21,20 +21,20 @@ from xdsl.ir import BlockArgument, SSAValue
 from ge.dialects.support.types import Shape
 from ge.dialects.tile.buffers import memref_shape
 from ge.runtime.check.problems import Problems, name_of
-from ge.runtime.check.tile_device import Access, Device, DeviceGrid, Span, name
+from ge.runtime.check.tile_device import BoxAccess, Device, DeviceGrid, Span, name
 
 NONE = -1
 
-Touched = tuple[Access, tuple[Span, ...]]
+Touched = tuple[BoxAccess, tuple[Span, ...]]
 """An access, and cells that it touches, or that it may touch."""
 
 
 def ordered_memory(
-    device: Device, cores: Iterable[Iterable[Access]], problems: Problems
+    device: Device, cores: Iterable[Iterable[BoxAccess]], problems: Problems
 ) -> set[SSAValue]:
     """Compare what cores do to device memory; the homes of memrefs whose accesses by one core have
     to be ordered too."""
-    touched: dict[SSAValue, list[Access]] = {}
+    touched: dict[SSAValue, list[BoxAccess]] = {}
     for core in cores:
         for access in core:
             touched.setdefault(device.home(access.region), []).append(access)
@@ -45,7 +45,7 @@ def ordered_memory(
 
 
 def compare_cores(
-    device: Device, home: SSAValue, rows: Sequence[Access], problems: Problems
+    device: Device, home: SSAValue, rows: Sequence[BoxAccess], problems: Problems
 ) -> bool:
     """Find what is wrong between cores, and elements of a result that nothing stores; whether a
     core touches cells twice, one time writing."""
@@ -128,7 +128,7 @@ class Phases:
 
     def _write(
         self,
-        access: Access,
+        access: BoxAccess,
         writer: NDArray[np.int64],
         several: NDArray[np.bool_],
         summed: NDArray[np.bool_],
@@ -150,7 +150,7 @@ class Phases:
 
     def _read(
         self,
-        access: Access,
+        access: BoxAccess,
         writer: NDArray[np.int64],
         several: NDArray[np.bool_],
         owner: NDArray[np.int64],

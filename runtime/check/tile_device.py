@@ -25,7 +25,7 @@ from ge.dialects.tile.kernel import KernelOp, MemrefUses
 from ge.dialects.tile.reading import reads_of
 from ge.dialects.tile.transfers import StoreOp
 from ge.runtime.check.problems import Problems
-from ge.runtime.check.tile_program import Region, Step
+from ge.runtime.check.tile_program import Region, TileStep
 
 Sharing: TypeAlias = frozenset[tuple[int, int]]
 """Arguments of a kernel, by their numbers, that are the same elements of device memory: a result,
@@ -54,12 +54,12 @@ Grains: TypeAlias = "Span | NDArray[np.int64]"
 """Places in the history of a memory."""
 
 
-class Access(NamedTuple):
+class BoxAccess(NamedTuple):
     """What an instruction of a core does to a box; `unit`: which of its programs has it."""
 
     core: int
     unit: int
-    step: Step
+    step: TileStep
     region: Region
     is_write: bool
 
@@ -68,13 +68,13 @@ class Access(NamedTuple):
         return isinstance(self.step.op, StoreOp) and self.step.op.is_atomic
 
 
-def accesses(core: int, unit: int, steps: Iterable[Step]) -> Iterator[Access]:
+def accesses(core: int, unit: int, steps: Iterable[TileStep]) -> Iterator[BoxAccess]:
     """What the steps of a core read and write of device memory."""
     for step in steps:
         for is_write, regions in ((False, step.read_boxes), (True, step.written_boxes)):
             for region in regions:
                 if not region.is_empty or (is_write and region.bounds != region.endless):
-                    yield Access(core, unit, step, region, is_write)
+                    yield BoxAccess(core, unit, step, region, is_write)
 
 
 def name(value: SSAValue) -> str:
@@ -150,7 +150,7 @@ class Device:
             return [region.bounds]
         return boxes_in(shapes[0], region.bounds, shapes[1])
 
-    def reach(self, access: "Access") -> list[Bounds]:
+    def reach(self, access: "BoxAccess") -> list[Bounds]:
         """Where an access may be, for other numbers than those of the walk."""
         region, op = access.region, access.step.op
         dims = self.anywhere.get(op) if isinstance(op, StoreOp) else None

@@ -48,7 +48,7 @@ Atom: TypeAlias = Any
 
 
 @dataclass(frozen=True)
-class Sum:
+class LinearExpression:
     """A number, and values with factors."""
 
     terms: Mapping[Atom, int]
@@ -58,35 +58,37 @@ class Sum:
     def key(self) -> Any:
         return frozenset(self.terms.items()), self.number
 
-    def plus(self, other: "Sum", factor: int = 1) -> "Sum":
+    def plus(self, other: "LinearExpression", factor: int = 1) -> "LinearExpression":
         terms = dict(self.terms)
         for atom, n in other.terms.items():
             terms[atom] = terms.get(atom, 0) + factor * n
         kept = {atom: n for atom, n in terms.items() if n}
-        return Sum(kept, self.number + factor * other.number)
+        return LinearExpression(kept, self.number + factor * other.number)
 
-    def minus(self, other: "Sum") -> "Sum":
+    def minus(self, other: "LinearExpression") -> "LinearExpression":
         return self.plus(other, -1)
 
 
-def constant(number: int) -> Sum:
-    return Sum({}, number)
+def constant(number: int) -> LinearExpression:
+    return LinearExpression({}, number)
 
 
 @dataclass
-class Values:
+class IndexValues:
     """What the index values of a kernel add up to, and between which others they lie."""
 
     kernel: KernelOp
-    known: dict[SSAValue, Sum] = field(default_factory=dict[SSAValue, Sum])
+    known: dict[SSAValue, LinearExpression] = field(
+        default_factory=dict[SSAValue, LinearExpression]
+    )
     of_atom: dict[Atom, SSAValue] = field(default_factory=dict[Atom, SSAValue])
 
-    def sum(self, value: SSAValue) -> Sum:
+    def sum(self, value: SSAValue) -> LinearExpression:
         if value not in self.known:
             self.known[value] = self._sum(value)
         return self.known[value]
 
-    def _sum(self, value: SSAValue) -> Sum:
+    def _sum(self, value: SSAValue) -> LinearExpression:
         owner = value.owner
         if (number := constant_index(value)) is not None:
             return constant(number)
@@ -103,9 +105,9 @@ class Values:
             operands = [o for o in owner.operands if o is not source]
             atom = owner.name, source, *(self.sum(o).key for o in operands)
         self.of_atom.setdefault(atom, value)
-        return Sum({atom: 1})
+        return LinearExpression({atom: 1})
 
-    def is_natural(self, total: Sum, steps: int = MOST_STEPS) -> bool:
+    def is_natural(self, total: LinearExpression, steps: int = MOST_STEPS) -> bool:
         """Whether a sum is at least 0, whatever the core and the numbers that are read are. Values
         are replaced by their bounds, those that others are bounds of last."""
         if not total.terms:
@@ -114,7 +116,7 @@ class Values:
             return False
         atom = max(total.terms, key=self.depth)
         factor = total.terms[atom]
-        rest = total.minus(Sum({atom: factor}))
+        rest = total.minus(LinearExpression({atom: factor}))
         bounds = self.least(atom) if factor > 0 else self.most(atom)
         return any(
             factor % scale == 0 and self.is_natural(rest.plus(bound, factor // scale), steps - 1)
@@ -130,7 +132,7 @@ class Values:
             op = op.parent_op()
         return (2 if isinstance(value.owner, COMPUTED) else int(loop_of(value) is not None)), loops
 
-    def least(self, atom: Atom) -> Iterator[tuple[int, Sum]]:
+    def least(self, atom: Atom) -> Iterator[tuple[int, LinearExpression]]:
         """Sums that are at most so many times a value."""
         value = self.of_atom[atom]
         owner = value.owner
@@ -153,7 +155,7 @@ class Values:
         elif isinstance(owner, CoresOp):
             yield 1, constant(self.kernel.core_count)
 
-    def most(self, atom: Atom) -> Iterator[tuple[int, Sum]]:
+    def most(self, atom: Atom) -> Iterator[tuple[int, LinearExpression]]:
         """Sums that are at least so many times a value."""
         value = self.of_atom[atom]
         owner = value.owner
@@ -190,7 +192,7 @@ class StoredPlaces:
     groups: dict[SSAValue, None] = field(default_factory=dict[SSAValue, None])
 
     def __post_init__(self) -> None:
-        self.values = Values(self.kernel)
+        self.values = IndexValues(self.kernel)
         self.below: dict[SSAValue, frozenset[ReadOp]] = {}
         ops = [*self.kernel.walk()]
         self.pairs = [*self.neighbours([op for op in ops if isinstance(op, ReadOp)])]
@@ -236,7 +238,9 @@ class StoredPlaces:
             self.below[value] = found
         return self.below[value]
 
-    def neighbours(self, reads: Sequence[ReadOp]) -> Iterator[tuple[Sum, Sum, SSAValue]]:
+    def neighbours(
+        self, reads: Sequence[ReadOp]
+    ) -> Iterator[tuple[LinearExpression, LinearExpression, SSAValue]]:
         """Pairs of numbers that follow each other in a memref whose numbers ascend."""
         ascending = [op for op in reads if op.ascending is not None]
         for low in ascending:
@@ -261,7 +265,7 @@ class StoredPlaces:
         for atom, factor in start.terms.items():
             read = values.of_atom[atom].owner
             if isinstance(read, ReadOp) and factor > 0 and read.distinct is not None:
-                rest = start.minus(Sum({atom: factor}))
+                rest = start.minus(LinearExpression({atom: factor}))
                 fits = values.is_natural(constant(factor - size).minus(rest))
                 if fits and values.is_natural(rest) and self.is_one(rest):
                     return "slot", read.source, factor
@@ -269,18 +273,18 @@ class StoredPlaces:
             return "moved", moved
         return ANY if size == 1 or self.in_slots(start, size) else REFUSED
 
-    def is_one(self, total: Sum) -> bool:
+    def is_one(self, total: LinearExpression) -> bool:
         """Whether the numbers that a sum depends on are the same wherever it is computed."""
         reads = frozenset[ReadOp]().union(
             *(self.reads(self.values.of_atom[a]) for a in total.terms)
         )
         return all(not self.values.sum(o).terms for op in reads for o in op.offsets)
 
-    def in_slots(self, start: Sum, size: int) -> bool:
+    def in_slots(self, start: LinearExpression, size: int) -> bool:
         """Whether places are as many elements apart as are stored, or a multiple of them."""
         return not start.number % size and not any(n % size for n in start.terms.values())
 
-    def moved(self, view: ViewOp, dim: int, start: Sum) -> Any:
+    def moved(self, view: ViewOp, dim: int, start: LinearExpression) -> Any:
         """The numbers that a place begins with, where all places of a row of the other dimensions
         do; None where it is not so."""
         others = {

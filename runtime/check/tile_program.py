@@ -41,7 +41,7 @@ from ge.dialects.tile.types import BoxType, Memory, Pipe, TileType, box_type
 MOST_INSTRUCTIONS = 1 << 21  # of one core, and rounds of its loops
 
 
-class Numbers(Enum):
+class ReadNumbers(Enum):
     """Which of the numbers that a `tile.read` may find a walk takes. Those that ascend part all
     elements in groups: the first or the last one has all, all have as many, or each has more than
     the one before."""
@@ -92,7 +92,7 @@ class Region(NamedTuple):
 
 
 @dataclass(slots=True, eq=False)
-class Step:
+class TileStep:
     """An instruction as it is issued, or for each pipe a barrier. `number`: how many the program
     issued before; `phase`: how many barriers there were before. `flag` is the id of a flag, `fifo`
     the queue, `part` the vector core beside the cube core whose rows pass it. `around`: the whole
@@ -117,7 +117,7 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TilePlace:
     """Where the tile of a value lies: in an allocation, or one copy of it, as sub-tile of sub-tiles
     (row, column, type, type of the tile around), the innermost first."""
 
@@ -131,7 +131,7 @@ class Place:
     offsets: Sequence[int] | None
 
     @classmethod
-    def of(cls, value: SSAValue) -> "Place":
+    def of(cls, value: SSAValue) -> "TilePlace":
         tile, home = cast(TileType, value.type), value
         views: list[tuple[SSAValue, SSAValue, TileType, TileType]] = []
         while isinstance(view := home.owner, ViewOp):
@@ -193,7 +193,7 @@ class Operands:
         skipped = op.not_read_if()
         moves = [] if skipped is None else [skipped[1]]
         moves += [op.first] if isinstance(op, LoadOp) and op.first is not None else []
-        for place in map(Place.of, (*tiles[0], *tiles[1])):
+        for place in map(TilePlace.of, (*tiles[0], *tiles[1])):
             moves += [at for row, col, _, _ in place.views for at in (row, col)]
             moves += [] if place.copy is None else [place.copy]
         which = tuple(dict.fromkeys(moves))
@@ -248,12 +248,12 @@ def arithmetic_of(op: Binary) -> Follow:
     return follow
 
 
-class Facts:
+class KernelFacts:
     """What the text of a kernel says, whatever the core: it is read once."""
 
     def __init__(self) -> None:
         self.place, self.box, self.operands, self.lines, self.region = (
-            cache(Place.of),
+            cache(TilePlace.of),
             cache(BoxFacts.of),
             cache(Operands.of),
             cache(lines_of),
@@ -268,18 +268,18 @@ class Walk:
     kernel: KernelOp
     program: ProgramOp
     core: int
-    numbers: Numbers = Numbers.LARGEST
+    numbers: ReadNumbers = ReadNumbers.LARGEST
     # The number of a vector core beside the cube core; of a cube core, the one whose rows pass now
     part: int = 0
-    facts: Facts = field(default_factory=Facts)
-    steps: list[Step] = field(default_factory=list[Step])
+    facts: KernelFacts = field(default_factory=KernelFacts)
+    steps: list[TileStep] = field(default_factory=list[TileStep])
     trips: int = 0  # rounds of all loops so far
     phase: int = 0  # barriers so far
     values: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     owners: dict[tuple[AllocOp, int], int] = field(default_factory=dict[tuple[AllocOp, int], int])
     known: dict[object, Tiles] = field(default_factory=dict[object, Tiles])
 
-    def run(self) -> list[Step]:
+    def run(self) -> list[TileStep]:
         self.block(self.kernel.body.block)
         self.block(self.program.body.block)
         return self.steps
@@ -300,7 +300,7 @@ class Walk:
     def barrier(self, op: BarrierOp) -> None:
         self.phase += 1
         for pipe in self.program.pipes:
-            self.steps.append(Step(op, pipe, len(self.steps), self.phase))
+            self.steps.append(TileStep(op, pipe, len(self.steps), self.phase))
 
     def branch(self, op: IfOp) -> None:
         taken = op.true_region if self.values[op.cond] else op.false_region
@@ -351,19 +351,19 @@ class Walk:
         if op.ascending is not None:
             (place,), last = at, memref_shape(op.source)[0] - 1
             match self.numbers:
-                case Numbers.LARGEST:
+                case ReadNumbers.LARGEST:
                     return op.span[-1] if place else op.span[0]
-                case Numbers.LEAST:
+                case ReadNumbers.LEAST:
                     return op.span[0] if place < last else op.span[-1]
-                case Numbers.EVEN:
+                case ReadNumbers.EVEN:
                     return number_at(op, place, last)
-                case Numbers.UNEVEN:
+                case ReadNumbers.UNEVEN:
                     return number_at(op, place**2, last**2)
         place = 0
         if op.distinct is not None:
             for i, size in zip(at, memref_shape(op.source), strict=True):
                 place = place * size + i
-        return op.span[place if self.numbers is Numbers.LEAST else -1 - place]
+        return op.span[place if self.numbers is ReadNumbers.LEAST else -1 - place]
 
     # ---- instructions ----
 
@@ -371,14 +371,14 @@ class Walk:
         if len(self.steps) >= MOST_INSTRUCTIONS:
             raise WalkError("loop", f"more than {MOST_INSTRUCTIONS} instructions of one core", op)
         operands = self.facts.operands(op)
-        step = Step(op, operands.pipe, len(self.steps), self.phase, part=self.part)
+        step = TileStep(op, operands.pipe, len(self.steps), self.phase, part=self.part)
         if operands.flag is not None:
             step.flag = self.values[operands.flag]
         else:
             self.touch(step, op, operands)
         self.steps.append(step)
 
-    def touch(self, step: Step, op: Instruction, operands: Operands) -> None:
+    def touch(self, step: TileStep, op: Instruction, operands: Operands) -> None:
         """Say what an instruction touches."""
         if isinstance(op, PushOp | PopOp):
             queue = op.target if isinstance(op, PushOp) else op.source

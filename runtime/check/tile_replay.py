@@ -23,15 +23,15 @@ from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import Memory, Pipe
 from ge.runtime.check.problems import Problems, placed
 from ge.runtime.check.tile_device import (
-    Access,
     Bounds,
+    BoxAccess,
     Device,
     DeviceGrid,
     Grains,
     accesses,
     name,
 )
-from ge.runtime.check.tile_program import Bytes, Facts, Numbers, Region, Step, Walk
+from ge.runtime.check.tile_program import Bytes, KernelFacts, ReadNumbers, Region, TileStep, Walk
 
 Queue = tuple[int, Pipe]  # a pipe of the unit with this number
 Clock: TypeAlias = NDArray[np.int64]
@@ -45,22 +45,24 @@ class Core:
     pipe, in order."""
 
     number: int
-    queues: dict[Queue, list[Step]]
+    queues: dict[Queue, list[TileStep]]
 
     @classmethod
-    def walk(cls, kernel: KernelOp, number: int, numbers: Numbers, facts: Facts) -> "Core":
-        queues: dict[Queue, list[Step]] = {}
+    def walk(
+        cls, kernel: KernelOp, number: int, numbers: ReadNumbers, facts: KernelFacts
+    ) -> "Core":
+        queues: dict[Queue, list[TileStep]] = {}
         for i, (program, part) in enumerate(kernel.units):
             for step in Walk(kernel, program, number, numbers, part, facts).run():
                 queues.setdefault((i, step.pipe), []).append(step)
         return cls(number, queues)
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self) -> Iterator[TileStep]:
         for queue in self.queues.values():
             yield from queue
 
     @cached_property
-    def accesses(self) -> list[Access]:
+    def accesses(self) -> list[BoxAccess]:
         return [
             access
             for (unit, _), steps in self.queues.items()
@@ -137,14 +139,14 @@ class History:
 
 
 @dataclass
-class Grid:
+class MemoryGrains:
     """The grains of one memory."""
 
     grain: int
     known: dict[Bytes, Grains] = field(default_factory=dict[Bytes, Grains])
 
     @classmethod
-    def of(cls, accesses: Iterable[Bytes]) -> "Grid":
+    def of(cls, accesses: Iterable[Bytes]) -> "MemoryGrains":
         grain = 0
         for a in accesses:
             grain = gcd(grain, a.low, a.width, a.pitch if a.rows > 1 else 0)
@@ -192,11 +194,13 @@ class Replay:
     device: Device
     shared: Mapping[SSAValue, DeviceGrid]  # what is ordered of it
     flags: int  # of the target, between two pipes
-    skipped: Collection[Step] = ()  # loads, for what they read
+    skipped: Collection[TileStep] = ()  # loads, for what they read
     problems: Problems = field(default_factory=Problems)
     queues: list[Queue] = field(init=False)
     histories: dict[object, History] = field(default_factory=dict[object, History])
-    grids: dict[tuple[int, Memory], Grid] = field(default_factory=dict[tuple[int, Memory], Grid])
+    grids: dict[tuple[int, Memory], MemoryGrains] = field(
+        default_factory=dict[tuple[int, Memory], MemoryGrains]
+    )
     sets: dict[object, list[Clock]] = field(default_factory=dict[object, list[Clock]])
     waits: dict[object, list[Clock]] = field(default_factory=dict[object, list[Clock]])
     loaded: set[tuple[int, int]] = field(default_factory=set[tuple[int, int]])  # and read
@@ -209,7 +213,7 @@ class Replay:
                 for a in (*step.reads, *step.writes, *step.around):
                     accesses.setdefault((unit, a.memory), []).append(a)
         for memory, touched in accesses.items():
-            grid = self.grids[memory] = Grid.of(touched)
+            grid = self.grids[memory] = MemoryGrains.of(touched)
             high = max(a.high for a in touched)
             self.histories[memory] = History(-(-high // grid.grain), len(self.queues))
         for memref, grid in self.shared.items():
@@ -244,7 +248,7 @@ class Replay:
             clock[:] = done
         return bool(heads)
 
-    def enter(self, step: Step, unit: int, q: int, clock: Clock) -> bool:
+    def enter(self, step: TileStep, unit: int, q: int, clock: Clock) -> bool:
         """Run the step if what it waits for is done."""
         op = step.op
         match op:
@@ -277,12 +281,12 @@ class Replay:
             left.append(clock.copy())
         return True
 
-    def places(self, step: Step) -> int:
+    def places(self, step: TileStep) -> int:
         assert isinstance(step.fifo, FifoOp)
         return step.fifo.places
 
     def check_set(
-        self, step: Step, clock: Clock, arrived: Sequence[Clock], left: Sequence[Clock]
+        self, step: TileStep, clock: Clock, arrived: Sequence[Clock], left: Sequence[Clock]
     ) -> None:
         op, flag = step.op, step.flag
         assert isinstance(op, SetOp)
@@ -295,7 +299,7 @@ class Replay:
         if behind and (behind > len(left) or (left[behind - 1] > clock).any()):
             self.problems.add("event", f"{what} may be set again before it was waited for", op)
 
-    def touch(self, step: Step, q: int, clock: Clock) -> None:
+    def touch(self, step: TileStep, q: int, clock: Clock) -> None:
         """Compare the bytes of a step with those of all before it."""
         number, unit = int(clock[q]), self.queues[q][0]
         for a in step.reads:
@@ -347,7 +351,7 @@ class Replay:
                 self.loaded.update((q, int(n)) for n in np.unique(history.last[Did.WRITES][q, at]))
 
     @property
-    def unread(self) -> set[Step]:
+    def unread(self) -> set[TileStep]:
         """Loads of a tile that nothing reads."""
         return {
             step
@@ -356,7 +360,7 @@ class Replay:
             if step.read_boxes and step.writes and (q, i + 1) not in self.loaded
         }
 
-    def check_own(self, step: Step, history: History, at: Grains, region: Region) -> None:
+    def check_own(self, step: TileStep, history: History, at: Grains, region: Region) -> None:
         """Elements are not read by one name after they were written by another one."""
         owners = history.owner[at]
         if (others := owners[(owners != UNWRITTEN) & (owners != region.memref.index)]).size:
@@ -365,7 +369,7 @@ class Replay:
             text = f"{text} {name(args[int(others[0])])} was written over"
             self.problems.add("overwritten", text, step.op)
 
-    def check_sum(self, step: Step, history: History, at: Grains, region: Region) -> None:
+    def check_sum(self, step: TileStep, history: History, at: Grains, region: Region) -> None:
         """What is added to is 0, or was stored by the same name; what other cores stored before a
         barrier is for `tile_cores.py`."""
         owners = history.owner[at]
@@ -378,7 +382,9 @@ class Replay:
             )
             self.problems.add("overwritten", text, step.op)
 
-    def check_read(self, step: Step, history: History, at: Grains, clock: Clock, a: Bytes) -> None:
+    def check_read(
+        self, step: TileStep, history: History, at: Grains, clock: Clock, a: Bytes
+    ) -> None:
         is_ordered = self.order(step, Did.READS, history, at, clock, Did.WRITES)
         owners = history.owner[at]
         if not is_ordered or (owners == a.owner).all():
@@ -400,7 +406,7 @@ class Replay:
             self.problems.add("overwritten", text, step.op)
 
     def order(
-        self, step: Step, did: Did, history: History, at: Grains, clock: Clock, *others: Did
+        self, step: TileStep, did: Did, history: History, at: Grains, clock: Clock, *others: Did
     ) -> bool:
         """Whether a step comes after all accesses of these kinds; those that it may come before are
         reported."""

@@ -71,7 +71,7 @@ from ge.runtime.check.problems import Problem, Problems, placed
 from ge.runtime.check.tile_cores import ordered_memory
 from ge.runtime.check.tile_device import ALONE, NOTHING, Device, Sharing, Use, name
 from ge.runtime.check.tile_numbers import StoredPlaces
-from ge.runtime.check.tile_program import Facts, Numbers, WalkError
+from ge.runtime.check.tile_program import KernelFacts, ReadNumbers, WalkError
 from ge.runtime.check.tile_replay import Core, replay
 
 
@@ -167,11 +167,11 @@ def check_kernel(kernel: KernelOp, target: Target, use: Use = ALONE) -> KernelPr
     )
 
 
-def numbers_of(reads: Sequence[ReadOp]) -> Sequence[Numbers]:
+def numbers_of(reads: Sequence[ReadOp]) -> Sequence[ReadNumbers]:
     """For which of the numbers that it reads a kernel is walked."""
     if any(op.ascending is not None for op in reads):
-        return [*Numbers]
-    return (Numbers.LARGEST, Numbers.LEAST) if reads else (Numbers.LARGEST,)
+        return [*ReadNumbers]
+    return (ReadNumbers.LARGEST, ReadNumbers.LEAST) if reads else (ReadNumbers.LARGEST,)
 
 
 def for_numbers(
@@ -218,11 +218,11 @@ def check_cores(
     target: Target,
     problems: Problems,
     devices: Sequence[Device],
-    numbers: Numbers,
+    numbers: ReadNumbers,
 ) -> int:
     """Replay all cores, for some of the numbers that they read. How many instructions they have."""
     cores: list[Core] = []
-    facts = Facts()
+    facts = KernelFacts()
     try:
         for number in range(kernel.core_count):
             cores.append(Core.walk(kernel, number, numbers, facts))

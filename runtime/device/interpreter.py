@@ -123,7 +123,7 @@ class Translator:
         self.code = Code()
         self.codes: list[Code] = []  # the codes of all blocks outside of kernels
         self._registers: dict[SSAValue, int] = {}
-        self._kernels: dict[str, Kernel] = {}
+        self._kernels: dict[str, KernelRunner] = {}
 
     # ---- registers
 
@@ -256,7 +256,7 @@ class Translator:
         size = prod(max(d, 1) for d in shape) * dtype_of(element).itemsize
         require_memory(size, "a value of", t, hint=WITHOUT_MEMORY)
 
-    def kernel(self, symbol: str) -> "Kernel":
+    def kernel(self, symbol: str) -> "KernelRunner":
         if symbol not in self._kernels:
             if symbol not in self.symbols:
                 raise GeError(f"there is no kernel @{symbol}")
@@ -286,7 +286,7 @@ class Translator:
         return array
 
 
-class Kernel(Protocol):
+class KernelRunner(Protocol):
     """What runs a kernel on input arrays and, for static results, destinations."""
 
     output_types: tuple[Attribute, ...]
@@ -294,7 +294,7 @@ class Kernel(Protocol):
     def run(self, inputs: Sequence[Array], outs: Sequence[Array | None]) -> list[Array]: ...
 
 
-CodeOf = Callable[[KernelOp, Payload], Kernel]
+CodeOf = Callable[[KernelOp, Payload], KernelRunner]
 
 
 BOUND_BYTES = 1 << 24  # in an array, up to which calls are prepared, and keep memory for that

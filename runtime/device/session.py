@@ -46,7 +46,7 @@ from ge.runtime.device.seed import RunSeed
 from ge.runtime.device.staged import Staged
 from ge.runtime.device.state import BlockTable, DeviceState, State, host_states, padded
 from ge.runtime.device.streaming import run_many
-from ge.runtime.device.tiled import Tiles
+from ge.runtime.device.tiled import TileKernels
 from ge.runtime.profile.profiler import observe, requested_files
 from ge.runtime.profile.requested import watch_of
 
@@ -137,7 +137,7 @@ class Session:
         self.gears = GearTable.of(main)
         weights: Payload = {} if payload is None else payload
         self.weights = weights if isinstance(weights, Prepared) else Prepared(weights, module)
-        self.tiles = Tiles.of(module, self.target, tiles) if tiles else None
+        self.tiles = TileKernels.of(module, self.target, tiles) if tiles else None
         self._function = Function(
             module, main, self.weights, poison or sanitize, code_of=self.tiles
         )

@@ -69,7 +69,7 @@ class StepsTrial:
 
 
 @dataclass
-class Steps:
+class GrowingTrials:
     """Trials of a module whose states grow. Raises GeError for one that cannot be run."""
 
     module: ModuleOp
@@ -147,8 +147,8 @@ class Steps:
         """States that grow and gears do not go together."""
 
 
-def runner_for(module: ModuleOp, payload: Payload) -> Trials | Steps:
+def runner_for(module: ModuleOp, payload: Payload) -> Trials | GrowingTrials:
     """What a module is run on to be validated."""
     main = functions(module).get("main")
     grows = main is not None and main.body.blocks and growing_symbol(main) is not None
-    return Steps(module, payload) if grows else Trials(module, payload)
+    return GrowingTrials(module, payload) if grows else Trials(module, payload)

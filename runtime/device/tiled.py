@@ -16,7 +16,7 @@ from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.runtime.data.arrays import Array, float_limits, kind_of
 from ge.runtime.data.weights import Payload
-from ge.runtime.device.interpreter import Kernel, KernelCode, Translator
+from ge.runtime.device.interpreter import KernelCode, KernelRunner, Translator
 from ge.runtime.device.rounding import explained, rounding
 from ge.runtime.tiles.arguments import unwritten
 from ge.runtime.tiles.kernel import TileKernel
@@ -25,7 +25,7 @@ SAMPLE = "sample:"
 
 
 @dataclass
-class Tiles:
+class TileKernels:
     """What runs the kernels of a module: their tile programs, or where there is none their bodies.
     With a `sample`, bodies, and so many cores of each tile program, to be compared with them."""
 
@@ -36,7 +36,7 @@ class Tiles:
     prepared: dict[str, TileKernel] = field(default_factory=dict[str, TileKernel])
 
     @classmethod
-    def of(cls, module: ModuleOp, target: Target, mode: str) -> "Tiles":
+    def of(cls, module: ModuleOp, target: Target, mode: str) -> "TileKernels":
         """Raises GeError for another mode than "all" or "sample:N"."""
         count = mode.removeprefix(SAMPLE)
         if mode != "all" and not (mode.startswith(SAMPLE) and count.isdecimal() and int(count)):
@@ -44,11 +44,11 @@ class Tiles:
         programs = {k.sym_name.data: k for k in module.ops if isinstance(k, TileKernelOp)}
         return cls(target, programs, 0 if mode == "all" else int(count))
 
-    def in_random_order(self, seed: int) -> "Tiles":
+    def in_random_order(self, seed: int) -> "TileKernels":
         """The same, with the pipes of the cores in another legal order each time."""
         return replace(self, random=Random(seed))
 
-    def __call__(self, op: KernelOp, payload: Payload) -> Kernel:
+    def __call__(self, op: KernelOp, payload: Payload) -> KernelRunner:
         program = None if op.tiles is None else self.programs.get(op.tiles.data)
         if op.tiles is not None and program is None:
             raise GeError(f"there is no tile.kernel @{op.tiles.data}", hint="drop its name")

@@ -34,7 +34,7 @@ from ge.runtime.device.function import Function
 from ge.runtime.device.gears import GearTable
 from ge.runtime.device.ports import Port, check_inputs, input_ports, output_ports
 from ge.runtime.device.session import Prepared
-from ge.runtime.device.tiled import Tiles
+from ge.runtime.device.tiled import TileKernels
 
 KINDS = ("normal", "edges", "extremes", "zeros")
 PADDED = "padded"  # normal floats, ones and true of a size between gears
@@ -291,7 +291,7 @@ class Callee:
         name: str,
         payload: Payload,
         states: Mapping[str, str],
-        code_of: Tiles | None = None,
+        code_of: TileKernels | None = None,
     ) -> None:
         self.name, self.states = name, states
         self.function: Function | None = None
@@ -427,7 +427,9 @@ class Trials:
         self.first.append(outcome)
         return None
 
-    def run(self, module: ModuleOp, nudge: int = 0, tiles: Tiles | None = None) -> list[Outcome]:
+    def run(
+        self, module: ModuleOp, nudge: int = 0, tiles: TileKernels | None = None
+    ) -> list[Outcome]:
         """What each trial gives with another module; with `nudge`, on inputs and weights that
         are a few ULPs off, differently for each number; with `tiles`, which are the module's, with
         kernels run by their tile programs."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from ge.runtime.host.dispatch import Call
 from ge.runtime.host.program import Leaf
-from ge.runtime.host.schedule import Kind, Schedule
+from ge.runtime.host.schedule import HostSchedule, HostWork
 
 
 @dataclass(slots=True)
@@ -25,7 +25,7 @@ class CapturedTasks:
 class CapturedCall(Call):
     """A call whose launches are recorded, or replayed where shapes are as recorded."""
 
-    def run_with(self, captured: MutableMapping[int, CapturedTasks], place: int) -> Schedule:
+    def run_with(self, captured: MutableMapping[int, CapturedTasks], place: int) -> HostSchedule:
         """Replay what was captured at this place of the program, or capture it."""
         leaves = [leaf for unit in self.units for leaf in unit.leaves]
         new = CapturedTasks(
@@ -50,7 +50,7 @@ class CapturedCall(Call):
         last = len(self.units) - 1
         for number, unit in enumerate(self.units):
             self.setup(0, number, unit)
-        self.add(0, Kind.ARGUMENTS, self.target.host_arguments_us, self.units[0], last)
+        self.add(0, HostWork.ARGUMENTS, self.target.host_arguments_us, self.units[0], last)
         self.counts.replays += 1
         self.replay(0, last)
 
@@ -65,7 +65,7 @@ class CapturedCall(Call):
             if count:
                 self.prelaunch(0, number, unit)
                 us = self.target.host_update_us * count
-                self.add(0, Kind.LAUNCH, us, unit, number).reads = self._reads(number)
+                self.add(0, HostWork.LAUNCH, us, unit, number).reads = self._reads(number)
                 self.counts.updates += count
         self.counts.replays += 1
         self.replay(0, last)

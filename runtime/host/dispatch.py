@@ -27,8 +27,8 @@ from ge.runtime.host.context import TILING_BYTES, Context
 from ge.runtime.host.kernel_cache import Found
 from ge.runtime.host.modes import Mode
 from ge.runtime.host.operation import SetupOutcome
-from ge.runtime.host.program import Unit
-from ge.runtime.host.schedule import EARLIER, Block, HostTask, Kind, Schedule, TilingCopy
+from ge.runtime.host.program import HostUnit
+from ge.runtime.host.schedule import EARLIER, Block, HostSchedule, HostTask, HostWork, TilingCopy
 from ge.runtime.host.threads import run_stages
 
 ARGUMENT_BUFFERS = 2
@@ -93,7 +93,7 @@ class Call:
     def __init__(
         self,
         mode: Mode,
-        units: Sequence[Unit],
+        units: Sequence[HostUnit],
         context: Context,
         target: Target,
         counts: Counts,
@@ -104,7 +104,7 @@ class Call:
         self.mode, self.units, self.context, self.counts = mode, units, context, counts
         self.target, self.perform = target, perform
         tasks = [leaf.op for unit in units for leaf in unit.leaves]
-        self.schedule = Schedule(mode.threads, len(tasks))
+        self.schedule = HostSchedule(mode.threads, len(tasks))
         self._blocks: list[tuple[Block, int]] = []  # of each unit: its tilings, and who wrote them
         self._copies: dict[int, TilingCopy] = {}  # unit -> the copy of its tilings
         self._writers: dict[int, int] = {}  # block -> the unit that wrote it
@@ -117,9 +117,9 @@ class Call:
         self._asked: dict[int, HostTask] = {}  # copies that the first thread has asked for
         self._asked_last: HostTask | None = None  # of these, before what is launched now
         if waits:
-            self.add(0, Kind.SYNCHRONISATION, target.host_sync_us, units[0], 0)
+            self.add(0, HostWork.SYNCHRONISATION, target.host_sync_us, units[0], 0)
 
-    def run(self) -> Schedule:
+    def run(self) -> HostSchedule:
         stages = [self.setup, self.prelaunch, self.launch]
         if self.mode.captured:
             stages = [self.setup, self.prelaunch, self.capture]
@@ -132,15 +132,15 @@ class Call:
         return self.schedule
 
     def _stage(
-        self, thread: int, steps: Sequence[Callable[[int, int, Unit], None]]
-    ) -> Callable[[int, Unit], None]:
-        def work(number: int, unit: Unit) -> None:
+        self, thread: int, steps: Sequence[Callable[[int, int, HostUnit], None]]
+    ) -> Callable[[int, HostUnit], None]:
+        def work(number: int, unit: HostUnit) -> None:
             for step in steps:
                 step(thread, number, unit)
             if thread + 1 < len(self.mode.threads):
                 us = self.target.host_handoff_us
                 self._handed[thread][number] = self.add(
-                    thread, Kind.SYNCHRONISATION, us, unit, number
+                    thread, HostWork.SYNCHRONISATION, us, unit, number
                 )
             if not thread:
                 self._has_time = self._has_time and not unit.operation.outcome.done
@@ -150,7 +150,7 @@ class Call:
         return work
 
     def add(
-        self, thread: int, kind: Kind, us: float, unit: Unit, number: int, name: str = ""
+        self, thread: int, kind: HostWork, us: float, unit: HostUnit, number: int, name: str = ""
     ) -> HostTask:
         task = HostTask(thread, kind, us, name or unit.operation.name, number)
         if thread and number not in self._last[thread]:
@@ -161,18 +161,18 @@ class Call:
 
     # ---- the three steps
 
-    def setup(self, thread: int, number: int, unit: Unit) -> None:
+    def setup(self, thread: int, number: int, unit: HostUnit) -> None:
         t, ring = self.target, self.context.tilings
         size = unit.operation.setup(unit.pack)
         outcome = unit.operation.outcome
         self.counts.add(outcome)
         if size > self.context.workspace(0).size:
             self.context.workspace(size)
-            self.add(thread, Kind.SYNCHRONISATION, t.host_alloc_us, unit, number)
+            self.add(thread, HostWork.SYNCHRONISATION, t.host_alloc_us, unit, number)
         us = t.host_setup_us * outcome.done + t.host_reuse_us * bool(outcome.skipped)
         if not self.mode.cached:
             us += t.host_dispatch_us
-        self.add(thread, Kind.SETUP, us, unit, number)
+        self.add(thread, HostWork.SETUP, us, unit, number)
         cost = {Found.MISS: t.host_tiling_us}
         us = sum(cost.get(x.found, 0) for x in outcome.lookups) if outcome.lookups else 0.0
         if self.mode.cached:
@@ -185,7 +185,7 @@ class Call:
         self._stale.append(block is None)
         if block is None:
             block = number if self.mode.captured else ring.take(holder)
-            task = self.add(thread, Kind.TILING, us, unit, number)
+            task = self.add(thread, HostWork.TILING, us, unit, number)
             task.writes = ("tiling", block)
             self._writers[block] = number
             if block in self._readers:
@@ -194,17 +194,17 @@ class Call:
         before = () if self._stale[number] else self._readers.get(block, ())
         self._readers[block] = (*before, *(leaf.number for leaf in unit.launches))
 
-    def prelaunch(self, thread: int, number: int, unit: Unit) -> None:
+    def prelaunch(self, thread: int, number: int, unit: HostUnit) -> None:
         launches = unit.launches
         if not launches:
             return
         us = self.target.host_arguments_us * len(launches)
-        filled = self.add(thread, Kind.ARGUMENTS, us, unit, number)
+        filled = self.add(thread, HostWork.ARGUMENTS, us, unit, number)
         filled.writes = self._arguments(number)
         if thread and len(self.mode.threads) > thread + 1 and number >= ARGUMENT_BUFFERS:
             filled.after.append(self._last[thread + 1][number - ARGUMENT_BUFFERS])
         if self._stale[number]:
-            copy = self.add(thread, Kind.COPY, self.target.host_copy_us, unit, number)
+            copy = self.add(thread, HostWork.COPY, self.target.host_copy_us, unit, number)
             device = self.schedule.device_tasks + len(self.schedule.copies)
             copy.issues, copy.reads = (device,), (self._blocks[number],)
             numbers = [leaf.number for leaf in launches]
@@ -215,7 +215,7 @@ class Call:
         elif (writer := self._blocks[number][1]) in self._copies:
             self._copies[writer].launches += [leaf.number for leaf in launches]
 
-    def launch(self, thread: int, number: int, unit: Unit) -> None:
+    def launch(self, thread: int, number: int, unit: HostUnit) -> None:
         t = self.target
         reads = self._reads(number)
         for leaf in unit.leaves:
@@ -225,33 +225,33 @@ class Call:
                 self._asked_last = self._asked[leaf.number]
                 continue
             if leaf.signature is None:
-                task = self.add(thread, Kind.COPY, t.host_copy_us, unit, number)
+                task = self.add(thread, HostWork.COPY, t.host_copy_us, unit, number)
             else:
-                task = self.add(thread, Kind.LAUNCH, t.host_issue_us, unit, number)
+                task = self.add(thread, HostWork.LAUNCH, t.host_issue_us, unit, number)
                 task.reads = reads
             task.issues = (leaf.number,)
             if self._asked_last is not None:
                 task.after.append(self._asked_last)
 
-    def ask_ahead(self, number: int, unit: Unit) -> None:
+    def ask_ahead(self, number: int, unit: HostUnit) -> None:
         """Ask for those copies of a unit that wait for no launch."""
         for leaf in unit.leaves:
             if leaf.op in self._free:
-                task = self.add(0, Kind.COPY, self.target.host_copy_us, unit, number)
+                task = self.add(0, HostWork.COPY, self.target.host_copy_us, unit, number)
                 task.issues = (leaf.number,)
                 self._asked[leaf.number] = task
 
-    def capture(self, thread: int, number: int, unit: Unit) -> None:
+    def capture(self, thread: int, number: int, unit: HostUnit) -> None:
         """Record the launches of a unit, nothing runs yet; behind the last unit all are replayed.
         The arguments of all units are kept."""
         us = (self.target.host_issue_us + self.target.host_capture_us) * len(unit.leaves)
-        self.add(thread, Kind.LAUNCH, us, unit, number).reads = self._reads(number)
+        self.add(thread, HostWork.LAUNCH, us, unit, number).reads = self._reads(number)
         if number + 1 == len(self.units):
             self.replay(thread, number)
 
     def replay(self, thread: int, number: int) -> None:
         unit = self.units[number]
-        task = self.add(thread, Kind.LAUNCH, self.target.host_replay_us, unit, number, "replay")
+        task = self.add(thread, HostWork.LAUNCH, self.target.host_replay_us, unit, number, "replay")
         leaves = [leaf for unit in self.units for leaf in unit.leaves]
         task.issues = tuple(leaf.number for leaf in leaves)
         if self.perform is not None:

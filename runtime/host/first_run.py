@@ -5,10 +5,10 @@ from xdsl.dialects.builtin import ModuleOp
 from ge.dialects.npu_task.ops import BatchCopyOp, CopyOp, LaunchOp, TransferOp
 from ge.dialects.targets.target import Target
 from ge.runtime.device.session import main_of
-from ge.runtime.host.schedule import Kind
+from ge.runtime.host.schedule import HostWork
 
 
-def first_run_us(module: ModuleOp, target: Target) -> dict[Kind, float]:
+def first_run_us(module: ModuleOp, target: Target) -> dict[HostWork, float]:
     """Microseconds of the host to bind a program to sizes, by what it does: each launch is set up
     and its arguments are filled, each kernel is tiled once, each task is written to the device's
     queues. The costs are those of a host that feeds the device, and assumptions as they are."""
@@ -20,9 +20,10 @@ def first_run_us(module: ModuleOp, target: Target) -> dict[Kind, float]:
         copies += isinstance(op, CopyOp | BatchCopyOp | TransferOp)
     count, kernels = len(launches), len(set(launches))
     return {
-        Kind.SETUP: target.host_setup_us * count,
-        Kind.TILING: target.host_tiling_us * kernels + target.host_lookup_us * (count - kernels),
-        Kind.ARGUMENTS: target.host_arguments_us * count,
-        Kind.LAUNCH: target.host_capture_us * count,
-        Kind.COPY: target.host_capture_us * copies,
+        HostWork.SETUP: target.host_setup_us * count,
+        HostWork.TILING: target.host_tiling_us * kernels
+        + target.host_lookup_us * (count - kernels),
+        HostWork.ARGUMENTS: target.host_arguments_us * count,
+        HostWork.LAUNCH: target.host_capture_us * count,
+        HostWork.COPY: target.host_capture_us * copies,
     }

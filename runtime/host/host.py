@@ -33,8 +33,8 @@ from ge.runtime.host.host_clock import (
 from ge.runtime.host.kernel_cache import KernelCaches
 from ge.runtime.host.modes import ALL, SUNK, Mode, modes
 from ge.runtime.host.options import DEFAULTS, HostOptions
-from ge.runtime.host.program import Leaves, Operations, Unit, mark_growing
-from ge.runtime.host.schedule import Kind, Schedule
+from ge.runtime.host.program import HostUnit, Leaves, Operations, mark_growing
+from ge.runtime.host.schedule import HostSchedule, HostWork
 
 
 class HostProgram:
@@ -64,9 +64,9 @@ class Called:
 
     outputs: dict[str, Array]
     timeline: Timeline | None
-    schedules: list[Schedule]
+    schedules: list[HostSchedule]
     counts: Counts  # of this call
-    binding_us: Mapping[Kind, float] = field(default_factory=dict[Kind, float])
+    binding_us: Mapping[HostWork, float] = field(default_factory=dict[HostWork, float])
     """Of a sunk program at new sizes: the host's time before it, by what the host does."""
 
     @property
@@ -117,7 +117,7 @@ class Host:
         self.context = Context(ring_blocks=o.ring_blocks)
         self.operations = Operations(KernelCaches(o.local_slots, o.global_slots))
         self.captured: dict[int, CapturedTasks] = {}
-        self._units: dict[Operation, Sequence[Unit]] = {}
+        self._units: dict[Operation, Sequence[HostUnit]] = {}
 
     @classmethod
     def of(cls, mode: str, target: str = DEFAULT_TARGET, **options: Any) -> "Host":
@@ -162,7 +162,7 @@ class Host:
         ]
         mark_growing(*both)
 
-    def units(self, program: HostProgram, ops: Sequence[Operation]) -> Sequence[Unit]:
+    def units(self, program: HostProgram, ops: Sequence[Operation]) -> Sequence[HostUnit]:
         known = self._units.get(ops[0])
         if known is None or not self.mode.cached:
             leaves = program.leaves.of(ops)
@@ -177,22 +177,22 @@ class _ProgramCall:
     def __init__(self, host: Host, program: HostProgram) -> None:
         self.host, self.program = host, program
         self.counts = Counts()
-        self.schedules: list[Schedule] = []
-        self.binding_us: Mapping[Kind, float] = {}
-        self._known: dict[Operation, Schedule] = {}
+        self.schedules: list[HostSchedule] = []
+        self.binding_us: Mapping[HostWork, float] = {}
+        self._known: dict[Operation, HostSchedule] = {}
 
     def drive(self, run_until: Callable[[Operation | None], None]) -> None:
         """Have the threads run the program's ops."""
         for ops in epochs(self.program):
             self._known[ops[0]] = self._dispatch(ops, run_until)
 
-    def plan(self, ops: Sequence[Operation]) -> Schedule:
+    def plan(self, ops: Sequence[Operation]) -> HostSchedule:
         known = self._known.get(ops[0])
         return self._dispatch(ops, None) if known is None else known
 
     def _dispatch(
         self, ops: Sequence[Operation], perform: Callable[[Operation | None], None] | None
-    ) -> Schedule:
+    ) -> HostSchedule:
         host = self.host
         units = host.units(self.program, ops)
         waits = bool(self.schedules)
@@ -208,7 +208,7 @@ class _ProgramCall:
         return schedule
 
 
-def require_sound(schedule: Schedule, ops: Sequence[Operation]) -> None:
+def require_sound(schedule: HostSchedule, ops: Sequence[Operation]) -> None:
     """Raises GeError for a schedule that is not proved."""
     if problems := host_problems(schedule, _from_to(ops[0], ops[-1])):
         raise GeError(f"the host's queues are not safe: {listing(problems)}")

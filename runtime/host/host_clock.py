@@ -7,7 +7,7 @@ start of a task from the device's queue (`launch_us`) comes on top, as in a sunk
 
 Idle gaps. While no kernel or copy runs on the cores, the device waits for the task that ends the
 gap. Followed back from its start, through whatever it waited for last, the gap falls to what was
-done meanwhile: one of `Kind` by the host, `copy` for tilings, `transfer` for inputs and outputs
+done meanwhile: one of `HostWork` by the host, `copy` for tilings, `transfer` for inputs and outputs
 that cross the link, `start` for the device's own start of tasks.
 """
 
@@ -23,16 +23,16 @@ from ge.dialects.targets.target import Target
 from ge.runtime.clock.clock import ProgramClock, TaskBuilder
 from ge.runtime.clock.simulation import Simulation
 from ge.runtime.clock.timeline import COMPUTE, DMA_IN, DMA_OUT, IdleGap, Task, Timeline
-from ge.runtime.host.schedule import HostTask, Kind, Schedule
+from ge.runtime.host.schedule import HostSchedule, HostTask, HostWork
 from ge.runtime.library.costs.times import TaskTime, link_time
 
 TRANSFER, START = "transfer", "start"
-HOST_CAUSES = tuple(map(str, Kind))
+HOST_CAUSES = tuple(map(str, HostWork))
 CAUSES = (*HOST_CAUSES, TRANSFER, START)
 
 TILINGS = "tilings"  # the kind of copies of tilings
 
-Planner = Callable[[Sequence[Operation]], Schedule]
+Planner = Callable[[Sequence[Operation]], HostSchedule]
 
 
 class HostClock(ProgramClock):
@@ -86,7 +86,7 @@ class HostClock(ProgramClock):
         return timeline
 
 
-def joined(device: Sequence[Task], schedule: Schedule, target: Target) -> list[Task]:
+def joined(device: Sequence[Task], schedule: HostSchedule, target: Target) -> list[Task]:
     """The tasks of device and threads, waiting for each other as the schedule says."""
     tasks = list(device)
     for copy in schedule.copies:
@@ -168,7 +168,7 @@ def _causes(task: Task, since: float, launch_us: float) -> Iterator[IdleGap]:
         ready = task.ready_us
         spent += _waits(task, launch_us)
         if before is None or before.end_us <= since:
-            spent.append((Kind.SYNCHRONISATION, since, ready))  # for all tasks, by a branch
+            spent.append((HostWork.SYNCHRONISATION, since, ready))  # for all tasks, by a branch
             break
         spent.append((cause_of(before), before.start_us, before.end_us))
         task = before
@@ -191,4 +191,4 @@ def cause_of(before: Task) -> str:
     """What who waits for a task waits for."""
     if not before.on_device:
         return before.kind.partition(" ")[0]
-    return str(Kind.COPY) if before.kind == TILINGS else TRANSFER
+    return str(HostWork.COPY) if before.kind == TILINGS else TRANSFER

@@ -171,7 +171,7 @@ def repeats(keys: Sequence[int], first: int = 0) -> Iterator[tuple[int, int, int
 
 
 @dataclass(slots=True)
-class Unit:
+class HostUnit:
     """What is set up and executed in one go: an operation, and the tasks that are its launches,
     with the copies between host and device that come among them."""
 
@@ -193,12 +193,12 @@ class Operations:
         self._single: dict[Hashable, KernelOperation] = {}
         self._numbers: dict[Hashable, int] = {}
 
-    def alone(self, leaves: Sequence[Leaf], fresh: bool = False) -> list[Unit]:
+    def alone(self, leaves: Sequence[Leaf], fresh: bool = False) -> list[HostUnit]:
         """A unit for each launch, with an operation of its own; `fresh`: a new one."""
         if all(leaf.signature is None for leaf in leaves):
             return [self._graph("part", [], [*leaves])]
         groups = _with_copies(leaves, [leaf for leaf in leaves if leaf.signature is not None])
-        units: list[Unit] = []
+        units: list[HostUnit] = []
         for place, (leaf, group) in enumerate(groups):
             signature = leaf.signature
             assert signature is not None
@@ -211,10 +211,10 @@ class Operations:
                     self._single[key] = operation
             pack = leaf.pack
             operation.variants[pack.descs] = signature
-            units.append(Unit(operation, pack, group))
+            units.append(HostUnit(operation, pack, group))
         return units
 
-    def graphs(self, leaves: Sequence[Leaf]) -> list[Unit]:
+    def graphs(self, leaves: Sequence[Leaf]) -> list[HostUnit]:
         """A unit for each layer, and for what is between layers."""
         launches = [leaf for leaf in leaves if leaf.signature is not None]
         if not launches:
@@ -241,7 +241,7 @@ class Operations:
         key = leaf.signature.structure, leaf.signature.kind
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def _graph(self, name: str, launches: Sequence[Leaf], group: list[Leaf]) -> Unit:
+    def _graph(self, name: str, launches: Sequence[Leaf], group: list[Leaf]) -> HostUnit:
         wiring, tensors = wired(launches)
         key = tuple(self._number(leaf) for leaf in launches), wiring
         graph = self._graphs.get(key)
@@ -256,7 +256,7 @@ class Operations:
             assert isinstance(node.operation, KernelOperation)
             assert leaf.signature is not None
             node.operation.variants[inner.descs] = leaf.signature
-        return Unit(graph, pack, group)
+        return HostUnit(graph, pack, group)
 
 
 Wiring = tuple[tuple[tuple[int, ...], tuple[int, ...]], ...]
@@ -323,7 +323,7 @@ def _with_copies(leaves: Sequence[Leaf], ends: Sequence[Leaf]) -> list[tuple[Lea
     return groups
 
 
-def mark_growing(small: Iterable[Unit], large: Iterable[Unit]) -> None:
+def mark_growing(small: Iterable[HostUnit], large: Iterable[HostUnit]) -> None:
     """State which sizes change between calls: launches of the same structure, in the order in which
     they come, are the same but for sizes. The programs may order them differently."""
     found: dict[Hashable, tuple[list[Signature], list[Signature]]] = {}
@@ -347,7 +347,7 @@ def mark_growing(small: Iterable[Unit], large: Iterable[Unit]) -> None:
         operation.growing |= growing[operation.name, operation.structure]
 
 
-def _kernels(unit: Unit) -> Iterator[tuple[KernelOperation, Signature]]:
+def _kernels(unit: HostUnit) -> Iterator[tuple[KernelOperation, Signature]]:
     operations: Iterable[host.Operation] = (
         [n.operation for n in unit.operation.nodes]
         if isinstance(unit.operation, GraphOperation)

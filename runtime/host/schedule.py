@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class HostWork(StrEnum):
     """What a host thread does, and what the device waits for when it is idle."""
 
     SETUP = "setup"
@@ -27,7 +27,7 @@ class HostTask:
     """What a thread does without a break. It comes after the one before on its thread."""
 
     thread: int
-    kind: Kind
+    kind: HostWork
     us: float
     name: str
     unit: int
@@ -50,7 +50,7 @@ class TilingCopy:
 
 
 @dataclass
-class Schedule:
+class HostSchedule:
     """The tasks of all threads, each thread's in order, and the copies that the program does not
     have."""
 

@@ -64,16 +64,16 @@ def bind(fn: Fn, scratch: Scratch, *arrays: Array | None, **named: Any) -> Actio
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class KernelFactory:
     factory: Callable[[Any], Fn]
     into: bool  # whether the function takes `out=`
     blocks: bool = False  # whether it takes `then=`
 
 
-_KERNELS: dict[type[Operation], Kernel] = {}
+_KERNELS: dict[type[Operation], KernelFactory] = {}
 
 
-_INSIDE: dict[tuple[type[Operation], type[Operation]], Kernel] = {}
+_INSIDE: dict[tuple[type[Operation], type[Operation]], KernelFactory] = {}
 
 
 def kernel(
@@ -88,9 +88,9 @@ def kernel(
                 if op in _KERNELS:
                     hint = "ge.FusedOp replaces ops by one with another kernel"
                     raise GeError(f"a kernel for {op.name} exists already", hint=hint)
-                _KERNELS[op] = Kernel(factory, into, blocks)
+                _KERNELS[op] = KernelFactory(factory, into, blocks)
             else:
-                _INSIDE[op, inside] = Kernel(factory, into, blocks)
+                _INSIDE[op, inside] = KernelFactory(factory, into, blocks)
         return factory
 
     return register
@@ -128,7 +128,7 @@ def find_custom(kind: str) -> Fn | None:
     return USER_KERNELS.get().functions.get(kind)
 
 
-def find(op: type[Operation]) -> Kernel | None:
+def find(op: type[Operation]) -> KernelFactory | None:
     """The first call imports all kernel modules; those of an installed package are imported for
     the first op of its dialects. Raises GeError where that fails."""
     _import_kernels()

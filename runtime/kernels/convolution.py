@@ -107,7 +107,7 @@ def arithmetic(
     return wide, multiply, False
 
 
-class Convolution:
+class ConvolutionKernel:
     def __init__(self, op: g.ConvOp) -> None:
         self.op, self.dtype = op, dtype_of(element_type(op.result))
         self.channel_axis, self.pad_value = op.channel_axis, op.pad_value.value.data
@@ -181,7 +181,7 @@ class Convolution:
 
 @kernel(g.ConvOp, into=True, blocks=True)
 def conv(op: g.ConvOp) -> Fn:
-    return Convolution(op)
+    return ConvolutionKernel(op)
 
 
 def scatter(columns: Array, window: Window, image: Shape) -> Array:

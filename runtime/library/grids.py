@@ -24,7 +24,7 @@ from ge.runtime.library.launch import Launch, NotLowered
 GridOp: TypeAlias = QuantizeOp | DequantizeOp | RequantizeOp
 
 
-class Values(Protocol):
+class TileSource(Protocol):
     """Where the tiles of values come from."""
 
     @property
@@ -40,7 +40,7 @@ class Values(Protocol):
 LARGEST = 3.4028234663852886e38  # of f32
 
 
-def on_grid(pull: Values, op: GridOp, box: Box, column: bool) -> v.Expression:
+def on_grid(pull: TileSource, op: GridOp, box: Box, column: bool) -> v.Expression:
     """The tile of a box. Raises NotLowered where its arithmetic is not that of f32."""
     source, target = element_type(op.input), element_type(op.results[0])
     # codes of 8 bits and f16 are exact in f16, and what they give is rounded once there as well
@@ -80,13 +80,13 @@ def on_grid(pull: Values, op: GridOp, box: Box, column: bool) -> v.Expression:
     raise NotLowered(f"{op.name} of {source} to {target}{rounding} is not computed in f32")
 
 
-def scale_of(pull: Values, op: GridOp, box: Box, column: bool, kind: Attribute) -> v.Expression:
+def scale_of(pull: TileSource, op: GridOp, box: Box, column: bool, kind: Attribute) -> v.Expression:
     """The scales of a box: one number, a row or a column, or one for each element."""
     return parameter(pull, op, 1, op.scale, box, column, kind)
 
 
 def whole_of(
-    pull: Values, op: GridOp, value: SSAValue | None, box: Box, column: bool, kind: Attribute
+    pull: TileSource, op: GridOp, value: SSAValue | None, box: Box, column: bool, kind: Attribute
 ) -> "v.Value | None":
     """A zero point or an offset; None: there is none, or it is 0."""
     if value is None:
@@ -99,7 +99,7 @@ def whole_of(
 
 
 def parameter(
-    pull: Values,
+    pull: TileSource,
     op: GridOp,
     index: int,
     value: SSAValue,
@@ -121,7 +121,7 @@ def parameter(
 
 
 def blocks_of(
-    pull: Values,
+    pull: TileSource,
     value: SSAValue,
     needed: Box,
     box: Box,
@@ -149,7 +149,7 @@ def blocks_of(
 
 
 def columns_of(
-    pull: Values,
+    pull: TileSource,
     value: SSAValue,
     needed: Box,
     box: Box,

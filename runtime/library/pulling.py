@@ -308,13 +308,13 @@ class Pull:
 
     # ---- memory
 
-    def box(self, value: SSAValue, box: Box) -> v.Box:
+    def box(self, value: SSAValue, box: Box) -> v.Subview:
         """A box of an argument."""
         argument = self.arguments[value]
         rank = len(argument.shape)
         if not box.sizes:
-            return v.Box(argument, (0,) * rank, (0,), (1,) * rank)
-        return v.Box(argument, box.offsets, tuple(long_dims(box)) or (rank - 1,), (1,) * rank)
+            return v.Subview(argument, (0,) * rank, (0,), (1,) * rank)
+        return v.Subview(argument, box.offsets, tuple(long_dims(box)) or (rank - 1,), (1,) * rank)
 
     def buffer(self, shape: v.Shape, like: SSAValue | Attribute) -> v.Tile:
         """A tile for what is computed here, of this element type or of a value's."""
@@ -387,7 +387,7 @@ class Pull:
             tile = self._slot(shape, value, self._loops(box))
             for i in self.c.range(shape[0]) if shape[0] > 1 else (0,):
                 place = minimum(box.offsets[0] + i, count - 1)
-                read = v.Box(self.arguments[indices], (place,), (), (1,))
+                read = v.Subview(self.arguments[indices], (place,), (), (1,))
                 row = Box((self.c.read_index(read, rows), box.offsets[1]), (1, shape[1]))
                 part = tile.part(i, 0, (1, shape[1]))
                 self.c.load(part, self.box(table, row), pad=PAD)

@@ -82,7 +82,7 @@ def cause_of(task: Task) -> str:
 
 
 @dataclass(slots=True)
-class Kernel:
+class KernelLimits:
     """The launches of a kernel, or the copies over one way of the link."""
 
     name: str
@@ -128,12 +128,12 @@ def place_of(task: Task) -> str:
     return location.name or str(location)
 
 
-def kernels_of(timeline: Timeline) -> list[Kernel]:
+def kernels_of(timeline: Timeline) -> list[KernelLimits]:
     """The kernels of a run, and the copies over the link, the most time first."""
-    found: dict[str, Kernel] = {}
+    found: dict[str, KernelLimits] = {}
     for task in timeline.tasks:
         name = COPIES.get(task.engine) or (task.kind if task.kind == COPY else f"@{task.kind}")
-        kernel = found.setdefault(name, Kernel(name))
+        kernel = found.setdefault(name, KernelLimits(name))
         kernel.add(task, timeline.target)
     return sorted(found.values(), key=lambda k: -k.total_us)
 
@@ -176,7 +176,7 @@ def made_of_line(timeline: Timeline) -> str:
 
 
 def kernel_table(
-    kernels: Iterable[Kernel], latency_us: float, helps: Mapping[str, str] | None = None
+    kernels: Iterable[KernelLimits], latency_us: float, helps: Mapping[str, str] | None = None
 ) -> str:
     """A line for each kernel: what bounds it, by how much, and what comes next. `helps`: by kernel
     what was found to make it faster."""

@@ -98,7 +98,7 @@ def on_two(source: TileAt, target: TileAt, act: Callable[[Array, Array], object]
 # ---- data ------------------------------------------------------------------------------------
 
 
-class Box:
+class TileBox:
     """The elements of a box, by its offsets (and ends), and where they stand in a tile. The arrays
     of memrefs may be others in each run."""
 
@@ -134,7 +134,7 @@ class Box:
 
 def load(op: LoadOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Action:
     view, t = box_of(op.source), tile_type(op.target)
-    box, step, rows = Box(view, memrefs), op.row_step, box_type(op.source).rows.data
+    box, step, rows = TileBox(view, memrefs), op.row_step, box_type(op.source).rows.data
     pad = None if op.pad is None else number_of(op.pad)
     most = t.rows.data - (rows - 1) * step  # rows that it may begin at
     has_first = op.first is not None
@@ -168,7 +168,7 @@ def load(op: LoadOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Act
 
 def store(op: StoreOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> Action:
     view, source = box_of(op.target), core.tile(op.source)
-    box = Box(view, memrefs)
+    box = TileBox(view, memrefs)
     has_relu, adds = op.has_relu, op.is_atomic
 
     def run(at: int, offsets: Offsets) -> None:

@@ -48,12 +48,12 @@ from ge.runtime.library.costs.cycles import Share, cycles_of
 from ge.runtime.library.costs.estimates import kind_of
 from ge.runtime.library.costs.traffic import Held, KernelTraffic
 from ge.runtime.tiles.arguments import Argument, arguments_of, array_of, unwritten
-from ge.runtime.tiles.instructions import Box, prepare
+from ge.runtime.tiles.instructions import TileBox, prepare
 from ge.runtime.tiles.limits import check_fits, check_meetings, explained
 from ge.runtime.tiles.memory import CoreMemory, Kept
 from ge.runtime.tiles.program import PIPES, Tables, Walk, offsets_of, translate
 from ge.runtime.tiles.queues import by_time, meetings, random_order, simulate
-from ge.runtime.tiles.replay import MEET, SET, WAIT, Latencies, Place, Simulation
+from ge.runtime.tiles.replay import MEET, SET, WAIT, Latencies, QueuePosition, Simulation
 from ge.runtime.tiles.rounds import Known, Rounds, side_by_side
 from ge.runtime.tiles.steps import Trace
 from ge.runtime.tiles.times import KernelTime, PipeTime, Row
@@ -316,7 +316,7 @@ class TileKernel:
         if stored is not None:
             masks = {m: np.zeros(array.shape, np.bool_) for m, array in memrefs.items()}
             for op, offsets in stores:
-                Box(box_of(op.target), masks).part(offsets)[...] = True
+                TileBox(box_of(op.target), masks).part(offsets)[...] = True
             stored.update({a.name: masks[a.memref] for a in arguments if a.is_output})
         return {a.name: memrefs[a.memref] for a in arguments if a.is_output}
 
@@ -395,7 +395,7 @@ class TileKernel:
             self._kept += sum(map(len, phases))
         return phases
 
-    def _order(self, issue: Issue, random: Random | None) -> Iterable[Place]:
+    def _order(self, issue: Issue, random: Random | None) -> Iterable[QueuePosition]:
         records, depths = self.tables.records, self.tables.depths
         if random is not None:
             return random_order(issue, records, depths, random)

@@ -45,7 +45,7 @@ from ge.dialects.tile.types import BoxType, FifoType, Pipe, TileType, fifo_type
 from ge.runtime.data.arrays import Array
 from ge.runtime.tiles.replay import MEET, POP, PUSH, RUN, SET, WAIT, Record
 from ge.runtime.tiles.signature import Signature
-from ge.runtime.tiles.steps import Steps, Trace
+from ge.runtime.tiles.steps import LoopSteps, Trace
 
 PIPES = tuple(Pipe)
 MOST_STEPS = 10**7  # of a loop
@@ -277,7 +277,7 @@ class _Translation:
         """The body of an outermost loop: what a step issues is not found out again."""
         signature = Signature(self.names, self.own, expression)
         key = signature.key(op, index) or "None"
-        steps = self.known("steps", Steps(len(self.scope)))
+        steps = self.known("steps", LoopSteps(len(self.scope)))
         self.depth += 1
         for line in signature.lines if key != "None" else ():
             self.line(line)

@@ -14,7 +14,7 @@ from ge.runtime.tiles.replay import (
     WAIT,
     BadFlag,
     Latencies,
-    Place,
+    QueuePosition,
     Record,
     Replay,
     Simulation,
@@ -79,14 +79,14 @@ def meetings(alone: Sequence[Sequence[float]], latency: float) -> list[float]:
 
 
 def _check_end(queues: Sequence[Sequence[int]], heads: Sequence[int]) -> None:
-    stuck = [Place(p, n) for p, n in enumerate(heads) if n < len(queues[p])]
+    stuck = [QueuePosition(p, n) for p, n in enumerate(heads) if n < len(queues[p])]
     if stuck:
         raise Stuck(stuck)
 
 
-def by_time(simulation: Simulation) -> Iterable[Place]:
+def by_time(simulation: Simulation) -> Iterable[QueuePosition]:
     """The records in the order in which they end."""
-    return (Place(s.pipe, s.number) for s in sorted(simulation.steps, key=lambda s: s.end))
+    return (QueuePosition(s.pipe, s.number) for s in sorted(simulation.steps, key=lambda s: s.end))
 
 
 def random_order(
@@ -94,7 +94,7 @@ def random_order(
     records: Sequence[Record],
     depths: Mapping[int, int],
     random: Random,
-) -> Generator[Place]:
+) -> Generator[QueuePosition]:
     """The records in an order that the pipes allow. The first of some order of the pipes that can
     run does; the order changes now and then: so each pipe is far ahead of another one in half of
     the runs (PCT: Burckhardt et al., ASPLOS 2010). Raises Stuck, and BadFlag."""
@@ -123,7 +123,7 @@ def random_order(
             raise BadFlag(record.channel, left=False)
         if record.kind != RUN:
             full[record.channel] += 1 if record.kind in (SET, PUSH) else -1
-        yield Place(pipe, heads[pipe])
+        yield QueuePosition(pipe, heads[pipe])
         heads[pipe] += 1
         if random.random() < CHANGE:
             random.shuffle(order)

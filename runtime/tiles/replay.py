@@ -44,7 +44,7 @@ class Latencies(NamedTuple):
         return 2 * self.cross
 
 
-class Place(NamedTuple):
+class QueuePosition(NamedTuple):
     """A record in a queue: which pipe, and how many are before it."""
 
     pipe: int
@@ -54,7 +54,7 @@ class Place(NamedTuple):
 class Stuck(Exception):
     """No pipe can go on; `heads` are the records that the pipes wait at."""
 
-    def __init__(self, heads: Sequence[Place]) -> None:
+    def __init__(self, heads: Sequence[QueuePosition]) -> None:
         super().__init__(heads)
         self.heads = heads
 
@@ -67,7 +67,7 @@ class BadFlag(Exception):
         self.channel, self.left = channel, left
 
 
-class Step(NamedTuple):
+class RecordRun(NamedTuple):
     """That a record ran, in cycles."""
 
     end: float
@@ -83,7 +83,7 @@ class Simulation:
     ends: list[float]
     waited: list[dict[int, float]]  # by channel; ~channel where the fifo was full
     met: list[float] = field(default_factory=list[float])  # when all pipes had come to barriers
-    steps: list[Step] = field(default_factory=list[Step])  # where they are asked for
+    steps: list[RecordRun] = field(default_factory=list[RecordRun])  # where they are asked for
 
     @property
     def cycles(self) -> float:
@@ -151,7 +151,7 @@ class Replay:
                 if other in sleeping:
                     ready.append(sleeping.pop(other))
             if self.keep_steps:
-                steps.append(Step(time + duration, time, pipe, number))
+                steps.append(RecordRun(time + duration, time, pipe, number))
             time += duration
             number += 1
         self.heads[pipe], simulation.ends[pipe] = number, time
@@ -169,7 +169,7 @@ class Replay:
             simulation.waited[pipe][channel] += end - simulation.ends[pipe]
             simulation.ends[pipe] = end
             if self.keep_steps:
-                simulation.steps.append(Step(end, end, pipe, number))
+                simulation.steps.append(RecordRun(end, end, pipe, number))
         return True
 
 
@@ -181,9 +181,9 @@ def all_meet(
     return bool(here) and all(n < len(queue) and kind(queue[n]) == MEET for queue, n in here)
 
 
-def past_barrier(queues: Sequence[Sequence[int]], heads: list[int]) -> Iterator[Place]:
+def past_barrier(queues: Sequence[Sequence[int]], heads: list[int]) -> Iterator[QueuePosition]:
     """The barrier in each queue; goes on behind it."""
     for pipe, queue in enumerate(queues):
         if queue:
             heads[pipe] += 1
-            yield Place(pipe, heads[pipe] - 1)
+            yield QueuePosition(pipe, heads[pipe] - 1)

@@ -28,14 +28,14 @@ MOST_KNOWN = 300  # steps that are simulated before the loop is taken for one wi
 END = "end"
 
 
-class Round(NamedTuple):
+class LoopRound(NamedTuple):
     """One of the steps of the loop that all queues are in; or, of the kind `END`, none."""
 
     kind: Hashable  # rounds of a kind have the same records
     heads: tuple[int, ...]  # how many records of each queue come before
 
 
-Rounds: TypeAlias = Sequence[Round]
+Rounds: TypeAlias = Sequence[LoopRound]
 
 
 def side_by_side(by_unit: Sequence[Rounds]) -> Rounds:
@@ -46,7 +46,7 @@ def side_by_side(by_unit: Sequence[Rounds]) -> Rounds:
     if len(by_unit) == 1:
         return by_unit[0]
     together = [
-        Round(tuple(r.kind for r in rounds), tuple(n for r in rounds for n in r.heads))
+        LoopRound(tuple(r.kind for r in rounds), tuple(n for r in rounds for n in r.heads))
         for rounds in zip(*by_unit, strict=True)
     ]
     return together

@@ -7,8 +7,8 @@
         %box = tile.view %a[%m, %n] : ...
 
 Which record an instruction issues depends on where its box is cut off, and on its flag's number;
-how many come depends on bounds of loops and on branches. Each index in the step is a `Value`: a
-base, known before the loops inside of the step run, plus what depends on these loops alone, which
+how many come depends on bounds of loops and on branches. Each index in the step is an `IndexText`:
+a base, known before the loops inside of the step run, plus what depends on these loops alone, which
 lies between two bounds. A box that stays inside of its memref for all of them adds nothing to the
 key; else its base does. So it is with comparisons; of a remainder, only the base's matters.
 """
@@ -27,12 +27,12 @@ from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.types import BoxType
 
 
-class Unknown(Exception):
+class UnknownSignature(Exception):
     """What a step issues may depend on more than a key says."""
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class IndexText:
     """Python expressions: an index is `base`, plus something from `low` to `high` that the base
     does not change."""
 
@@ -69,19 +69,19 @@ class Signature:
     expression: Callable[[Operation, list[str]], str]
     lines: list[str] = field(default_factory=list[str])
     items: list[str] = field(default_factory=list[str])
-    values: dict[SSAValue, Value] = field(default_factory=dict[SSAValue, Value])
+    values: dict[SSAValue, IndexText] = field(default_factory=dict[SSAValue, IndexText])
 
     def key(self, op: ForOp, index: str) -> str | None:
         """Of a step with this index; None where it is not known."""
         try:
-            self.values[op.body.block.args[0]] = Value(index)
+            self.values[op.body.block.args[0]] = IndexText(index)
             self.block(op.body.block)
-        except Unknown:
+        except UnknownSignature:
             return None
         return f"({''.join(f'{item},' for item in dict.fromkeys(self.items))})"
 
-    def of(self, value: SSAValue) -> Value:
-        return self.values.get(value) or Value(self.names[value])
+    def of(self, value: SSAValue) -> IndexText:
+        return self.values.get(value) or IndexText(self.names[value])
 
     def put(self, expression: str) -> str:
         """A name for what an expression is, or the number."""
@@ -91,9 +91,9 @@ class Signature:
         self.lines.append(f"s{len(self.lines)} = {expression}")
         return f"s{len(self.lines) - 1}"
 
-    def define(self, op: Operation, value: Value) -> None:
+    def define(self, op: Operation, value: IndexText) -> None:
         parts = (value.base, value.low, value.high)
-        self.values[op.results[0]] = Value(*(p if p.isalnum() else self.put(p) for p in parts))
+        self.values[op.results[0]] = IndexText(*(p if p.isalnum() else self.put(p) for p in parts))
 
     # ---- ops
 
@@ -111,7 +111,9 @@ class Signature:
                 case ConstantOp(value=IntegerAttr() as attr):
                     truth = op.result.type == i1
                     number = attr.value.data
-                    self.values[op.result] = Value(str(bool(number)) if truth else f"({number})")
+                    self.values[op.result] = IndexText(
+                        str(bool(number)) if truth else f"({number})"
+                    )
                 case FlagOp():
                     if constant_index(op.id) is None:
                         self.items.append(self.of(op.id).base)
@@ -120,27 +122,27 @@ class Signature:
                 case _ if op.name.startswith("arith.") and len(op.results) == 1:
                     self.scalar(op)
                 case _ if type(op) in self.own:
-                    self.values[op.results[0]] = Value(self.own[type(op)])
+                    self.values[op.results[0]] = IndexText(self.own[type(op)])
                 case AllocOp() | SlotOp() | ViewOp():
                     pass
                 case _ if not op.results:
                     pass
                 case _:
-                    raise Unknown
+                    raise UnknownSignature
 
     def loop(self, op: ForOp) -> None:
         low, high, step = map(self.of, (op.lb, op.ub, op.step))
         if step.literal is None or step.literal < 1:
-            raise Unknown
+            raise UnknownSignature
         index = op.body.block.args[0]
         if low.exact and high.exact:
             size = self.put(f"{high.base} - {low.base}")
             self.items.append(size)
             last = self.put(f"({size} - 1) // {step.literal} * {step.literal}")
-            self.values[index] = Value(low.base, "0", last)
+            self.values[index] = IndexText(low.base, "0", last)
         else:
             self.items += [low.base, high.base]
-            self.values[index] = Value("0", self.put(low.least), self.put(f"{high.most} - 1"))
+            self.values[index] = IndexText("0", self.put(low.least), self.put(f"{high.most} - 1"))
         self.block(op.body.block)
 
     def boxes(self, op: Instruction) -> None:
@@ -161,14 +163,18 @@ class Signature:
     def scalar(self, op: Operation) -> None:
         operands = [self.of(v) for v in op.operands]
         if all(v.exact for v in operands):
-            self.define(op, Value(self.expression(op, [v.base for v in operands])))
+            self.define(op, IndexText(self.expression(op, [v.base for v in operands])))
             return
         a, b = operands[0], operands[-1]
         match op.name.removeprefix("arith."):
             case "addi":
-                found = Value(f"{a.base} + {b.base}", f"{a.low} + {b.low}", f"{a.high} + {b.high}")
+                found = IndexText(
+                    f"{a.base} + {b.base}", f"{a.low} + {b.low}", f"{a.high} + {b.high}"
+                )
             case "subi":
-                found = Value(f"{a.base} - {b.base}", f"{a.low} - {b.high}", f"{a.high} - {b.low}")
+                found = IndexText(
+                    f"{a.base} - {b.base}", f"{a.low} - {b.high}", f"{a.high} - {b.low}"
+                )
             case "muli":
                 found = product(a, b)
             case "divui" | "divsi" | "floordivsi" | "ceildivsi" | "remui" | "remsi" as name:
@@ -176,38 +182,38 @@ class Signature:
             case "minsi" | "minui" | "maxsi" | "maxui" as name:
                 self.items += [a.base, b.base]
                 ends = (f"{name[:3]}({x}, {y})" for x, y in ((a.least, b.least), (a.most, b.most)))
-                found = Value("0", *ends)
+                found = IndexText("0", *ends)
             case "cmpi":
                 assert isinstance(op, CmpiOp)
                 base = self.put(f"{a.base} - {b.base}")
                 low, high = f"{base} + {a.low} - {b.high}", f"{base} + {a.high} - {b.low}"
                 self.items.append(f"1 if {low} > 0 else -1 if {high} < 0 else ({base},)")
-                found = Value("0", "0", "1")
+                found = IndexText("0", "0", "1")
             case _:
-                raise Unknown
+                raise UnknownSignature
         self.define(op, found)
 
-    def quotient(self, name: str, a: Value, b: Value) -> Value:
+    def quotient(self, name: str, a: IndexText, b: IndexText) -> IndexText:
         n = b.literal
         if n is None or n < 1:
-            raise Unknown
+            raise UnknownSignature
         if name == "ceildivsi":
-            a = Value(self.put(f"{a.base} + {n - 1}"), a.low, a.high)
+            a = IndexText(self.put(f"{a.base} + {n - 1}"), a.low, a.high)
         rest = self.put(f"{a.base} % {n}")
         self.items.append(f"{rest} if {a.least} >= 0 else ({a.base},)")
         if name.startswith("rem"):
-            return Value("0", f"(0 if {a.least} >= 0 else {1 - n})", str(n - 1))
+            return IndexText("0", f"(0 if {a.least} >= 0 else {1 - n})", str(n - 1))
         # rounded to zero, what is negative is greater by one at most
         low, high = f"({rest} + {a.low}) // {n}", f"({rest} + {a.high}) // {n} + ({a.least} < 0)"
-        return Value(f"{a.base} // {n}", low, high)
+        return IndexText(f"{a.base} // {n}", low, high)
 
 
-def product(a: Value, b: Value) -> Value:
+def product(a: IndexText, b: IndexText) -> IndexText:
     """Raises Unknown for that of two indices."""
     if a.literal is not None:
         a, b = b, a
     factor = b.literal
     if factor is None:
-        raise Unknown
+        raise UnknownSignature
     low, high = (a.low, a.high) if factor >= 0 else (a.high, a.low)
-    return Value(*(f"({part}) * ({factor})" for part in (a.base, low, high)))
+    return IndexText(*(f"({part}) * ({factor})" for part in (a.base, low, high)))

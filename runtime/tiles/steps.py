@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from operator import add
 from typing import Any, NamedTuple
 
-from ge.runtime.tiles.rounds import END, Round
+from ge.runtime.tiles.rounds import END, LoopRound
 
 
-class Step(NamedTuple):
+class LoopStep(NamedTuple):
     """What a step of an outermost loop issued."""
 
     kind: tuple[int, int]  # the loop's number, and which of its different steps
@@ -21,7 +21,7 @@ class Trace:
     """The steps of the outermost loops of a program, on one core."""
 
     first: tuple[int, ...] = ()  # records of each pipe before them
-    steps: list[Step] = field(default_factory=list["Step"])
+    steps: list[LoopStep] = field(default_factory=list["LoopStep"])
 
     def key(self, queues: list[list[int]]) -> Hashable:
         """What tells issues apart: the steps, and all records that are in none."""
@@ -32,23 +32,23 @@ class Trace:
         others = tuple((*queue[:n], -1, *queue[n + count :]) for queue, n, count in cuts)
         return tuple(step.kind for step in self.steps), others
 
-    def rounds(self) -> list[Round]:
+    def rounds(self) -> list[LoopRound]:
         """And where the last one ends; none, if there are several loops."""
         if len({step.kind[0] for step in self.steps}) != 1:
             return []
-        heads, found = self.first, list[Round]()
+        heads, found = self.first, list[LoopRound]()
         for step in self.steps:
-            found.append(Round(step.kind, heads))
+            found.append(LoopRound(step.kind, heads))
             heads = tuple(map(add, heads, step.counts))
-        return [*found, Round(END, heads)]
+        return [*found, LoopRound(END, heads)]
 
 
 @dataclass(slots=True)
-class Steps:
+class LoopSteps:
     """What the steps of an outermost loop issue, by their keys (`signature.py`)."""
 
     loop: int
-    known: dict[Any, Step] = field(default_factory=dict[Any, "Step"])
+    known: dict[Any, LoopStep] = field(default_factory=dict[Any, "LoopStep"])
     kinds: dict[Any, int] = field(default_factory=dict[Any, int])
 
     def replay(self, queues: list[list[int]], trace: Trace, key: Any) -> bool:
@@ -68,7 +68,7 @@ class Steps:
         numbered = enumerate(zip(queues, heads, strict=True))
         parts = tuple((p, tuple(queue[n:])) for p, (queue, n) in numbered if len(queue) > n)
         counts = tuple(len(queue) - n for queue, n in zip(queues, heads, strict=True))
-        step = Step((self.loop, self.kinds.setdefault(parts, len(self.kinds))), parts, counts)
+        step = LoopStep((self.loop, self.kinds.setdefault(parts, len(self.kinds))), parts, counts)
         trace.steps.append(step)
         if key is not None:
             self.known[key] = step

@@ -46,7 +46,7 @@ from ge.dialects.support.types import array_ints
 from ge.lowering.driver.compiler import context, load, lower, lower_program
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.session import Session, main_of
@@ -184,7 +184,7 @@ def gears(number: int) -> Case:
         cases.body(cases.UNSAFE["graph.range"]),
         cases.body(cases.UNSAFE["graph.if"]),
     ]
-    module = parse_module(context(), Source("gears", texts[number % len(texts)]))
+    module = parse_module(context(), SourceText("gears", texts[number % len(texts)]))
     made = Program(module, {}, "gears.mlir")
     lower_program(made, Options(dynamic_dims="2,4;4,9"))
     claims = main_of(made.module).attributes[PADDING]
@@ -226,7 +226,7 @@ def more_padding(module: ModuleOp, rng: random.Random) -> None:
 def dynamic() -> Case:
     import test_plan_ranges as cases
 
-    module = parse_module(context(), Source("test", cases.TEXT))
+    module = parse_module(context(), SourceText("test", cases.TEXT))
     made = Program(module, {}, "test.mlir")
     lower_program(made, Options(fusion="off"))
     runs = [cases.values(n) for n in (1, cases.MOST, 17)]

@@ -31,7 +31,7 @@ from program_judge import Judge, Verdict
 from programs import NAMES, program
 
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.tools import ge_check
 
 
@@ -74,7 +74,7 @@ def rule_of(message: str) -> str:
 
 def judge_text(text: str, judge: Judge, seed: int) -> Verdict:
     try:
-        module = parse_module(context(), Source("edited.mlir", text))
+        module = parse_module(context(), SourceText("edited.mlir", text))
         module.verify()
     except Exception as e:  # what is no program does harm to nobody, if it is refused
         return Verdict(f"no program: {type(e).__name__}")

@@ -77,7 +77,7 @@ from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.dialects.tile.types import Memory
 from ge.lowering.driver.compiler import context
 from ge.lowering.steps.lower_kernels import LowerKernelsPass
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.lowering.tiles import examples
 from ge.lowering.tiles.api import TileProgram
 from ge.runtime.check.problems import Problem
@@ -162,7 +162,7 @@ def kernels() -> list[Right]:
 
 def of_the_compiler() -> Iterable[Right]:
     """What `lower-kernels` writes for the kernels of a file, and what of it works in place."""
-    module = parse_module(context(), Source(COMPILED.name, COMPILED.read_text()))
+    module = parse_module(context(), SourceText(COMPILED.name, COMPILED.read_text()))
     LowerKernelsPass(TARGET.name).apply(Context(), module)
     tasks = {k.tiles.data: k for k in module.ops if isinstance(k, TaskKernelOp) and k.tiles}
     for written in [op for op in module.ops if isinstance(op, KernelOp)]:

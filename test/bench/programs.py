@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ge.lowering.driver.compiler import context, load, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.data.weights import Fallback, Payload, RandomPayload
 from ge.runtime.device.random_inputs import random_inputs
 from ge.transforms.memory.plan_memory import PlanMemoryPass
@@ -286,7 +286,7 @@ def program(name: str) -> Program:
         payload = Fallback(loaded.payload, RandomPayload(loaded.module, 1))
         return Program(name, loaded.module, payload, inputs_of(loaded.module))
     text, options = TEXTS[name]
-    module = parse_module(context(), Source(f"{name}.mlir", text))
+    module = parse_module(context(), SourceText(f"{name}.mlir", text))
     if name == "pieces":
         lower(module, Options(**options, tiles=False), until="buffers")
         split = (SplitLaunchesPass(pieces=4),)

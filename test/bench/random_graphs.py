@@ -83,7 +83,7 @@ from ge.lowering.pipeline.options import FUSION_MODES, Options
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.text.printing import op_text
-from ge.runtime.device.tiled import Tiles
+from ge.runtime.device.tiled import TileKernels
 from ge.runtime.device.trials import Trials
 from ge.transforms.graph.canonical.layers import is_of_matrices
 from ge.transforms.graph.infer_shapes import refresh_signature
@@ -312,7 +312,7 @@ class Reference:
         return Rounding(self.module, self.runner)
 
     def difference(
-        self, lowered: ModuleOp, relation: Relation, tiles: Tiles | None = None
+        self, lowered: ModuleOp, relation: Relation, tiles: TileKernels | None = None
     ) -> str | None:
         """What the module at another level gives that the graph does not."""
         after, scaled = self.runner.run(lowered, tiles=tiles), may_leave_range(lowered)
@@ -371,7 +371,7 @@ def compare(
         relation, tiles = RELATIONS[mode], None
         if level == ON_TILES:  # which sum in steps
             relation = RELATIONS["aggressive"]
-            tiles = Tiles.of(module, Target.load(target), "all")
+            tiles = TileKernels.of(module, Target.load(target), "all")
         if (text := reference.difference(module, relation, tiles)) is not None:
             return level, text
     return None

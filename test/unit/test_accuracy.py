@@ -24,7 +24,7 @@ from ge.runtime.data.accuracy import cosine, decibels, powers
 from ge.runtime.data.arrays import Array
 from ge.tools import ge_calibrate, ge_compile
 from ge.transforms.quantization.accuracy import Accuracy
-from ge.transforms.quantization.choose_precision import Step, steps_of
+from ge.transforms.quantization.choose_precision import Promotion, steps_of
 from ge.transforms.quantization.noise import Arrays, worst
 from ge.transforms.quantization.table import read_table
 
@@ -164,9 +164,9 @@ def test_steps_of_a_layer_lead_to_the_last_precision(
 def test_the_step_that_is_worth_more_comes_first():
     cheap, dear = ("int16", 1.0, 1.0), ("float", 0.0, 9.0)
     assert steps_of("a", 9.0, [cheap, dear]) == [
-        Step("a", "int16", 8.0, 1.0), Step("a", "float", 1.0, 8.0),
+        Promotion("a", "int16", 8.0, 1.0), Promotion("a", "float", 1.0, 8.0),
     ]  # fmt: skip
-    assert steps_of("a", 9.0, [("int16", 8.5, 1.0), dear]) == [Step("a", "float", 9.0, 9.0)]
+    assert steps_of("a", 9.0, [("int16", 8.5, 1.0), dear]) == [Promotion("a", "float", 9.0, 9.0)]
 
 
 def test_a_bound_is_met_by_the_noisiest_layers(model: Path, data: Path):

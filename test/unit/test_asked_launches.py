@@ -19,7 +19,7 @@ from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.library import answers, asking, table
 from ge.runtime.library.asking import asked, refused
 
@@ -41,14 +41,14 @@ func.func @main(%x: tensor<1x16x32x32xf32>, %w: tensor<32x16x1x1xf32>)
 
 
 def fused(text: str, tiles: bool, target: str = "910b2") -> list[Body]:
-    module = parse_module(context(), Source("test", text))
+    module = parse_module(context(), SourceText("test", text))
     lower(module, Options(target=target, tiles=tiles, tile_cache="off"), until=Level.FUSED)
     return [Body.of(op) for op in all_ops(module.body.blocks) if isinstance(op, FusedOp)]
 
 
 def whole(text: str) -> Body:
     """All ops of a module as one launch."""
-    module = parse_module(context(), Source("test", text))
+    module = parse_module(context(), SourceText("test", text))
     lower(module, Options(tile_cache="off"), until=Level.GRAPH)
     main = main_function(module)
     assert main is not None

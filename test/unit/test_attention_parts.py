@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import f16
 
 from ge.dialects.targets.target import Target
-from ge.runtime.library.attention.tiles import Problem, tiles_for
+from ge.runtime.library.attention.tiles import AttentionProblem, tiles_for
 from ge.runtime.library.launch import NotLowered
 from ge.runtime.tiles.kernel import TileKernel
 
@@ -88,6 +88,6 @@ def test_what_is_fused_takes_no_longer_than_its_parts(past: int) -> None:
 def test_a_target_that_lacks_a_fact_says_which(facts: dict[str, Any], missing: str) -> None:
     """And the family that needs it."""
     target = replace(Target.load("910b2"), **facts)
-    problem = Problem(4, 128, 128, 64, 64, f16, ())
+    problem = AttentionProblem(4, 128, 128, 64, 64, f16, ())
     with pytest.raises(NotLowered, match=f"attention takes facts of 910b2: .*{missing}"):
         tiles_for(problem, target)

@@ -11,7 +11,7 @@ from xdsl.dialects.builtin import f16
 from ge.dialects.targets.target import Target
 from ge.runtime.library.attention import attention as attention_lowering
 from ge.runtime.library.attention import tiles as attention_tiles
-from ge.runtime.library.attention.tiles import Problem, estimate, splits_for, tiles_for
+from ge.runtime.library.attention.tiles import AttentionProblem, estimate, splits_for, tiles_for
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -101,7 +101,7 @@ def test_shared_keys_take_less_time() -> None:
 
 
 def test_a_barrier_that_takes_long_does_not_pay() -> None:
-    p = Problem(2, 1, 1024, 64, 64, f16, ())
+    p = AttentionProblem(2, 1, 1024, 64, 64, f16, ())
     for target, pays in ((TARGET, True), (replace(TARGET, cross_flag_cycles=1e6), False)):
         _, tiles, _ = tiles_for(p, target)[0]
         least = min(estimate(p, tiles, target, n) for n in splits_for(p, tiles, target))

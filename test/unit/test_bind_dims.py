@@ -30,7 +30,7 @@ from ge.lowering.driver.compiler import compile_file, context, lower_program
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.printing import op_text
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.lowering.text.values import parse_dims, parse_shapes, shape_from
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
@@ -42,7 +42,7 @@ MODELS = Path(__file__).parent.parent / "models"
 
 
 def program(text: str) -> Program:
-    made = Program(parse_module(context(), Source("test", text)), {}, "test.mlir")
+    made = Program(parse_module(context(), SourceText("test", text)), {}, "test.mlir")
     lower_program(made, Options())
     return made
 
@@ -435,7 +435,7 @@ def test_what_has_no_program_is_several_launches(n: int):
 
 def test_so_it_is_in_a_gear():
     text = biased("", LARGEST, "tensor<?x?xi64>")
-    gears = Program(parse_module(context(), Source("test", text)), {}, "test.mlir")
+    gears = Program(parse_module(context(), SourceText("test", text)), {}, "test.mlir")
     lower_program(gears, Options(dynamic_dims="8,8,8,8,8;64,64,64,64,64"))
     assert not check_program(gears.module, None).problems
     for n in (8, 64):

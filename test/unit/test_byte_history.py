@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, SSAValue
 
-from ge.dialects.npu_task.boxes import Box
+from ge.dialects.npu_task.boxes import ByteBox
 from ge.runtime.check.byte_history import Bytes, History, runs_of
 
 BUFFERS: list[SSAValue] = list(Block(arg_types=[f32] * 3).args)
@@ -16,31 +16,31 @@ SIZE = 200
 
 
 @st.composite
-def boxes(draw: st.DrawFn) -> Box:
+def boxes(draw: st.DrawFn) -> ByteBox:
     """Runs within the first `SIZE` bytes; often with a pitch in common, often all of a row, some of
     them several times."""
     pitch = draw(st.sampled_from([4, 6, 8, 8, 8, 12, 16, 5]))
     width = draw(st.integers(1, pitch))
     count = draw(st.integers(1, 12))
     if draw(st.booleans()):
-        box = Box(0, width * count)
+        box = ByteBox(0, width * count)
     else:
-        box = Box(0, width, ((count, pitch),))
+        box = ByteBox(0, width, ((count, pitch),))
     if box.high * 2 < SIZE and draw(st.booleans()):
         step = draw(st.integers(box.high, SIZE - box.high))
-        box = Box(0, box.width, ((2, step), *box.dims))
+        box = ByteBox(0, box.width, ((2, step), *box.dims))
     low = draw(st.integers(0, SIZE - box.high))
-    return Box(low, box.width, box.dims)
+    return ByteBox(low, box.width, box.dims)
 
 
-def bytes_of(box: Box) -> set[int]:
+def bytes_of(box: ByteBox) -> set[int]:
     starts = {box.low}
     for count, pitch in box.dims:
         starts = {s + i * pitch for s in starts for i in range(count)}
     return {s + i for s in starts for i in range(box.width)}
 
 
-def write(memory: Bytes, box: Box, new: History) -> list[tuple[History, int]]:
+def write(memory: Bytes, box: ByteBox, new: History) -> list[tuple[History, int]]:
     """Write; what was there before, with the number of bytes."""
     found: list[tuple[History, int]] = []
     for runs in runs_of(box):
@@ -49,7 +49,7 @@ def write(memory: Bytes, box: Box, new: History) -> list[tuple[History, int]]:
     return found
 
 
-def read(memory: Bytes, box: Box, reader: int) -> list[tuple[History, int]]:
+def read(memory: Bytes, box: ByteBox, reader: int) -> list[tuple[History, int]]:
     """Read, which the bytes remember."""
     found: list[tuple[History, int]] = []
     for runs in runs_of(box):
@@ -75,7 +75,7 @@ def table_of(memory: Bytes) -> dict[int, History]:
     return table
 
 
-Access = tuple[Box, bool, int]
+Access = tuple[ByteBox, bool, int]
 
 accesses = st.lists(st.tuples(boxes(), st.booleans(), st.integers(0, 2)), max_size=12)
 
@@ -111,7 +111,7 @@ def test_branches_are_joined(first: list[Access], one: list[Access], other: list
 
 
 @given(boxes())
-def test_runs_are_the_bytes_of_their_box(box: Box):
+def test_runs_are_the_bytes_of_their_box(box: ByteBox):
     stretches = [
         range(at, at + width)
         for low, high, pitch, width in runs_of(box)
@@ -125,5 +125,5 @@ def test_runs_are_the_bytes_of_their_box(box: Box):
 def test_pieces_of_a_range():
     memory = Bytes()
     new = History(BUFFERS[0], 0)
-    write(memory, Box(8, 2, ((4, 8),)), new)
+    write(memory, ByteBox(8, 2, ((4, 8),)), new)
     assert list(memory.stretches(9, 25)) == [(9, 10, new), (16, 18, new), (24, 25, new)]

@@ -21,7 +21,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import DYNAMIC
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.calibrate import CalibratePass, range_of
 from ge.transforms.quantization.data import (
@@ -31,7 +31,7 @@ from ge.transforms.quantization.data import (
     read_samples,
 )
 from ge.transforms.quantization.layers import activations, layers, numbered
-from ge.transforms.quantization.observe import Observer, Step, exact_sum
+from ge.transforms.quantization.observe import ObservedOp, Observer, exact_sum
 from ge.transforms.quantization.table import Table, parsed, read_table
 
 
@@ -296,9 +296,9 @@ func.func @main(%x: tensor<2x2xf32> {graph.name = "x"}) -> tensor<2x2xf32> {
 
 
 def test_loops_and_branches_run(save: Callable[..., Path]):
-    main = main_of(parse_module(context(), Source("control.mlir", CONTROL)))
+    main = main_of(parse_module(context(), SourceText("control.mlir", CONTROL)))
     x = normal(2, 2)
-    steps: list[Step] = []
+    steps: list[ObservedOp] = []
     (layer,) = layers(main)
     Observer(main).run(read_samples([save(x=x)], main), {layer.op: steps.append})
     np.testing.assert_allclose(steps[0].operands[0], 4 * x + 12, rtol=1e-5)
@@ -310,7 +310,7 @@ def test_a_missing_weight_is_told(save: Callable[..., Path]):
       %0 = graph.matmul %x, %w : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
       func.return %0 : tensor<2x2xf32>
     }"""
-    main = main_of(parse_module(context(), Source("w.mlir", text)))
+    main = main_of(parse_module(context(), SourceText("w.mlir", text)))
     (layer,) = layers(main)
     with pytest.raises(GeError, match="weight 'w' is not in the payload"):
         Observer(main, {}).run(

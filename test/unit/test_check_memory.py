@@ -7,7 +7,7 @@ nobody knows.
 import pytest
 
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.memory import check_plan
 
 HBM, HOST = '"hbm">', 'memref<4xf32, "host">'
@@ -45,7 +45,7 @@ func.func @main(%x: {HOST}, %n: {NUMBER}, %p: {TRUTH})
   {body}
   func.return
 }}"""
-    module = parse_module(context(), Source("in.mlir", text))
+    module = parse_module(context(), SourceText("in.mlir", text))
     module.verify()
     return [f"{p.kind}: {p.message}" for p in check_plan(module)]
 

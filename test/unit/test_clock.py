@@ -18,7 +18,7 @@ from ge.dialects.support.functions import functions
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.clock import launched
 from ge.runtime.clock.clock import UnknownShapes, simulate
 from ge.runtime.clock.timeline import CAUSES, Task, Timeline, bandwidth
@@ -93,7 +93,7 @@ func.func @main() {{
   {body}
   func.return
 }}"""
-    return parse_module(context(), Source("test.mlir", text))
+    return parse_module(context(), SourceText("test.mlir", text))
 
 
 def run(*lines: str, target: Target = TARGET) -> Timeline:

@@ -11,7 +11,7 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.cli.response_files import expanded, split
 from ge.lowering.text.colours import When, wanted
 from ge.lowering.text.errors import Sources
-from ge.lowering.text.reading import Source
+from ge.lowering.text.reading import SourceText
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_colours_are_for_terminals(monkeypatch: pytest.MonkeyPatch):
 
 
 def test_colours_change_no_text():
-    sources = Sources(Source("f", "a b\n"))
+    sources = Sources(SourceText("f", "a b\n"))
     note = Diagnostic(Severity.NOTE, "here", SourceLocation("f", 1, 1))
     error = Diagnostic(Severity.ERROR, "wrong\x1b[31m", SourceLocation("f", 1, 3), (note,))
     plain, painted = sources.render(error), sources.render(error, colours=True)

@@ -10,7 +10,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context
 from ge.lowering.steps.lower_kernels import LowerKernelsPass
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.lowering.tiles import api as tile
 from ge.lowering.tiles.api import Tensor, TileProgram
 from ge.runtime.check.tiles import KernelProof, check_kernel, check_kernels
@@ -80,7 +80,7 @@ func.func @main({", ".join(f"%{i}: {t}" for i, t in enumerate(MEMREFS))}) {{
 
 
 def test_rows_are_appended_to_several_blocks() -> None:
-    module = parse_module(context(), Source("paged", PAGED))
+    module = parse_module(context(), SourceText("paged", PAGED))
     LowerKernelsPass("910b2", finish=True).apply(Context(), module)
     (found,) = check_kernels(module, TARGET)
     assert not found.problems

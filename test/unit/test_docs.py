@@ -26,7 +26,7 @@ from ge.lowering.reference.command_lines import PARSERS
 from ge.lowering.reference.examples import context_of_examples, example_of, examples
 from ge.lowering.reference.pages import generated_pages
 from ge.lowering.text.printing import op_text
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 
 __all__ = ["run"]
 
@@ -150,7 +150,7 @@ def test_examples_come_back_as_they_are_printed(dialect: str):
         module = example.module()
         text = op_text(module)
         for generic in (False, True):
-            source = Source(example.place, op_text(module, generic=generic))
+            source = SourceText(example.place, op_text(module, generic=generic))
             module = parse_module(context_of_examples(), source)
         assert op_text(module) == text
 

@@ -14,7 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 import ge
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 
@@ -147,7 +147,7 @@ func.func @main(%x: {x}) -> {y} {{
   func.return %3 : {y}
 }}
 """
-    module = parse_module(context(), Source("t.mlir", source))
+    module = parse_module(context(), SourceText("t.mlir", source))
     report = lower(module, Options(tiles=False, target=target), until="program")
     assert report.ops["launches"] == 1 + (multiplied and target == "910b2")
     assert [str(p) for p in check_program(module).problems] == []

@@ -17,7 +17,7 @@ from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.diagnostics import Diagnostic, diagnostic_handler
 from ge.lowering.driver.compiler import context
 from ge.lowering.steps.lower_to_tasks import LowerToTasksPass
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.tools import ge_check, ge_compile
 
 
@@ -79,7 +79,7 @@ func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
 }
 """
     ctx, told = context(), list[Diagnostic]()
-    module = parse_module(ctx, Source("m.mlir", text))
+    module = parse_module(ctx, SourceText("m.mlir", text))
     (relu,) = (op for op in module.walk() if isinstance(op, ReluOp))
     relu.attributes[ENGINE] = StringAttr("vector")
     with diagnostic_handler(told.append):

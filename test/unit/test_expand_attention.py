@@ -7,7 +7,7 @@ import ge
 from ge.dialects.graph.attention import AttentionOp
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.random_inputs import random_inputs
@@ -44,7 +44,7 @@ def nothing_fits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def sessions(source: str) -> tuple[ge.Session, ge.Session, dict[str, Array]]:
     """The op, and what is written out, neither of them lowered; inputs."""
-    plain, module = (parse_module(context(), Source("test", source)) for _ in range(2))
+    plain, module = (parse_module(context(), SourceText("test", source)) for _ in range(2))
     expand_attention.ExpandAttentionPass().apply(context(), module)
     assert not any(isinstance(op, AttentionOp) for op in module.walk())
     return ge.Session(plain), ge.Session(module), random_inputs(plain)
@@ -107,7 +107,7 @@ def test_attention_between_channels_compiles():
       %y = graph.attention %q, %k, %v : {shape}, {shape}, {shape} -> {shape}
       func.return %y : {shape}
     }}"""
-    plain, module = (parse_module(context(), Source("test", source)) for _ in range(2))
+    plain, module = (parse_module(context(), SourceText("test", source)) for _ in range(2))
     lower(module, Options())
     assert not check_program(module, None).problems
     before, after = ge.Session(plain), ge.Session(module)

@@ -13,7 +13,7 @@ from tile_lowering import compare
 from writing import agree, normal, op_names, run
 
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.transforms.graph.expand_layers import ExpandLayersPass
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}
@@ -76,7 +76,7 @@ def test_any_layer(name: str, sizes: Sizes, direction: str, start: bool, flag: b
     own = {"gru": ", linear_before_reset = true", "lstm": ", input_forget = true"}
     options = own.get(name, "") if flag else ""
     text = layer(name, sizes, direction, options, start)
-    module = parse_module(context(), Source("test", text))
+    module = parse_module(context(), SourceText("test", text))
     arrays = [normal(*s, seed=i) for i, s in enumerate(shapes_of(name, sizes, direction[0] == "b"))]
     before = run(module, *arrays)
     ExpandLayersPass().apply(context(), module)
@@ -109,7 +109,7 @@ def test_other_activations(name: str) -> None:
     parameters = "alphas = array<f64: 0.3>, betas = array<f64: 0.6>, clip = 0.7 : f64"
     sizes = 3, 2, 4, 5
     text = layer("rnn", sizes, "forward", f', activations = ["{name}"], {parameters}')
-    module = parse_module(context(), Source("test", text))
+    module = parse_module(context(), SourceText("test", text))
     arrays = [normal(*s, seed=i) for i, s in enumerate(shapes_of("rnn", sizes, False))]
     before = run(module, *arrays)
     ExpandLayersPass().apply(context(), module)
@@ -119,7 +119,7 @@ def test_other_activations(name: str) -> None:
 
 def test_what_stays_a_layer() -> None:
     text = layer("rnn", (3, 2, 4, 5), "forward", ', activations = ["thresholded_relu"]')
-    module = parse_module(context(), Source("test", text))
+    module = parse_module(context(), SourceText("test", text))
     ExpandLayersPass().apply(context(), module)
     assert op_names(module) == ["rnn"]
 
@@ -141,7 +141,7 @@ func.func @main(%in0: {x} {{graph.name = "in0"}})
   %v, %i = graph.top_k %in0 k {k} axis {axis} : {x} -> {y}{element}>, {y}i64>
   func.return %v, %i : {y}{element}>, {y}i64>
 }}"""
-    module = parse_module(context(), Source("test", text))
+    module = parse_module(context(), SourceText("test", text))
     numbers = np.random.default_rng(k).integers(-50, 50, shape)
     array = numbers.astype(np.float32 if element == "f32" else np.int32)
     before = run(module, array)
@@ -162,7 +162,7 @@ func.func @main(%in0: {x} {{graph.name = "in0"}}) -> ({x} {{graph.name = "out0"}
   %0 = graph.lrn %in0 {options} : ({x}) -> {x}
   func.return %0 : {x}
 }}"""
-    module = parse_module(context(), Source("test", text))
+    module = parse_module(context(), SourceText("test", text))
     array = normal(2, 12, 9, 7, seed=size)
     before = run(module, array)
     ExpandLayersPass().apply(context(), module)
@@ -203,7 +203,7 @@ func.func @main(%in0: {x} {{graph.name = "in0"}}) -> ({y} {{graph.name = "out0"}
       : ({x}, {tensor(*w)}, {b}) -> {y}
   func.return %0 : {y}
 }}"""
-    module = parse_module(context(), Source("test", text))
+    module = parse_module(context(), SourceText("test", text))
     array = normal(2, ins, *image, seed=3)
     before = run(module, array)
     ExpandLayersPass().apply(context(), module)
@@ -243,7 +243,7 @@ func.func @main(%in0: {x} {{graph.name = "in0"}}) -> ({y} {{graph.name = "out0"}
   %0 = graph.{line} : {types} -> {y}
   func.return %0 : {y}
 }}"""
-    module = parse_module(context(), Source("test", text))
+    module = parse_module(context(), SourceText("test", text))
     array = normal(*map(int, given.split("x")), seed=1)
     before = run(module, array)
     ExpandLayersPass().apply(context(), module)

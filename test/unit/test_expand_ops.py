@@ -21,7 +21,7 @@ from xdsl.ir import Attribute
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.data.arrays import Array, float_limits, kind_of
 from ge.runtime.data.weights import RandomPayload
 from ge.runtime.device.random_inputs import random_array, random_inputs
@@ -73,7 +73,7 @@ func.func @main(%x: {x} {{graph.name = "x"}}) -> ({y} {{graph.name = "y"}}) {{
   %0 = graph.pad %x pads [19, 1] axes [{axis}] mode "{mode}" : {x} -> {y}
   func.return %0 : {y}
 }}"""
-    assert "pad" not in compare_numbers(parse_module(context(), Source("test", text)))
+    assert "pad" not in compare_numbers(parse_module(context(), SourceText("test", text)))
     compare(text, all_lowered=True, exact=True, tiles=True)
 
 
@@ -95,7 +95,9 @@ func.func @main(%x: {x} {{graph.name = "x"}}, %r: {r} {{graph.name = "r"}},
     rois[:30, 2:] = rois[:30, :2] + np.abs(rois[:30, 2:])
     image = rng.standard_normal((2, 3, 9, 13)).astype(np.float32)
     inputs = {"x": image, "r": rois.astype(np.float32), "b": rng.integers(-2, 2, 60)}
-    assert "roi_align" not in compare_numbers(parse_module(context(), Source("test", text)), inputs)
+    assert "roi_align" not in compare_numbers(
+        parse_module(context(), SourceText("test", text)), inputs
+    )
 
 
 @pytest.mark.parametrize("aligned", ["true", "false"])
@@ -122,6 +124,6 @@ func.func @main(%x: {x} {{graph.name = "x"}}, %k: {k} {{graph.name = "k"}})
 
     rng = np.random.default_rng(0)
     inputs = {n: make(rng, f32, shape) for n, shape in (("x", (1, 20, size)), ("k", (1, 40, 1)))}
-    module = parse_module(context(), Source("test", text))
+    module = parse_module(context(), SourceText("test", text))
     assert "graph.grid_sample" not in compare_numbers(module, inputs)
     compare(text, all_lowered=True, tiles=True, make=make)

@@ -17,7 +17,7 @@ from ge.lowering.driver.compiler import compile_file
 from ge.lowering.pipeline.options import Options
 from ge.runtime.library.asking import asked
 from ge.transforms.fusion import merging
-from ge.transforms.fusion.cuts import Cut, Search, Time, added, at_least_us, needs_vector_cores
+from ge.transforms.fusion.cuts import Cut, CutSearch, Time, added, at_least_us, needs_vector_cores
 
 
 class Launches:
@@ -49,9 +49,9 @@ class Launches:
     def others(self, b: int, e: int) -> float:
         return 0.0 if (b, e) == (0, self.count) else float(self.apart[b, e])
 
-    def search(self) -> Search:
+    def search(self) -> CutSearch:
         at_least = self.bound
-        return Search(
+        return CutSearch(
             *(self.count, self.first, self.last),
             *(self.launch, self.others, lambda b, e: at_least * self.us(b, e)),
             lambda b, e: at_least * self.others(b, e),
@@ -89,7 +89,7 @@ def test_few_beginnings_are_asked_of_many() -> None:
         asked.append((b, e))
         return False, 50.0 if b < 23 else 20.0
 
-    search = Search(31, 30, 31, launch, lambda b, e: float(b), lambda b, e: 0.0)
+    search = CutSearch(31, 30, 31, launch, lambda b, e: float(b), lambda b, e: 0.0)
     assert search.fastest(False) == (23, 31)
     assert len(asked) < 10
 
@@ -102,7 +102,7 @@ def test_what_is_slower_by_its_bounds_is_not_asked_about() -> None:
         asked.append((b, e))
         return 0.0 if e == 2 else 7.0
 
-    search = Search(
+    search = CutSearch(
         *(2, 0, 1, lambda b, e: (False, 9.0 if e == 2 else 5.0)),
         *(others, lambda b, e: 5.0, lambda b, e: 0.0 if e == 2 else 6.0),
     )
@@ -117,7 +117,7 @@ def test_what_passes_freely_is_asked_once() -> None:
         asked.append((b, e))
         return False, 9.0
 
-    search = Search(3, 0, 1, launch, lambda b, e: 0.0, lambda b, e: 9.0)
+    search = CutSearch(3, 0, 1, launch, lambda b, e: 0.0, lambda b, e: 9.0)
     assert search.fastest(False) == (0, 3)
     assert asked == [(0, 3)]
 

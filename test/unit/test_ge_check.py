@@ -12,7 +12,7 @@ from xdsl.printer import Printer
 
 from ge.lowering.cli import check
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.tools import ge_compile
 from ge.tools.ge_check import main
@@ -66,13 +66,15 @@ def text_of(module: ModuleOp) -> str:
 
 @pytest.fixture(scope="module")
 def program() -> str:
-    module = parse_module(context(), Source("in.mlir", PROGRAM))
+    module = parse_module(context(), SourceText("in.mlir", PROGRAM))
     PlanMemoryPass().apply(Context(), module)
     return text_of(module)
 
 
 def problems(text: str) -> list[str]:
-    return [p.message for p in check_program(parse_module(context(), Source("p", text))).problems]
+    return [
+        p.message for p in check_program(parse_module(context(), SourceText("p", text))).problems
+    ]
 
 
 def test_the_plan_is_proved(program: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -106,7 +108,7 @@ func.func @main(%x: {HOST}) attributes {{npu_task.streams = 1 : i64, npu_task.ev
 
 
 def test_a_slot_with_a_dead_gap_is_not_called_optimal():
-    module = parse_module(context(), Source("in.mlir", MERGED))
+    module = parse_module(context(), SourceText("in.mlir", MERGED))
     PlanMemoryPass().apply(context(), module)
     proof = check_program(module)
     text = "arena of 1536 bytes, which is optimal for slots live from first to last use (1024 bytes"
@@ -115,7 +117,7 @@ def test_a_slot_with_a_dead_gap_is_not_called_optimal():
 
 def test_the_limits_of_a_cap_are_said(program: str):
     text = program.replace("npu_task.streams", "npu_task.cap_bytes = 1536 : i64, npu_task.streams")
-    summary = check_program(parse_module(context(), Source("p", text))).summary
+    summary = check_program(parse_module(context(), SourceText("p", text))).summary
     assert "at most 1536 bytes live outside of branches and loops when one stream" in summary
 
 
@@ -239,7 +241,7 @@ def test_figures_of_the_wrong_type_are_refused_before(
 
 
 def test_a_pinned_slot_is_asked_for_and_apart():
-    module = parse_module(context(), Source("in.mlir", PROGRAM))
+    module = parse_module(context(), SourceText("in.mlir", PROGRAM))
     PlanMemoryPass(no_reuse=("neg",)).apply(context(), module)
     assert problems(text_of(module)) == []
     text = re.sub(r'("arena") 1024 {', r"\1 512 {", text_of(module))
@@ -275,7 +277,7 @@ def test_what_is_no_program(
 @settings(max_examples=settings().max_examples // 2)
 @given(st.sampled_from(["bound", "live"]), st.integers(-3, 6))
 def test_wrong_figures_are_found(kind: str, change: int):
-    module = parse_module(context(), Source("in.mlir", PROGRAM))
+    module = parse_module(context(), SourceText("in.mlir", PROGRAM))
     PlanMemoryPass().apply(Context(), module)
     text = text_of(module)
     if kind == "bound":

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import ge
-from ge.lowering.views.data import LevelGraph, Node
+from ge.lowering.views.data import LevelGraph, LevelNode
 from ge.lowering.views.difference import difference
 from ge.tools import ge_compile, ge_opt, ge_parser
 
@@ -139,16 +139,16 @@ func.func @main(%x: tensor<4xf32> {graph.name = "x"}) -> tensor<4xf32> {
     assert "+ graph.neg" in changes
 
 
-def graph_of(*nodes: Node) -> LevelGraph:
+def graph_of(*nodes: LevelNode) -> LevelGraph:
     return LevelGraph("graph", "", 0, list(nodes))
 
 
 def test_all_kinds_of_changes():
-    a, b, c, d, e = (Node(n, "graph.exp", [n], results=["4xf32"]) for n in "abcde")
-    wide = Node("a", "graph.exp", ["a"], results=["4xf16"])
-    parts = [Node(f"b{i}", "graph.exp", ["b"], results=["2xf32"]) for i in range(2)]
-    fused = Node("c", "fused_op.region", ["c", "d"], results=["4xf32"])
-    new = Node("new", "graph.exp", ["f"], results=["4xf32"])
+    a, b, c, d, e = (LevelNode(n, "graph.exp", [n], results=["4xf32"]) for n in "abcde")
+    wide = LevelNode("a", "graph.exp", ["a"], results=["4xf16"])
+    parts = [LevelNode(f"b{i}", "graph.exp", ["b"], results=["2xf32"]) for i in range(2)]
+    fused = LevelNode("c", "fused_op.region", ["c", "d"], results=["4xf32"])
+    new = LevelNode("new", "graph.exp", ["f"], results=["4xf32"])
     found = difference(graph_of(a, b, c, d, e), graph_of(wide, *parts, fused, new))
     assert [str(change) for change in found.changes] == [
         "~ a: 4xf32 -> 4xf16",
@@ -184,8 +184,8 @@ def test_bad_input(
 
 
 def test_models_that_share_no_node():
-    nodes = [Node(n, "graph.exp", [n]) for n in "abcdefghijkl"]
-    others = [Node(n, "graph.exp", [n.upper()]) for n in "abcdefghijkl"]
+    nodes = [LevelNode(n, "graph.exp", [n]) for n in "abcdefghijkl"]
+    others = [LevelNode(n, "graph.exp", [n.upper()]) for n in "abcdefghijkl"]
     with pytest.raises(ge.GeError, match="share 0 of 12 and 12 nodes"):
         difference(graph_of(*nodes), graph_of(*others))
 

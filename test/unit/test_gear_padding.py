@@ -36,7 +36,7 @@ from ge.runtime.kernels import evaluate
 from ge.transforms.analysis.dimensions import Dimensions
 from ge.transforms.shapes import expand_gears
 from ge.transforms.shapes.expand_gears import ExpandGearsPass
-from ge.transforms.shapes.fills import Fill, Kind, computed
+from ge.transforms.shapes.fills import Fill, FillKind, computed
 from ge.transforms.shapes.gears import Gears, dynamic_dims
 from ge.transforms.shapes.padded_dims import cut_axes, unfused
 from ge.transforms.shapes.padding import Padding
@@ -174,13 +174,13 @@ def claimed(value: SSAValue, padding: Padding, array: Array, valid: tuple[int, i
         slab = (slice(None),) * axis + (slice(end, None),)
         if isinstance(fill, float):
             assert (array[slab] == fill).all()
-        elif fill is Kind.LOW:
+        elif fill is FillKind.LOW:
             assert (array[slab] <= -1e30).all()
-        elif fill is Kind.MASK:
+        elif fill is FillKind.MASK:
             assert (np.isfinite(array[slab]) | (array[slab] == -inf)).all()
-        elif fill is not Kind.ANY:
+        elif fill is not FillKind.ANY:
             assert np.isfinite(array[slab]).all()
-        unknown = fill in (Kind.FINITE, Kind.ANY)
+        unknown = fill in (FillKind.FINITE, FillKind.ANY)
         (free if unknown else known)[slab] = True
     return free & ~known
 
@@ -274,22 +274,22 @@ def test_a_mask_by_index_is_no_gather(tmp_path: Path):
 
 
 FILLS: list[tuple[type[Elementwise], list[Fill], Fill]] = [
-    (AddOp, [Kind.LOW, Kind.FINITE], Kind.LOW),
-    (AddOp, [Kind.COPY, -inf], Kind.LOW),
-    (AddOp, [Kind.LOW, Kind.MASK], Kind.LOW),
-    (AddOp, [Kind.LOW, 1e38], Kind.ANY),
-    (AddOp, [Kind.LOW, Kind.ANY], Kind.ANY),
-    (SubOp, [Kind.LOW, Kind.FINITE], Kind.LOW),
-    (SubOp, [Kind.LOW, Kind.LOW], Kind.ANY),
-    (SubOp, [Kind.LOW, -1e38], Kind.ANY),
-    (SubOp, [Kind.FINITE, -inf], Kind.ANY),
-    (MulOp, [Kind.FINITE, 0.0], 0.0),
-    (MulOp, [Kind.LOW, 0.0], Kind.ANY),
-    (MulOp, [Kind.MASK, 0.0], Kind.ANY),
-    (SelectOp, [Kind.FINITE, 0.0, -inf], Kind.MASK),
-    (SelectOp, [Kind.FINITE, 0.0, Kind.LOW], Kind.MASK),
-    (SelectOp, [Kind.FINITE, 0.0, inf], Kind.ANY),
-    (ReluOp, [Kind.LOW], Kind.ANY),
+    (AddOp, [FillKind.LOW, FillKind.FINITE], FillKind.LOW),
+    (AddOp, [FillKind.COPY, -inf], FillKind.LOW),
+    (AddOp, [FillKind.LOW, FillKind.MASK], FillKind.LOW),
+    (AddOp, [FillKind.LOW, 1e38], FillKind.ANY),
+    (AddOp, [FillKind.LOW, FillKind.ANY], FillKind.ANY),
+    (SubOp, [FillKind.LOW, FillKind.FINITE], FillKind.LOW),
+    (SubOp, [FillKind.LOW, FillKind.LOW], FillKind.ANY),
+    (SubOp, [FillKind.LOW, -1e38], FillKind.ANY),
+    (SubOp, [FillKind.FINITE, -inf], FillKind.ANY),
+    (MulOp, [FillKind.FINITE, 0.0], 0.0),
+    (MulOp, [FillKind.LOW, 0.0], FillKind.ANY),
+    (MulOp, [FillKind.MASK, 0.0], FillKind.ANY),
+    (SelectOp, [FillKind.FINITE, 0.0, -inf], FillKind.MASK),
+    (SelectOp, [FillKind.FINITE, 0.0, FillKind.LOW], FillKind.MASK),
+    (SelectOp, [FillKind.FINITE, 0.0, inf], FillKind.ANY),
+    (ReluOp, [FillKind.LOW], FillKind.ANY),
 ]
 
 

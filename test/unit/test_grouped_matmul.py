@@ -21,7 +21,7 @@ from ge.dialects.support.types import DYNAMIC, numel, shape_of
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.random_inputs import random_array
 from ge.runtime.tiles.kernel import TileKernel
@@ -108,7 +108,7 @@ func.func @main(%x: tensor<256x4096x1xf16>, %w: tensor<8x28672x4096xf16>, %g: te
 
 def test_gathered_matrices_are_not_stored() -> None:
     """60 GB of them."""
-    module = parse_module(context(), Source("test", LARGE))
+    module = parse_module(context(), SourceText("test", LARGE))
     lower(module, Options(target="910b2"), until=Level.TASKS)
     kernels = [op for op in module.ops if isinstance(op, KernelOp)]
     results = [shape_of(r) for k in kernels for op in k.walk() for r in op.results]
@@ -172,7 +172,7 @@ def test_rows_of_a_group_stand_together(
     monkeypatch.setattr(sort_groups, "LAUNCHES", -1000)  # it always pays
     lhs, groups, element = case
     text = of_groups(lhs, [3, lhs[-1], 4], groups, False, element)
-    plain, module = (parse_module(context(), Source("test", text)) for _ in range(2))
+    plain, module = (parse_module(context(), SourceText("test", text)) for _ in range(2))
     sort_groups.SortGroupsPass("910b2").apply(context(), module)
     assert "graph.scatter_elements" in str(module)
     rng = np.random.default_rng(0)
@@ -231,7 +231,7 @@ def test_numbers_that_are_known_are_rows_of_groups(numbers: list[int]) -> None:
         "%g: tensor<6xi64>", "%other: tensor<6xi64>"
     )
     text = text.replace("%0 =", f"%g = graph.constant dense<[{groups}]> : tensor<6xi64>\n%0 =")
-    plain, module = (parse_module(context(), Source("test", text)) for _ in range(2))
+    plain, module = (parse_module(context(), SourceText("test", text)) for _ in range(2))
     sort_groups.SortGroupsPass("910b2").apply(context(), module)
     assert "rows [" in str(module)
     for m in (plain, module):
@@ -298,7 +298,7 @@ def test_sizes_of_groups_become_offsets_that_a_kernel_reads() -> None:
     w = rng.normal(size=(3, 8, 16)).astype(np.float32)
     want = np.concatenate([x[:2] @ w[0], x[2:] @ w[2]])
     for source, says in ((text, "offsets"), (known, "rows [2, 0, 3]")):
-        module = parse_module(context(), Source("test", source))
+        module = parse_module(context(), SourceText("test", source))
         lower(module, Options(target="910b2"), until=Level.GRAPH)
         sort_groups.SortGroupsPass("910b2").apply(context(), module)
         assert says in str(module)
@@ -325,7 +325,7 @@ def test_sizes_that_do_not_fit_are_refused() -> None:
     for sizes in ([3, 4], [-1, 3]):
         text = by_rows([2, 3], 8, 16, False, "f32", "").replace("[2, 3]", str(sizes))
         with pytest.raises(VerifyException, match=r"are 7 in all, not 5|negative"):
-            parse_module(context(), Source("test", text)).verify()
+            parse_module(context(), SourceText("test", text)).verify()
 
 
 ELEMENTS = {"f32": np.float32, "f16": np.float16}

@@ -18,7 +18,7 @@ from ge.lowering.driver.compiler import context
 from ge.lowering.steps import kept_programs as kept
 from ge.lowering.steps.lower_kernels import LowerKernelsPass
 from ge.lowering.text.printing import op_text
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 
 T = "tensor<40x70xf32>"
 SOME = f"%x : ({T}) -> {T}"
@@ -41,7 +41,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="processes are f
 def lowered(cache: Path | str, begin: bool = False) -> tuple[str, list[str]]:
     """The text with programs, and what is said about it; with `begin` helpers begin before."""
     found: list[Diagnostic] = []
-    module = parse_module(context(), Source("k", KERNELS))
+    module = parse_module(context(), SourceText("k", KERNELS))
     with diagnostic_handler(found.append):
         if begin:
             before = op_text(module)

@@ -35,7 +35,7 @@ from ge.runtime.host.host_clock import HOST_CAUSES
 from ge.runtime.host.kernel_cache import KernelCache
 from ge.runtime.host.modes import MODES
 from ge.runtime.host.program import mark_growing, repeats
-from ge.runtime.host.schedule import Kind, Schedule
+from ge.runtime.host.schedule import HostSchedule, HostWork
 from ge.runtime.host.threads import run_stages
 from ge.runtime.profile.trace import chrome_trace
 
@@ -408,7 +408,7 @@ def test_the_first_error_of_a_thread_comes_out():
 
 def schedule_of(
     program: HostProgram, mode: str, calls: int = 1, **options: int
-) -> tuple[Schedule, list[str]]:
+) -> tuple[HostSchedule, list[str]]:
     """Of the last call, and what is wrong with it."""
     host = Host.of(mode, **options)
     schedule = [host.call(program) for _ in range(calls)][-1].schedules[0]
@@ -442,7 +442,9 @@ def test_inputs_are_copied_ahead_of_launches(mode: str, program: HostProgram):
         (schedule,) = host.call(program).schedules
         assert host_problems(schedule, list(program.block.ops)) == []
         threads = [
-            task.thread for task in schedule.all() if task.kind is Kind.COPY and task.reads == ()
+            task.thread
+            for task in schedule.all()
+            if task.kind is HostWork.COPY and task.reads == ()
         ]
         assert threads.count(0) == by_first
         assert threads.count(len(schedule.threads) - 1) == len(copies) - by_first
@@ -457,11 +459,11 @@ def test_copies_of_several_buffers_are_tasks_of_the_device_too():
         assert schedule_of(merged, mode, calls=2)[1] == []
 
 
-def plant(schedule: Schedule, fault: str) -> None:
+def plant(schedule: HostSchedule, fault: str) -> None:
     tasks = list(schedule.all())
     match fault:
         case "not written":
-            task = next(t for t in tasks if t.kind is Kind.ARGUMENTS)
+            task = next(t for t in tasks if t.kind is HostWork.ARGUMENTS)
             line = schedule.tasks[task.thread]
             line.append(line.pop(line.index(task)))
         case "not copied":
@@ -475,11 +477,11 @@ def plant(schedule: Schedule, fault: str) -> None:
                     task.after = [t for t in task.after if t.thread == 0]
         case "too early":
             for task in tasks:
-                task.after = [t for t in task.after if t.kind is not Kind.COPY]
+                task.after = [t for t in task.after if t.kind is not HostWork.COPY]
         case "issued":
-            next(t for t in tasks if t.kind is Kind.LAUNCH).issues = ()
+            next(t for t in tasks if t.kind is HostWork.LAUNCH).issues = ()
         case _:
-            first = next(t for t in tasks if t.kind is Kind.TILING)
+            first = next(t for t in tasks if t.kind is HostWork.TILING)
             first.until = (schedule.device_tasks - 1,)
 
 

@@ -28,7 +28,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.device.interpreter import KernelCode
 from ge.runtime.kernels.scratch import Scratch
@@ -187,7 +187,7 @@ def test_boxes_say_which_stretches_of_memory_belong_together(
     result = text[text.index("->") + 3 :]
     body = f"%r = {text}\n  func.return %r : {result}"
     module = parse_module(
-        context(), Source("k.mlir", f"func.func @main({args}) -> {result} {{\n  {body}\n}}")
+        context(), SourceText("k.mlir", f"func.func @main({args}) -> {result} {{\n  {body}\n}}")
     )
     (op,) = (op for op in module.walk() if isinstance(op, TensorOp))
     assert (stretches(op, operand), op.local_parts(operand)) == (count, in_place)
@@ -205,6 +205,6 @@ def test_attention_takes_the_place_of_a_query_in_the_same_order(
         f"  %r = graph.attention %q, %k, %v {first}: {t}, {k}, {k} -> {result}\n"
         f"  func.return %r : {result}\n}}"
     )
-    module = parse_module(context(), Source("k.mlir", text))
+    module = parse_module(context(), SourceText("k.mlir", text))
     (op,) = (op for op in module.walk() if isinstance(op, TensorOp))
     assert op.local_parts(0) == in_place

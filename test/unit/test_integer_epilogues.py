@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
@@ -82,7 +82,7 @@ class Epilogue:
         body = "\n".join(f"  {line}" for line in self.lines)
         text = f"func.func @main({', '.join(self.arguments)}) -> ({their}) {{\n{body}\n"
         return parse_module(
-            context(), Source("t.mlir", f"{text}  func.return {names} : {their}\n}}")
+            context(), SourceText("t.mlir", f"{text}  func.return {names} : {their}\n}}")
         )
 
 

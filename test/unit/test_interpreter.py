@@ -18,7 +18,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime import kernels
 from ge.runtime.data.arrays import array_of
 from ge.runtime.device.function import Function
@@ -30,7 +30,7 @@ BINARY = ("add", "mul", "sub", "maximum")
 
 
 def parse(text: str) -> ModuleOp:
-    return parse_module(context(), Source("test.mlir", text))
+    return parse_module(context(), SourceText("test.mlir", text))
 
 
 def main_of(module: ModuleOp) -> FuncOp:

@@ -21,7 +21,7 @@ from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.clock.clock import simulate
 from ge.runtime.library import asking
 from ge.transforms.fusion.keep_channels_last import KeepChannelsLastPass, Prices
@@ -108,7 +108,7 @@ def network(depth: int) -> ModuleOp:
     text = f"func.func @main(%x: {x}) -> {x} {{\n" + "\n".join(
         ['%w = graph.constant #graph.weight<"w"> : tensor<128x128x3x3xf16>', *lines]
     )
-    return parse_module(context(), Source("test", f"{text}\nfunc.return {shown} : {x} }}"))
+    return parse_module(context(), SourceText("test", f"{text}\nfunc.return {shown} : {x} }}"))
 
 
 def test_it_saves_time():

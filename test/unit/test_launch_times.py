@@ -29,7 +29,7 @@ from ge.dialects.support.types import DYNAMIC, tensor
 from ge.dialects.targets.target import VECTOR_INSTRUCTIONS, Target
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.clock.clock import simulate
 from ge.runtime.library import asking
 from ge.runtime.library.answers import ANSWERS
@@ -235,7 +235,7 @@ def test_a_program_that_the_target_cannot_time_is_a_plain_loop():
     text = """func.func @main(%x: tensor<4096x4096xf32>) -> tensor<4096x4096xf32> {
   %0 = graph.softmax %x : (tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
   func.return %0 : tensor<4096x4096xf32> }"""
-    module = parse_module(context(), Source("test", text))
+    module = parse_module(context(), SourceText("test", text))
     lower(module, Options(target="910b2", tile_cache="off"))
     target = replace(TARGET, name="bare", vector_cycles={"copy": 1.0})
     timeline = simulate(module, target)

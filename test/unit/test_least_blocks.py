@@ -9,7 +9,7 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.library.asking import asked
 
 TARGET = Target.load("910b2")
@@ -28,7 +28,7 @@ def refusal(name: str, target: Target) -> str | None:
     line, x, w = KERNELS[name]
     y = line.rpartition("-> ")[2]
     text = f"func.func @main(%x: {x}, %w: {w}) -> {y} {{\n%0 = {line}\nfunc.return %0 : {y} }}"
-    main = main_function(parse_module(context(), Source("test", text)))
+    main = main_function(parse_module(context(), SourceText("test", text)))
     assert main is not None
     (op,) = (op for op in main.body.block.ops if isinstance(op, TensorOp))
     return asked(op, target).refusal

@@ -18,7 +18,7 @@ from ge.lowering.driver.context import context
 from ge.lowering.levels.dominance import verify
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 
 sys.path.insert(0, str(Path(__file__).parent))
 from mlir_flags import MLIR_OPT
@@ -67,7 +67,7 @@ def module_of(text: str) -> ModuleOp | None:
     ctx = context()
     ctx.allow_unregistered = True
     try:
-        module = parse_module(ctx, Source("a test", text))
+        module = parse_module(ctx, SourceText("a test", text))
         verify(module)
     except (GeError, ParseError, VerifyException):
         return None

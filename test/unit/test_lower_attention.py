@@ -17,7 +17,7 @@ from ge.dialects.tile.buffers import ViewOp
 from ge.runtime.data.arrays import Array
 from ge.runtime.library.attention import attention as attention_lowering
 from ge.runtime.library.attention import tiles as attention_tiles
-from ge.runtime.library.attention.tiles import Problem, Tiles, candidates
+from ge.runtime.library.attention.tiles import AttentionProblem, AttentionTiles, candidates
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -199,7 +199,7 @@ def test_heads_that_share_keys_are_rows_of_a_tile(
 def test_keys_and_values_in_pieces(
     monkeypatch: pytest.MonkeyPatch, dtype: str, piece: int, part: int
 ) -> None:
-    def cut(*args: Any) -> Iterator[Tiles]:
+    def cut(*args: Any) -> Iterator[AttentionTiles]:
         for t in candidates(*args):
             if t.rows == t.keys == 32:
                 yield t._replace(piece=piece, value_part=part, key_part=16, size_part=16)
@@ -509,16 +509,18 @@ def test_tiles_are_estimated_once_by_their_sizes(monkeypatch: pytest.MonkeyPatch
     """Not for each number of copies, nor again for what has the same attention in it."""
     calls, estimate = list[tuple[Any, ...]](), attention_tiles.estimate
 
-    def counted(p: Problem, t: Tiles, target: Target, splits: int = 1) -> float:
+    def counted(p: AttentionProblem, t: AttentionTiles, target: Target, splits: int = 1) -> float:
         calls.append((*t[:8], t.copies > 1, splits))
         return estimate(p, t, target, splits)
 
     monkeypatch.setattr(attention_tiles, "estimate", counted)
-    problem, target = Problem(12, 128, 128, 64, 64, f16, ()), Target.load("910b2")
+    problem, target = AttentionProblem(12, 128, 128, 64, 64, f16, ()), Target.load("910b2")
     found = attention_tiles.tiles_for(problem, target)
     assert len(calls) == len(set(calls)) < len(found) / 2
     for cycles, tiles, splits in found[:: len(found) // 9]:
         assert cycles == estimate(problem, tiles, target, splits)
     calls.clear()
-    assert attention_tiles.tiles_for(Problem(12, 128, 128, 64, 64, f16, ()), target) is found
+    assert (
+        attention_tiles.tiles_for(AttentionProblem(12, 128, 128, 64, 64, f16, ()), target) is found
+    )
     assert not calls

@@ -18,11 +18,17 @@ from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.compute import MmadOp
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.device.random_inputs import random_array
 from ge.runtime.library.choices import fastest
 from ge.runtime.library.convolution import convolution, merged_groups
-from ge.runtime.library.convolution.cuts import Convolution, Cut, Sizes, block_sizes, cuts
+from ge.runtime.library.convolution.cuts import (
+    ConvolutionCut,
+    ConvolutionProblem,
+    Sizes,
+    block_sizes,
+    cuts,
+)
 from ge.runtime.library.convolution.times import Candidates, least_cycles
 from ge.runtime.tiles.kernel import TileKernel
 
@@ -61,7 +67,7 @@ def conv(
     )
 
 
-def unfolding(w: Convolution, target: Target) -> list[Sizes]:
+def unfolding(w: ConvolutionProblem, target: Target) -> list[Sizes]:
     """Blocks whose windows are unfolded in L1, but for where no cut of such blocks fits."""
     found = list(block_sizes(w, target))
     return [b for b in found if b.image and any(cuts(w, target, b))] or found
@@ -70,7 +76,7 @@ def unfolding(w: Convolution, target: Target) -> list[Sizes]:
 def blocks_of(way: Callable[..., Any]) -> Any:
     """A context in which blocks are chosen among these."""
 
-    def found(search: Candidates) -> Cut | None:
+    def found(search: Candidates) -> ConvolutionCut | None:
         w, target = search.w, search.target
         blocks = way(w, target)
         return fastest((cut for b in blocks for cut in cuts(w, target, b)), search.cycles)
@@ -144,7 +150,7 @@ def test_the_fastest_cut_that_fits_is_taken(after: str, target: str) -> None:
     of a cut than how long its cube takes."""
     searches, found = list[Candidates](), Candidates.fastest
 
-    def watched(search: Candidates) -> Cut | None:
+    def watched(search: Candidates) -> ConvolutionCut | None:
         searches.append(search)
         return found(search)
 
@@ -175,10 +181,10 @@ def test_no_fastest_cut_is_left_out(data: st.DataObject) -> None:
     flags = f"strides [{stride}, {stride}] pads [{pad}, {pad}, {pad}, {pad}]"
     flags += " {input_channels_last = true}" if last else ""
     text = conv(image, (outs, ins, kernel, kernel), (1, outs, out, out), flags, element, bias=False)
-    module = parse_module(context(), Source("a convolution", text))
+    module = parse_module(context(), SourceText("a convolution", text))
     op = next(op for op in module.walk() if isinstance(op, ConvOp))
     target = Target.load(data.draw(st.sampled_from(["910b2", "310p3"])))
-    w = Convolution.of(op, turned)
+    w = ConvolutionProblem.of(op, turned)
     if data.draw(st.booleans()) and not turned:
         w = replace(w, passing=2, pixel_bits=128, columns=1)
     search = Candidates(w, target)

@@ -16,7 +16,7 @@ from xdsl.ir import Attribute
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.random_inputs import random_array
 from ge.runtime.tiles.kernel import TileKernel
@@ -255,7 +255,7 @@ def linear(inputs: list[str], body: list[str], results: list[str]) -> ModuleOp:
         f"func.return {outs} : {both}\n}}"
     )
     text = re.sub(r"#(?=\d+x)([\dx]*\w+)", r"tensor<\1>", text)
-    module = parse_module(context(), Source("test", text))
+    module = parse_module(context(), SourceText("test", text))
     lower(module, Options(target="910b2"), until=Level.TASKS)
     return module
 

@@ -99,7 +99,7 @@ def test_blocks_of_columns() -> None:
     """A line that does not fit comes in parts, each with the columns around it."""
     flags = 'axes = array<i64: 1, 2>, mode = "linear", coordinates = "align_corners"'
     text = resize((2, 3, 30), (2, 4, 70), "sizes [4, 70]", flags)
-    with patch.object(kernels, "cuts", lambda *_: [kernels.Cut(3, 16)]):  # pyright: ignore
+    with patch.object(kernels, "cuts", lambda *_: [kernels.ResizeCut(3, 16)]):  # pyright: ignore
         compare(text, all_lowered=True)
 
 

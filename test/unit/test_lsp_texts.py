@@ -12,12 +12,12 @@ from xdsl.ir import Operation
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.context import context
-from ge.lowering.lsp.analysis import Part, analyse, analyse_part, failed
+from ge.lowering.lsp.analysis import TextChunk, analyse, analyse_part, failed
 from ge.lowering.lsp.documents import Change, Document, common_prefix, near_place, same_place
 from ge.lowering.lsp.hover import Hovers
 from ge.lowering.lsp.ops import described, kind_named
-from ge.lowering.lsp.positions import Encoding, Extent, Lines, Place, code_end
-from ge.lowering.lsp.recording import Cancelled, Kind, Name
+from ge.lowering.lsp.positions import Encoding, Extent, Lines, TextPosition, code_end
+from ge.lowering.lsp.recording import Cancelled, Name, NameKind
 from ge.lowering.lsp.server import Settings
 from ge.lowering.plugins.extensions import new_registry
 from ge.lowering.text.reading import LocatingParser
@@ -38,9 +38,12 @@ def ctx() -> Context:
 )
 def test_columns_count_code_units(encoding: Encoding, column: int):
     lines = Lines("x\r\né𝄞%y")
-    assert lines.place(5, encoding) == Place(1, column)
-    assert lines.offset(Place(1, column), encoding) == 5
-    assert lines.offset(Place(1, column - 1), encoding) in (4, 5)  # inside of a character: before
+    assert lines.place(5, encoding) == TextPosition(1, column)
+    assert lines.offset(TextPosition(1, column), encoding) == 5
+    assert lines.offset(TextPosition(1, column - 1), encoding) in (
+        4,
+        5,
+    )  # inside of a character: before
 
 
 @given(TEXTS, st.sampled_from(Encoding))
@@ -56,7 +59,7 @@ def test_places_and_offsets_are_inverse(text: str, encoding: Encoding):
 def test_a_place_outside_is_the_nearest():
     lines = Lines("ab\ncd")
     for place, offset in {(0, 9): 2, (1, 9): 5, (7, 0): 5, (-1, 4): 0, (1, -3): 3}.items():
-        assert lines.offset(Place(*place), Encoding.UTF16) == offset
+        assert lines.offset(TextPosition(*place), Encoding.UTF16) == offset
 
 
 @pytest.mark.parametrize(
@@ -113,7 +116,7 @@ func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
 """
 
 
-def known_before(part: Part, end: int) -> Iterator[Name]:
+def known_before(part: TextChunk, end: int) -> Iterator[Name]:
     """The values that complete ops define above the line of an offset."""
     for name in part.index.names:
         owner = name.values[0].owner if name.values else None
@@ -132,7 +135,7 @@ def test_each_beginning_of_a_text_is_analysed(ctx: Context):
         assert {n.text for n in known_before(whole, end)} <= {n.text for n in part.index.names}
         for offset in range(max(end - 20, 0), end + 1):
             part.index.name_at(offset)
-            list(part.index.visible(offset, Kind.VALUE))
+            list(part.index.visible(offset, NameKind.VALUE))
 
 
 def test_lines_that_are_not_parsed_again_are_recorded(
@@ -192,7 +195,7 @@ def test_names_are_those_of_their_regions(ctx: Context):
     part = analyse_part(FUNCTION, "x.mlir", ctx)
 
     def visible(word: str) -> list[str]:
-        return [n.text for n in part.index.visible(FUNCTION.index(word), Kind.VALUE)]
+        return [n.text for n in part.index.visible(FUNCTION.index(word), NameKind.VALUE)]
 
     assert visible("func.func") == []
     assert visible("graph.relu") == ["x"]
@@ -221,7 +224,7 @@ def test_an_analysis_that_nobody_waits_for_ends(ctx: Context):
 def test_stated_locations_are_kept(ctx: Context):
     """Though problems are told at the place of the op."""
     text = '"test.op"() : () -> () loc("node")\nfunc.return loc("f.mlir":1:2)\n'
-    part: Part = analyse_part(text, "x.mlir", ctx)
+    part: TextChunk = analyse_part(text, "x.mlir", ctx)
     (problem,) = part.problems
     assert text[problem.extent.start : problem.extent.end] == "func.return"
     first, second = (str(entry.op.location) for entry in part.record.ops if entry.op is not None)

@@ -38,7 +38,7 @@ from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
 from ge.lowering.text.files import Outputs
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.byte_history import runs_of
 from ge.runtime.data.arrays import array_of, dense, dtype_of, statistics
 from ge.runtime.data.npz import read_npz
@@ -263,7 +263,7 @@ def test_npz_files_are_read_back(row: ElementType, tmp_path: Path) -> None:
     t = f"tensor<3x5x{row.name}>"
     names = '{graph.name = "x"}'
     text = f"func.func @main(%x: {t} {names}) -> ({t} {names}) {{ func.return %x : {t} }}"
-    module = parse_module(context(), Source("x.mlir", text))
+    module = parse_module(context(), SourceText("x.mlir", text))
     for name in ("ours.npz", "numpys.npz"):
         inputs = read_npz(tmp_path / name, ["x"])
         assert ge.Session(module).run(inputs)["x"].tobytes() == x.tobytes()

@@ -11,7 +11,7 @@ from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.library.answers import Answers, answers_in
 from ge.transforms.shapes import open_bodies
 from ge.transforms.shapes.open_bodies import OpenBodies
@@ -42,7 +42,7 @@ def test_what_the_library_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     lines = """%i = graph.nonzero %w : tensor<32x3x2x2xf32> -> tensor<4x?xi64>
       %j = graph.neg %i : (tensor<4x?xi64>) -> tensor<4x?xi64>
       func.return"""
-    module = parse_module(context(), Source("test", PATCHES.replace("func.return", lines)))
+    module = parse_module(context(), SourceText("test", PATCHES.replace("func.return", lines)))
     main, target = main_function(module), Target.load("910b2")
     assert main is not None
     bodies = OpenBodies.of(main)
@@ -69,7 +69,7 @@ def test_what_the_library_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 
 def fused_ops(text: str, target: str) -> list[str]:
     """The names of fused ops that become of a function."""
-    module = parse_module(context(), Source("test", text))
+    module = parse_module(context(), SourceText("test", text))
     lower(module, Options(target=target, tile_cache="off"), until=Level.FUSED)
     return [op.name for op in module.walk() if isinstance(op, FusedOp)]
 

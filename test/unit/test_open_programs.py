@@ -22,7 +22,7 @@ from ge.lowering.driver.program import Program
 from ge.lowering.driver.tiles import reason_of
 from ge.lowering.pipeline.options import Options
 from ge.lowering.steps import written
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
@@ -95,7 +95,7 @@ BY_FAMILY = {
 
 @cache
 def compiled(text: str, target: str) -> Program:
-    program = Program(parse_module(context(), Source("test", text)), {}, "test.mlir")
+    program = Program(parse_module(context(), SourceText("test", text)), {}, "test.mlir")
     lower_program(program, Options(target=target, tiles=True, tile_cache="off"))
     return program
 

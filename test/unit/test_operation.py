@@ -29,7 +29,7 @@ from ge.dialects.tile.kernel import CoreOp, CubeOp
 from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.dialects.tile.types import BoxType, Memory, TileType
 from ge.lowering.driver.context import context
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 
 T = tensor((4, 4), f32)
 INDEX = IndexType()
@@ -185,7 +185,7 @@ def test_a_fast_clone_is_the_clone():
       func.return %r : tensor<4xf32>
     }
     """
-    (func,) = parse_module(context(), Source("test", text)).ops
+    (func,) = parse_module(context(), SourceText("test", text)).ops
     new = cloned(func, {})
     new.verify()
     assert new.is_structurally_equivalent(func)

@@ -4,7 +4,7 @@ import pytest
 
 from ge.lowering.driver.compiler import context
 from ge.lowering.text.outline import Outline
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 
 TEXT = """
 func.func @main(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x8xf32> {
@@ -20,7 +20,7 @@ func.func @main(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x8xf32> {
 
 
 def outline(text: str, without: tuple[str, ...] = ()) -> str:
-    (op,) = parse_module(context(), Source("test", text)).ops
+    (op,) = parse_module(context(), SourceText("test", text)).ops
     return Outline({}).of(op, without)
 
 

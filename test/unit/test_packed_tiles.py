@@ -5,7 +5,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 
 
@@ -19,7 +19,7 @@ func.func @main({arguments}, %s: tensor<f32>) -> {result} {{
 {lines}
   func.return %y : {result}
 }}"""
-    return parse_module(context(), Source("text", text))
+    return parse_module(context(), SourceText("text", text))
 
 
 def pointwise(shape: str, element: str) -> ModuleOp:

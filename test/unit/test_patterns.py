@@ -15,7 +15,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.patterns import UserPattern, user_pattern
 from ge.lowering.cli.remark_flags import READERS
 from ge.lowering.debugging.expected_diagnostics import expectations
-from ge.lowering.text.reading import Source
+from ge.lowering.text.reading import SourceText
 from ge.transforms.fusion.assign_engines import choice
 from ge.transforms.quantization.insert_quantization import patterns
 
@@ -82,7 +82,9 @@ def test_each_text_that_is_none_is_refused():
 
 
 def _expected(text: str) -> None:
-    _, wrong = expectations(Source("a.mlir", f"// expected-error-re {{{{a {{{{{text}}}}}}}}}\n"))
+    _, wrong = expectations(
+        SourceText("a.mlir", f"// expected-error-re {{{{a {{{{{text}}}}}}}}}\n")
+    )
     for diagnostic in wrong:
         raise GeError(diagnostic.message)
 

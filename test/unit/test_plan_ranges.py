@@ -22,7 +22,7 @@ from ge.lowering.driver.binding import Binder
 from ge.lowering.driver.compiler import context, lower_program
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.device.session import Session
 
@@ -43,7 +43,7 @@ TEXT = f"""func.func @main(%x: tensor<?x64xf32> {{graph.name = "x", graph.dims =
 
 
 def compiled() -> Program:
-    made = Program(parse_module(context(), Source("test", TEXT)), {}, "test.mlir")
+    made = Program(parse_module(context(), SourceText("test", TEXT)), {}, "test.mlir")
     lower_program(made, Options(fusion="off"))
     return made
 

@@ -9,7 +9,7 @@ import pytest
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.data.arrays import Array
 from ge.runtime.device import interpreter
 from ge.runtime.device.session import Session
@@ -42,7 +42,7 @@ SHAPES = {"a": (8, 4, 1, 1), "b": (8,), "c": (8, 1, 3, 3), "d": (4, 8, 1, 1)}
 
 def session(level: str = "program", **checks: Any) -> Session:
     rng = np.random.default_rng(1)
-    module = parse_module(context(), Source("test.mlir", BLOCK))
+    module = parse_module(context(), SourceText("test.mlir", BLOCK))
     lower(module, Options(), until=level)
     payload = {name: rng.standard_normal(shape, np.float32) for name, shape in SHAPES.items()}
     return Session(module, payload, **checks)
@@ -166,7 +166,7 @@ def test_convolutions_with_channels_last_run_again() -> None:
       %0 = graph.conv %x, %w {{input_channels_last = true}} : ({x}, {w}) -> {y}
       func.return %0 : {y}
     }}"""
-    module = parse_module(context(), Source("test.mlir", text))
+    module = parse_module(context(), SourceText("test.mlir", text))
     lower(module, Options())
     one, given = Session(module, {}), {"x": np.ones((1, 4, 4, 2), np.float32)}
     for _ in range(2):

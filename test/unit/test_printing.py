@@ -16,7 +16,7 @@ from ge.lowering.text.formats import format_of
 from ge.lowering.text.look import PLAIN, Look
 from ge.lowering.text.looks import LookPrinter
 from ge.lowering.text.printing import op_text
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 
 IMAGES = """func.func @main(%x: tensor<1x24x9x9xf32>, %w: tensor<20x24x3x3xf32>, %b: tensor<20xf32>)
     -> tensor<1x20x9x9xf32> {
@@ -57,14 +57,14 @@ def test_a_program_with_tiles(tmp_path: Path, target: str) -> None:
     text = op_text(module)
     assert "tile.mmad" in text
     assert text == by_xdsl(module)
-    read = parse_module(context(()), Source("m", text))
+    read = parse_module(context(()), SourceText("m", text))
     assert op_text(read) == text
     for op in read.walk():
         if isinstance(op, LineOp):
             op.attributes["note"] = StringAttr("n")
     noted = op_text(read)
     assert noted == by_xdsl(read) != text
-    assert op_text(parse_module(context(()), Source("m", noted))) == noted
+    assert op_text(parse_module(context(()), SourceText("m", noted))) == noted
 
 
 LOOKS = [
@@ -75,7 +75,7 @@ LOOKS = [
 
 def without_names(text: str) -> str:
     """The module of a text in its generic form, its values numbered."""
-    module = parse_module(context(()), Source("m", text))
+    module = parse_module(context(()), SourceText("m", text))
     for op in module.walk():
         for value in (*op.results, *(a for r in op.regions for b in r.blocks for a in b.args)):
             value.name_hint = None
@@ -86,21 +86,27 @@ def without_names(text: str) -> str:
 def test_other_looks_are_read_as_the_same_module(look: Look, tmp_path: Path) -> None:
     path = tmp_path / "m.mlir"
     path.write_text(IMAGES)
-    for module in (parse_module(context(()), Source("m", OTHERS)), compile_file(str(path)).module):
+    for module in (
+        parse_module(context(()), SourceText("m", OTHERS)),
+        compile_file(str(path)).module,
+    ):
         assert without_names(op_text(module, look)) == without_names(op_text(module))
 
 
 def test_a_printer_of_looks_prints_as_the_plain_one(tmp_path: Path) -> None:
     path = tmp_path / "m.mlir"
     path.write_text(IMAGES)
-    for module in (parse_module(context(()), Source("m", OTHERS)), compile_file(str(path)).module):
+    for module in (
+        parse_module(context(()), SourceText("m", OTHERS)),
+        compile_file(str(path)).module,
+    ):
         out = StringIO()
         LookPrinter(look=PLAIN, stream=out).print_whole(module)
         assert out.getvalue() == op_text(module)
 
 
 def test_parts_that_an_op_may_have_and_attributes_beside_them() -> None:
-    module = parse_module(context(()), Source("m", OTHERS))
+    module = parse_module(context(()), SourceText("m", OTHERS))
     assert op_text(module) == by_xdsl(module)
     for op in module.walk():
         op.attributes["of lines"] = StringAttr("one\ntwo")
@@ -108,7 +114,7 @@ def test_parts_that_an_op_may_have_and_attributes_beside_them() -> None:
 
 
 def test_texts_of_attributes_are_kept_for_other_ops() -> None:
-    module = parse_module(context(()), Source("m", OTHERS))
+    module = parse_module(context(()), SourceText("m", OTHERS))
     texts: dict[Any, str] = {}
     first = op_text(module, attributes=texts)
     assert texts

@@ -16,7 +16,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context, load, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.timeline import Task, Timeline
 from ge.runtime.device.random_inputs import random_inputs
@@ -182,7 +182,7 @@ def test_a_vector_unit_whose_instructions_are_stated() -> None:
       %0 = graph.gelu %x : (tensor<512x512xf32>) -> tensor<512x512xf32>
       func.return %0 : tensor<512x512xf32>
     }}"""
-    module = parse_module(context(), Source("test", text))
+    module = parse_module(context(), SourceText("test", text))
     lower(module, Options(target="910b2"))
     latency = simulate(module, target).latency_us
     faster, slower = what_if(module, target, latency, ["vector=100x", "vector=0.01x"])

@@ -14,7 +14,7 @@ from ge.dialects.support.types import element_type, tensor
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime import kernels
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array, type_of
@@ -135,7 +135,7 @@ def test_grids_of_scores_and_weights(keys: int) -> None:
     inputs["m"][3] = -np.inf
     results: list[Array] = []
     for options in (Options(fusion="off"), Options(), Options(target="310p3")):
-        module = parse_module(context(), Source("text", GRIDS.format(keys=keys)))
+        module = parse_module(context(), SourceText("text", GRIDS.format(keys=keys)))
         lower(module, options)
         assert check_program(module).problems == []
         found = [op for op in module.walk() if isinstance(op, AttentionOp)]
@@ -193,7 +193,7 @@ def test_the_same_at_all_levels(tokens: int) -> None:
         ("graph", Options()), ("program", Options()), ("program", Options(pieces=True)),
         ("program", Options(target="310p3")), ("program", Options(memory=3)),
     ):  # fmt: skip
-        module = parse_module(context(), Source("text", TEXT.format(tokens=tokens)))
+        module = parse_module(context(), SourceText("text", TEXT.format(tokens=tokens)))
         lower(module, options, payload=payload, until=level)
         launches = [op for op in module.walk() if isinstance(op, AttentionOp)]
         assert [element_type(op.query) for op in launches] == [i8]

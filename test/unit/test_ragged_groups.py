@@ -19,7 +19,7 @@ from ge.dialects.tile.reading import ReadOp
 from ge.lowering.tiles import examples
 from ge.lowering.tiles.api import TileProgram
 from ge.runtime.check.tile_device import Use
-from ge.runtime.check.tile_numbers import Values
+from ge.runtime.check.tile_numbers import IndexValues
 from ge.runtime.check.tile_program import Walk
 from ge.runtime.check.tiles import check_kernel
 from ge.runtime.library.language.arith import index_constant
@@ -283,7 +283,7 @@ def test_what_is_said_to_be_natural_is(expression: str):
 
     like = LIKE((64,), "f32")
     program = tile.kernel(kernel).on(like, LIKE((1,), "i32"), like, cores=3)
-    values = Values(program.kernel)
+    values = IndexValues(program.kernel)
     (view, *_) = (
         op for op in program.kernel.walk()
         if op.name == "tile.view" and op.operands[0] is program.kernel.arguments[0]
@@ -312,7 +312,7 @@ def test_remainders_and_blocks_are_known():
 
     like = LIKE((64,), "f32")
     program = tile.kernel(kernel).on(like, LIKE((1,), "i32"), like, cores=1)
-    values = Values(program.kernel)
+    values = IndexValues(program.kernel)
     places = [op for op in program.kernel.walk() if op.name == "tile.view"]
     inside = values.sum(places[0].operands[1])
     assert values.is_natural(inside)

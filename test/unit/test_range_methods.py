@@ -26,7 +26,7 @@ from ge.transforms.quantization.data import Calibration, Chunk, Samples, calibra
 from ge.transforms.quantization.histograms import BINS, Histogram
 from ge.transforms.quantization.layers import layers
 from ge.transforms.quantization.limits import Limits
-from ge.transforms.quantization.observe import Observer, Step
+from ge.transforms.quantization.observe import ObservedOp, Observer
 from ge.transforms.quantization.schemes import RangeMethod, range_method_of
 from ge.transforms.quantization.search_ranges import SearchRangesPass
 from ge.transforms.quantization.table import Range
@@ -119,7 +119,7 @@ def test_elements_of_half_precision_are_counted():
     x = (normal(16, 8, seed=7) * 0.001).astype(np.float16)
     low, high = float(x.min()), float(x.max())
     seen = Histogram(low, high)
-    seen.watch(Step(ReturnOp(), [x], [], Chunk({}, 0, 16, 16)))
+    seen.watch(ObservedOp(ReturnOp(), [x], [], Chunk({}, 0, 16, 16)))
     assert (seen.counts == histogram(x.astype(np.float64)).counts).all()
 
 

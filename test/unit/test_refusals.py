@@ -7,7 +7,7 @@ import pytest
 
 import ge
 from ge.lowering.text.errors import diagnose
-from ge.lowering.text.reading import Source
+from ge.lowering.text.reading import SourceText
 from ge.tools import ge_compile, ge_opt, ge_run
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -28,7 +28,7 @@ def test_every_tool_refuses_it(
     """Parts of a file, each or every so many."""
     monkeypatch.chdir(tmp_path)
     text = file.read_text("utf-8")
-    for i, part in enumerate(Source(file.name, text).split()[::every]):
+    for i, part in enumerate(SourceText(file.name, text).split()[::every]):
         name = f"{i}.mlir"
         Path(name).write_text(part.text, "utf-8")
         if not ge_opt.main([name]):

@@ -11,7 +11,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.locations import MOST_LOCATIONS, fuse_locations
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.transforms.rewriting.driver import op_classes, rewrite
 
 
@@ -19,7 +19,7 @@ def parse(text: str) -> ModuleOp:
     ctx = Context()
     for dialect in (Builtin, arith.Arith, test.Test):
         ctx.load_dialect(dialect)
-    return parse_module(ctx, Source("x.mlir", text))
+    return parse_module(ctx, SourceText("x.mlir", text))
 
 
 ADDS = """\

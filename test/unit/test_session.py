@@ -12,7 +12,7 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
 
@@ -36,7 +36,7 @@ func.func @main(%x: tensor<4x16xf32> {graph.name = "x"})
 
 
 def parse(text: str) -> ModuleOp:
-    return parse_module(context(), Source("test.mlir", text))
+    return parse_module(context(), SourceText("test.mlir", text))
 
 
 def lowered(text: str, level: str = "program") -> ModuleOp:

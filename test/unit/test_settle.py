@@ -13,7 +13,7 @@ from ge.lowering.driver.compiler import lower
 from ge.lowering.driver.context import context
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.transforms.shapes import expand_gears, settle
 from ge.transforms.shapes.settle import Member, remaining
 
@@ -74,7 +74,7 @@ def text_of(layers: Sequence[str], rng: random.Random) -> str:
 
 def gears_of(text: str) -> str:
     """The module with a body for each gear, at the fused level."""
-    module = parse_module(context(), Source("test", text))
+    module = parse_module(context(), SourceText("test", text))
     lower(module, Options(dynamic_dims="1,2;1,4;3,4;8,8"), until=Level.FUSED)
     return str(module)
 

@@ -17,7 +17,7 @@ from ge.dialects.support.polynomial import Polynomial
 from ge.lowering.driver.compiler import context, lower_program
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.device.function import Function
 
 NAMES: tuple[str, ...] = ("n", "past", "rows")
@@ -30,7 +30,7 @@ def program(inputs: str, ops: str, result: str, **options: object) -> Program:
       {ops}
       func.return %y : {result}
     }}"""
-    made = Program(parse_module(context(), Source("test", text)), {}, "test.mlir")
+    made = Program(parse_module(context(), SourceText("test", text)), {}, "test.mlir")
     lower_program(made, Options(fusion="off", **options))  # type: ignore[arg-type]
     return made
 

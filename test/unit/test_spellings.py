@@ -13,7 +13,7 @@ from xdsl.utils.exceptions import ParseError
 from ge.lowering.driver.context import context
 from ge.lowering.text import spellings
 from ge.lowering.text.printing import op_text
-from ge.lowering.text.reading import LocatingParser, Source, parse_module
+from ge.lowering.text.reading import LocatingParser, SourceText, parse_module
 from ge.lowering.text.spellings import Line, spelling_of
 
 HEAD = "func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<2xf32>) {\n"
@@ -31,7 +31,7 @@ def told(text: str) -> str:
     ctx = context()
     ctx.allow_unregistered = True
     try:
-        module = parse_module(ctx, Source("m", text))
+        module = parse_module(ctx, SourceText("m", text))
     except ParseError as e:
         return f"{e.span.start}..{e.span.end} {e.msg}"
     hints = [v.name_hint for op in module.walk() for v in op.results]
@@ -147,7 +147,7 @@ def test_the_texts_of_tests_are_read_as_the_parser_reads_them(every: int) -> Non
     files = sorted((TESTS / "dialects").rglob("*.mlir"))[::every]
     assert files
     for file in files:
-        for part in Source(str(file), file.read_text()).split():
+        for part in SourceText(str(file), file.read_text()).split():
             assert told(part.text) == slowly(part.text), file
 
 

@@ -32,7 +32,7 @@ from ge.dialects.support.types import element_type, is_static, numel, set_type, 
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime import kernels
 from ge.runtime.check.memory import check_plan
 from ge.runtime.check.schedule import check_schedule
@@ -137,7 +137,7 @@ func.func @main(%q: tensor<1x8x64x16xf32> {{graph.name = "q"}},
 
 
 def chain(axis: int = -1) -> ModuleOp:
-    return parse_module(context(), Source("chain.mlir", CHAIN.format(axis=axis)))
+    return parse_module(context(), SourceText("chain.mlir", CHAIN.format(axis=axis)))
 
 
 def program(module: ModuleOp, pieces: int) -> ModuleOp:
@@ -234,7 +234,7 @@ def test_fused_launches_come_apart(body: str, batch: int, pieces: int) -> None:
     """By batch; attention of one batch by heads. A convolution of one batch comes apart by output
     channels, of which the norm needs all."""
     text = FUSED.format(batch=batch, body=BODIES[body].format(batch=batch))
-    module = parse_module(context(), Source("fused.mlir", text))
+    module = parse_module(context(), SourceText("fused.mlir", text))
     whole = module.clone()
     rng = np.random.default_rng(0)
     drawn = {"w": (8, 8, 3, 3), "b": (8,), "u": (8, 8)}
@@ -271,7 +271,7 @@ func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
         (f"softmax %2 : ({t}) -> {t}", [(0,), None]),
         (f"transpose %2 permutation [1, 0] : {t} -> {t}", [(1,), (0,)]),
     ):
-        module = parse_module(context(), Source("x.mlir", text.replace("OTHER", other)))
+        module = parse_module(context(), SourceText("x.mlir", text.replace("OTHER", other)))
         (op,) = (op for op in module.walk() if isinstance(op, FusedOp))
         assert [op.split_axes(0), op.split_axes(1)] == axes
 
@@ -295,7 +295,7 @@ func.func @main(%x: tensor<4096x4096xf16> {graph.name = "x"})
 def test_pieces_are_faster_and_smaller_where_the_clock_says_so() -> None:
     modules: list[ModuleOp] = []
     for in_pieces in (True, False):
-        module = parse_module(context(), Source("large.mlir", LARGE))
+        module = parse_module(context(), SourceText("large.mlir", LARGE))
         kept = ("overwrite-operands",)  # results written over operands take no memory either way
         lower(module, Options(fusion="off", fusion_disable=kept, pieces=in_pieces))
         modules.append(module)
@@ -355,7 +355,7 @@ def branches(count: int) -> str:
 def test_pieces_never_make_the_whole_program_slower(count: int) -> None:
     found: list[float] = []
     for in_pieces in (True, False):
-        module = parse_module(context(), Source("branches.mlir", branches(count)))
+        module = parse_module(context(), SourceText("branches.mlir", branches(count)))
         lower(module, Options(fusion="off", pieces=in_pieces))
         found.append(simulate(module, TARGET).latency_us)
     assert found[0] <= found[1] * 1.001
@@ -381,6 +381,6 @@ func.func @main(%x: tensor<?x4096xf16>, %z: tensor<4096x4096xf16>) -> tensor<?x4
     : (tensor<?x4096xf16>, tensor<4096x4096xf16>) -> tensor<?x4096xf16>
   func.return %2 : tensor<?x4096xf16>
 }"""
-    module = parse_module(context(), Source("dynamic.mlir", text))
+    module = parse_module(context(), SourceText("dynamic.mlir", text))
     lower(module, Options(fusion="off", pieces=True))
     assert launches(module) == 3

@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.tile.transfers import StoreOp
 from ge.runtime.library.matmul import blocks, matmul
-from ge.runtime.library.matmul.blocks import Cut
+from ge.runtime.library.matmul.blocks import MatmulCut
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -143,8 +143,8 @@ HEADS = [
 ]
 
 
-def returning(found: tuple[Cut, int] | None) -> Callable[..., tuple[Cut, int] | None]:
-    def search(*_: object) -> tuple[Cut, int] | None:
+def returning(found: tuple[MatmulCut, int] | None) -> Callable[..., tuple[MatmulCut, int] | None]:
+    def search(*_: object) -> tuple[MatmulCut, int] | None:
         return found
 
     return search
@@ -152,7 +152,7 @@ def returning(found: tuple[Cut, int] | None) -> Callable[..., tuple[Cut, int] | 
 
 def cut_into(monkeypatch: pytest.MonkeyPatch, m: int, n: int, k: int, splits: int) -> None:
     """Blocks of m x n, whose last ones have their terms shared."""
-    cut = Cut(m, n, k, k // 2, 1)
+    cut = MatmulCut(m, n, k, k // 2, 1)
     monkeypatch.setattr(matmul, "best_shared_wave", returning((cut, splits)))
 
 

@@ -105,7 +105,7 @@ def stages(proto: Any, target: str) -> Iterator[tuple[str, dict[str, int]]]:
     from ge.lowering.pipeline.options import Options
     from ge.lowering.pipeline.pass_manager import Instrumentation
     from ge.lowering.text.printing import text_printer
-    from ge.lowering.text.reading import Source, parse_module
+    from ge.lowering.text.reading import SourceText, parse_module
     from ge.runtime.check.proof import check_program
     from ge.runtime.clock.clock import simulate
 
@@ -128,7 +128,7 @@ def stages(proto: Any, target: str) -> Iterator[tuple[str, dict[str, int]]]:
     dict(counting_steps.taken())
     text_printer(out := StringIO()).print_whole(module)
     yield "print", dict(counting_steps.taken())
-    parse_module(context(), Source("layers", out.getvalue()))
+    parse_module(context(), SourceText("layers", out.getvalue()))
     yield "parse", dict(counting_steps.taken())
     assert not check_program(module).problems
     yield "check", dict(counting_steps.taken())

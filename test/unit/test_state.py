@@ -19,7 +19,7 @@ from ge.dialects.npu_task.program_info import STATE, VALID
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.check.state import states_of
 from ge.runtime.clock.clock import simulate
@@ -56,7 +56,7 @@ KEPT = {"h": "next", "a": "c", "b": "d"}
 
 
 def module_at(level: str, state: Any = KEPT) -> ModuleOp:
-    module = parse_module(context(), Source("state.mlir", RECURRENT))
+    module = parse_module(context(), SourceText("state.mlir", RECURRENT))
     lower(module, Options(state=state), until=level)
     return module
 

@@ -19,10 +19,10 @@ from ge.lowering.debugging.validation import Validation
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import PassManager
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.device.session import Session, main_of
-from ge.runtime.device.steps import Steps, runner_for
+from ge.runtime.device.steps import GrowingTrials, runner_for
 from ge.runtime.device.trials import KINDS, Trials
 from ge.transforms.state.grow_state import GrowStatePass
 
@@ -44,7 +44,7 @@ PAGED = GrowStatePass("past=8", "paged:2")
 
 
 def decoder() -> ModuleOp:
-    return parse_module(context(), Source("decoder.mlir", DECODER))
+    return parse_module(context(), SourceText("decoder.mlir", DECODER))
 
 
 def validated(output: Path, *passes: ModulePass) -> Validation:
@@ -111,7 +111,7 @@ def counted(name: str, number: int) -> Callable[[ModuleOp], None]:
 def test_steps_are_compared_from_before_the_capacity_on(tmp_path: Path) -> None:
     for layout, rows in (("contiguous", [0, 5, 0, 5]), ("paged:2", [0, 1, 5, 0])):
         validation = validated(tmp_path / "t.mlir", GrowStatePass("past=8", layout))
-        assert isinstance(runner := validation.runner, Steps)
+        assert isinstance(runner := validation.runner, GrowingTrials)
         assert validation.passes == 1
         assert [t.kind for t in runner.trials] == [*KINDS]
         assert [t.rows for t in runner.trials] == rows

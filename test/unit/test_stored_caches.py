@@ -11,7 +11,7 @@ from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
@@ -38,7 +38,7 @@ func.func @main(%q: {q} {{graph.name = "q"}}, %k: {stored} {{graph.name = "k"}},
 
 
 def lowered(source: str, until: str = "program", options: Options | None = None) -> ModuleOp:
-    module = parse_module(context(), Source("t.mlir", source))
+    module = parse_module(context(), SourceText("t.mlir", source))
     lower(module, options or Options(), until=until)
     return module
 

@@ -12,7 +12,7 @@ from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
@@ -49,7 +49,7 @@ func.func @main(%x: {x} {{graph.name = "x"}}) -> {y} {{
 
 
 def lowered(source: str, until: str = "program", **options: Any) -> ModuleOp:
-    module = parse_module(context(), Source("t.mlir", source))
+    module = parse_module(context(), SourceText("t.mlir", source))
     options = {"target": "910_merged", "tiles": False} | options
     lower(module, Options(**options), until=until)
     return module

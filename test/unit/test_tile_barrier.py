@@ -15,7 +15,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp
 from ge.lowering.driver.context import context
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.lowering.tiles import api as tile
 from ge.lowering.tiles.api import Tensor, TileProgram
 from ge.lowering.tiles.examples import split_k
@@ -74,7 +74,7 @@ def test_cube_cores_store_and_vector_cores_add_in_order(seed: int) -> None:
 
 
 def kernel_of(text: str) -> KernelOp:
-    module = parse_module(context(), Source("k.mlir", text))
+    module = parse_module(context(), SourceText("k.mlir", text))
     module.verify()
     (kernel,) = module.ops
     assert isinstance(kernel, KernelOp)
@@ -88,7 +88,7 @@ def kinds(program: TileProgram) -> set[str]:
 def test_a_program_reads_back_as_it_was() -> None:
     text = turned.on(*rows_of(), cores=4).mlir
     assert "workspace(%workspace" in text
-    assert str(parse_module(context(), Source("k.mlir", text))) == text
+    assert str(parse_module(context(), SourceText("k.mlir", text))) == text
 
 
 def test_what_is_read_of_others_has_a_barrier_between() -> None:

@@ -29,7 +29,7 @@ from ge.lowering.pipeline.stages import tile_cache
 from ge.lowering.steps import kept_programs as kept
 from ge.lowering.steps.lower_kernels import LowerKernelsPass
 from ge.lowering.text.printing import op_text
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check import tiles
 from ge.runtime.check.proof import check_program
 from ge.runtime.clock.clock import simulate
@@ -212,9 +212,9 @@ def test_layers_that_differ_in_a_vector_share_a_program(tmp_path: Path):
         (4, kernels_of(bias=vectors[1], limit="5.0", scales="1.0, 2.05")),  # a parameter
     ]
     for count, text in texts:
-        module = parse_module(context(), Source("k", text))
+        module = parse_module(context(), SourceText("k", text))
         LowerKernelsPass("910b2", finish=True, cache=str(tmp_path)).apply(context(), module)
-        alone = parse_module(context(), Source("k", text))
+        alone = parse_module(context(), SourceText("k", text))
         LowerKernelsPass("910b2", finish=True).apply(context(), alone)
         assert op_text(module) == op_text(alone)
         assert len(list(tmp_path.iterdir())) == count
@@ -235,7 +235,7 @@ def test_equal_kernels_share_a_program_without_a_folder(monkeypatch: pytest.Monk
         .replace("@resize", f"@resize{i}")
         for i, limit in enumerate(("6.0", "6.0", "5.0"))
     )
-    module = parse_module(context(), Source("k", text))
+    module = parse_module(context(), SourceText("k", text))
     LowerKernelsPass("910b2", finish=True).apply(context(), module)
     assert written == ["k0", "resize0", "k2"]
     programs = [op for op in module.ops if isinstance(op, KernelOp)]
@@ -286,7 +286,7 @@ def test_kernels_by_hand_are_written_anew(tmp_path: Path):
         product = scaled.returning(same, cores=2, factor=factor)
         token = USER_KERNELS.set(UserKernels({"Scaled": product}))
         try:
-            module = parse_module(context(), Source("k", text))
+            module = parse_module(context(), SourceText("k", text))
             LowerKernelsPass("910b2", finish=True, cache=str(tmp_path)).apply(context(), module)
         finally:
             USER_KERNELS.reset(token)

@@ -10,7 +10,7 @@ import pytest
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.lowering.tiles import api as tile
 from ge.lowering.tiles.api import Tensor
 from ge.runtime.check import tile_program
@@ -24,7 +24,7 @@ TWICE = (Path(__file__).parents[1] / "runtime/tiles/check.mlir").read_text("utf-
 
 
 def proof_of(text: str, target: Target | None = None) -> KernelProof:
-    module = parse_module(context(), Source("twice.mlir", text))
+    module = parse_module(context(), SourceText("twice.mlir", text))
     module.verify()
     (proof,) = check_kernels(module, target)
     return proof
@@ -306,7 +306,7 @@ def test_sums_are_added_to_what_was_stored():
     """A kernel alone may be given what it adds to; a launch's result holds nothing at first."""
     added = STORED_RESULTS.replace(STORE, f"{STORE} add")
     assert proof_of(added).summary.endswith("provided that %y holds what its sums are added to")
-    module = parse_module(context(), Source("added.mlir", added))
+    module = parse_module(context(), SourceText("added.mlir", added))
     (kernel,) = (op for op in module.ops if isinstance(op, KernelOp))
     (problem,) = check_kernel(kernel, Target.load(), Use(results=frozenset([1]))).problems
     assert "adds to elements of %y that nothing stored" in problem.message

@@ -21,7 +21,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp
 from ge.lowering.driver.context import context
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.profile.what_if import changed
 from ge.runtime.tiles.kernel import TileKernel
@@ -41,7 +41,7 @@ TARGET = replace(
 
 @cache
 def parsed(text: str) -> KernelOp:
-    module = parse_module(context(), Source("k.mlir", text))
+    module = parse_module(context(), SourceText("k.mlir", text))
     module.verify()
     (op,) = (op for op in module.ops if isinstance(op, KernelOp))
     return op

@@ -20,7 +20,7 @@ from ge.dialects.fused_op import USER_KERNELS, UserKernels
 from ge.dialects.support.errors import GeError
 from ge.lowering.cli import check, run
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.lowering.tiles import examples
 from ge.runtime.tiles.kernel import TileKernel
 
@@ -201,7 +201,7 @@ func.func @main(%a: tensor<32x64xf16>, %b: tensor<64x48xf16>) -> tensor<32x48xf1
   %1 = graph.relu %0 : (tensor<32x48xf16>) -> tensor<32x48xf16>
   func.return %1 : tensor<32x48xf16>
 }"""
-    module = parse_module(context(), Source("test", text))
+    module = parse_module(context(), SourceText("test", text))
     product = examples.gemm.returning(
         lambda a, b: tile.Tensor((a.shape[0], b.shape[1]), "f16"), cores=2, M=16, N=16, K=32
     )

@@ -17,7 +17,7 @@ from ge.lowering.tiles import examples
 from ge.runtime.library.costs.reuse import Turn, again, count_of_turns, loaded_again
 from ge.runtime.library.matmul import matmul
 from ge.runtime.library.matmul import program as writing
-from ge.runtime.library.matmul.blocks import Cut, Matrices, columns_together
+from ge.runtime.library.matmul.blocks import MatmulCut, Matrices, columns_together
 from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -61,7 +61,7 @@ def test_blocks_are_walked_so_that_l2_has_what_comes_again(
     target = replace(Target.load("910b2"), l2_bytes=1 << 22)
 
     def hbm_bytes(of: Target) -> int:
-        def together(cut: Cut, p: Matrices, _: Target) -> int:
+        def together(cut: MatmulCut, p: Matrices, _: Target) -> int:
             return columns_together(cut, p, of)
 
         monkeypatch.setattr(writing, "columns_together", together)
@@ -85,7 +85,7 @@ def test_all_blocks_are_walked_in_any_order(
     group: int, batch: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where the last columns are fewer."""
-    cut = Cut(32, 32, 64, 32, 1)
+    cut = MatmulCut(32, 32, 64, 32, 1)
     monkeypatch.setattr(matmul, "best_cut", lambda *_: cut)  # pyright: ignore
     monkeypatch.setattr(writing, "columns_together", lambda *_: group)  # pyright: ignore
     text = plain(90, 70, 150)
@@ -105,7 +105,7 @@ def test_rows_are_walked_whole_where_l2_has_room(
 ) -> None:
     m, n, k = sizes
     p = Matrices(1, m, n, k, f16, f16, (1, 1), (k, n))
-    assert columns_together(Cut(192, 160, 320, 80, 1), p, Target.load("910b2")) == together
+    assert columns_together(MatmulCut(192, 160, 320, 80, 1), p, Target.load("910b2")) == together
 
 
 def test_a_part_of_the_turns_stands_for_all() -> None:

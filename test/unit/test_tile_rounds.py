@@ -30,7 +30,7 @@ from ge.runtime.tiles.replay import (
     Latencies,
     Record,
 )
-from ge.runtime.tiles.rounds import END, EQUAL_CYCLES, MOST_KNOWN, Known, Round
+from ge.runtime.tiles.rounds import END, EQUAL_CYCLES, MOST_KNOWN, Known, LoopRound
 from ge.runtime.tiles.signature import Signature
 
 B2 = Target.load("910b2")
@@ -121,7 +121,7 @@ def test_a_long_matmul_is_timed_by_a_few_of_its_tiles() -> None:
 LATENCIES = Latencies(20.0, 220.0)
 
 
-def looped(seed: int) -> tuple[list[list[int]], list[Record], list[float], list[Round]]:
+def looped(seed: int) -> tuple[list[list[int]], list[Record], list[float], list[LoopRound]]:
     """Three pipes in a loop: the second one works on what the first one brings into a ring of two,
     and gives it to the third through a fifo; some steps are of another kind."""
     random, records, cycles = Random(seed), list[Record](), list[float]()
@@ -137,11 +137,11 @@ def looped(seed: int) -> tuple[list[list[int]], list[Record], list[float], list[
     work = [record(RUN, 1, us=random.uniform(50, 900)) for _ in range(2)]
     push, pop = (record(k, p, 4, random.uniform(10, 700)) for k, p in ((PUSH, 1), (POP, 2)))
     lanes: list[list[int]] = [[], [free[0][0], free[1][0]], []]
-    rounds: list[Round] = []
+    rounds: list[LoopRound] = []
     other = random.randrange(60)
     for i in range(60):
         kind = int(i == other)
-        rounds.append(Round((i % 2, kind), tuple(map(len, lanes))))
+        rounds.append(LoopRound((i % 2, kind), tuple(map(len, lanes))))
         lanes[0] += [free[i % 2][1], loads[kind], ready[i % 2][0]]
         lanes[1] += [ready[i % 2][1], work[kind], push, free[i % 2][0]]
         lanes[2] += [pop]
@@ -154,7 +154,7 @@ def test_rounds_that_repeat_are_not_run(seed: int) -> None:
     """With and without the end of the last round; then again, when all of them are known."""
     lanes, records, cycles, rounds = looped(seed)
     whole = simulate(lanes, records, cycles, {4: 2}, LATENCIES)
-    end = Round(END, (len(lanes[0]) - 2, len(lanes[1]), len(lanes[2])))
+    end = LoopRound(END, (len(lanes[0]) - 2, len(lanes[1]), len(lanes[2])))
     for given in ([*rounds, end], rounds):
         known, off = Known(), len(given) * EQUAL_CYCLES
         for _ in range(2):
@@ -175,7 +175,7 @@ def test_rounds_that_wait_for_the_next_one_are_run_together() -> None:
         Record(SET, 1, 0, 3, ()),
     ]
     lanes, cycles = [[0, 0, 0, 1] * 100, [2, 2, 2, 3] * 100], [70.0, 0.0, 90.3, 0.0]
-    rounds = [Round(i % 2, (4 * ((i + 1) // 2), 4 * (i // 2))) for i in range(201)]
+    rounds = [LoopRound(i % 2, (4 * ((i + 1) // 2), 4 * (i // 2))) for i in range(201)]
     known = Known()
     short = simulate(lanes, records, cycles, {}, LATENCIES, False, rounds, (), known)
     assert short.ends == pytest.approx(simulate(lanes, records, cycles, {}, LATENCIES).ends)
@@ -187,7 +187,7 @@ def test_rounds_without_a_pace_are_run_one_by_one() -> None:
     """The second pipe falls behind the first one more and more."""
     records = [Record(RUN, pipe, -1, pipe, ()) for pipe in (0, 1)]
     lanes, cycles = [[0] * 1000, [1] * 1000], [1.0, 2.0]
-    rounds = [Round(0, (i, i)) for i in range(1001)]
+    rounds = [LoopRound(0, (i, i)) for i in range(1001)]
     known = Known()
     short = simulate(lanes, records, cycles, {}, LATENCIES, False, rounds, (), known)
     assert short.ends == [1000.0, 2000.0]
@@ -202,7 +202,7 @@ def test_a_flag_that_is_set_twice_is_seen_in_rounds() -> None:
         Record(WAIT, 1, 0, 2, ()),
         Record(RUN, 1, -1, 3, ()),
     ]
-    rounds = [Round(0, (2 * i, 2 * i)) for i in range(50)]
+    rounds = [LoopRound(0, (2 * i, 2 * i)) for i in range(50)]
     for slow, wrong in ((5.0, False), (500.0, True)):
         for given in ((), rounds):
             with pytest.raises(BadFlag) if wrong else nullcontext():

@@ -18,7 +18,7 @@ from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp
 from ge.lowering.driver.compiler import context, load
 from ge.lowering.steps.lower_kernels import LowerKernelsPass
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.lowering.tiles import api as tile
 from ge.lowering.tiles.api import Tensor, TileProgram
 from ge.runtime.check.tile_device import Bounds, Use, boxes_in, common_shape
@@ -151,7 +151,7 @@ func.func @main(%c: memref<2x16x32xf32, "hbm">,
 
 
 def test_all_rows_are_appended():
-    module = parse_module(context(), Source("append.mlir", APPEND))
+    module = parse_module(context(), SourceText("append.mlir", APPEND))
     LowerKernelsPass("910b2", finish=True).apply(Context(), module)
     (proof,) = check_kernels(module, TARGET)
     assert not proof.problems

@@ -85,7 +85,7 @@ def test_another_cut_computes_the_same(
     with choosing(Choice(most=8)) as choice:
         compiled(model)
     assert choice is not None
-    other = next(text for text in choice.seen[1:] if text.startswith("Cut("))
+    other = next(text for text in choice.seen[1:] if text.startswith("MatmulCut("))
     program = compiled(model, tile_tunings=write(tmp_path / "t.json", replace(entry, cut=other)))
     rng = np.random.default_rng(0)
     given = {

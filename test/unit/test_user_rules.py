@@ -14,7 +14,7 @@ from ge.dialects.fused_op import USER_KERNELS, UserKernels
 from ge.dialects.support.errors import GeError
 from ge.lowering.building.graph import Graph
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.device.session import Session
 from ge.transforms.fusion.user_patterns import OpType, Pattern
 from ge.transforms.fusion.user_rules import FusedOp
@@ -32,7 +32,7 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x4xf32>, %b: tensor<4xf32>) -> 
 @pytest.fixture
 def graph() -> Iterator[Graph]:
     token = USER_KERNELS.set(UserKernels())
-    yield Graph(parse_module(context(), Source("test", TEXT)), "my-rule")
+    yield Graph(parse_module(context(), SourceText("test", TEXT)), "my-rule")
     USER_KERNELS.reset(token)
 
 

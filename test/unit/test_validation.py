@@ -40,7 +40,7 @@ from ge.lowering.debugging.validation import Validation, structure
 from ge.lowering.driver.compiler import context
 from ge.lowering.pipeline.options import FUSION_MODES
 from ge.lowering.pipeline.pass_manager import PassManager
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.data.arrays import dense, type_of
 from ge.runtime.data.weights import Payload, open_payload
 from ge.runtime.device.trials import Trials
@@ -295,7 +295,7 @@ register_pass(DropProductsPass)
 
 
 def module_of(text: str) -> ModuleOp:
-    return parse_module(context(), Source("test", text))
+    return parse_module(context(), SourceText("test", text))
 
 
 def lit(folder: Path) -> subprocess.CompletedProcess[str]:

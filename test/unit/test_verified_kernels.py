@@ -18,7 +18,7 @@ from ge.lowering.driver.context import context
 from ge.lowering.levels.level import Level
 from ge.lowering.levels.verify_level import VerifyLevelPass
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 
 TEXT = """
 func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
@@ -41,7 +41,7 @@ def kernel_of(module: ModuleOp) -> KernelOp:
 
 @pytest.fixture
 def module() -> ModuleOp:
-    module = parse_module(context(), Source("test", TEXT))
+    module = parse_module(context(), SourceText("test", TEXT))
     lower(module, Options(), until=Level.TASKS)
     kernel_of(module).tiling = None  # costs of kernels that are wrong are not asked for
     verify(module)
@@ -88,7 +88,7 @@ def swap(kernel: KernelOp) -> None:
 def rewire(kernel: KernelOp) -> None:
     """An operand from another kernel."""
     assert isinstance(kernel.main, FusedOp)
-    other = parse_module(context(), Source("test", TEXT))
+    other = parse_module(context(), SourceText("test", TEXT))
     (function,) = other.ops
     kernel.main.members[1].operands[0] = function.regions[0].block.args[0]
 

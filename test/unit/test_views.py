@@ -9,11 +9,11 @@ from xdsl.dialects.builtin import MemRefType, f32
 from xdsl.ir import SSAValue
 from xdsl.utils.test_value import create_ssa_value
 
-from ge.dialects.npu_task.boxes import Box, boxes_of
+from ge.dialects.npu_task.boxes import ByteBox, boxes_of
 from ge.dialects.npu_task.control import LoopOp
 from ge.dialects.npu_task.memory import MemoryView, owner_of, trips, view_of
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 
 OWNER = create_ssa_value(MemRefType(f32, (1000,)))
 
@@ -21,17 +21,19 @@ OWNER = create_ssa_value(MemRefType(f32, (1000,)))
 @pytest.mark.parametrize(
     ("shape", "strides", "boxes"),
     [
-        ((4, 8), (8, 1), (Box(12, 128),)),
-        ((4, 2), (8, 1), (Box(12, 8, ((4, 32),)),)),
-        ((2, 3, 2), (24, 8, 1), (Box(12, 8, ((6, 32),)),)),
-        ((2, 3, 2), (32, 8, 1), (Box(12, 8, ((2, 128), (3, 32))),)),
-        ((4, 1), (8, 1), (Box(12, 4, ((4, 32),)),)),
-        ((3, 4), (0, 1), (Box(12, 16),)),
-        ((2, 3), (2, 1), (Box(12, 20),)),
+        ((4, 8), (8, 1), (ByteBox(12, 128),)),
+        ((4, 2), (8, 1), (ByteBox(12, 8, ((4, 32),)),)),
+        ((2, 3, 2), (24, 8, 1), (ByteBox(12, 8, ((6, 32),)),)),
+        ((2, 3, 2), (32, 8, 1), (ByteBox(12, 8, ((2, 128), (3, 32))),)),
+        ((4, 1), (8, 1), (ByteBox(12, 4, ((4, 32),)),)),
+        ((3, 4), (0, 1), (ByteBox(12, 16),)),
+        ((2, 3), (2, 1), (ByteBox(12, 20),)),
         ((0, 3), (3, 1), ()),
     ],
 )
-def test_bytes_of_a_view(shape: tuple[int, ...], strides: tuple[int, ...], boxes: tuple[Box, ...]):
+def test_bytes_of_a_view(
+    shape: tuple[int, ...], strides: tuple[int, ...], boxes: tuple[ByteBox, ...]
+):
     assert MemoryView(OWNER, 3, shape, strides, f32).region.boxes == boxes
 
 
@@ -98,7 +100,7 @@ func.func @main() {{
 
 def test_views_count_from_their_owner():
     """Also through views of views, and through the arguments of loops in loops."""
-    module = parse_module(context(), Source("in.mlir", LOOPS))
+    module = parse_module(context(), SourceText("in.mlir", LOOPS))
     module.verify()
     values: dict[str, SSAValue] = {}
     for op in module.walk():

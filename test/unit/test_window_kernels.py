@@ -19,7 +19,7 @@ from ge.dialects.graph.image import GridSampleOp, ResizeOp
 from ge.dialects.graph.pooling import MaxPoolIndicesOp, MaxUnpoolOp, PoolOp
 from ge.dialects.support.work import Work
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime import kernels
 from ge.runtime.data.arrays import BFLOAT16, Array, type_of
 from ge.runtime.device.session import Session
@@ -488,7 +488,7 @@ func.func @main(%x: {x}, %w: {w}, %c: {one}) -> {x} {{
   %1 = graph.mul %0, %c : ({x}, {one}) -> {x}
   func.return %1 : {x}
 }}"""
-    module = parse_module(context(), Source("test", text))
+    module = parse_module(context(), SourceText("test", text))
     rng = np.random.default_rng(0)
     image, weight = (rng.random(s, np.float32) for s in ((1, 1, 3, 4), (1, 1, 3, 3)))
     session, two = Session(module), np.full((1, 1, 1), 2, np.float32)

@@ -27,7 +27,7 @@ from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.options import Options
 from ge.lowering.steps.lower_kernels import LowerKernelsPass
-from ge.lowering.text.reading import Source, parse_module
+from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.tile_device import NOTHING, Sharing, Use
 from ge.runtime.check.tiles import check_kernel, stored_in_part
 from ge.runtime.data.arrays import Array, kind_of
@@ -59,7 +59,7 @@ def lowered(module: ModuleOp | str, target: str = "910b2", **options: Any) -> Lo
     """A function (or a module of tasks) compiled with these options as far as its kernels,
     and their tile programs."""
     if isinstance(module, str):
-        module = parse_module(context(), Source("test", module))
+        module = parse_module(context(), SourceText("test", module))
     if level_of(module) is not Level.TASKS:
         options = {"target": target, "tiles": False} | options  # which are written below
         lower(module, Options(**options), until=Level.TASKS)

@@ -42,17 +42,17 @@ from ge.transforms.rewriting.matching import number_of
 MOST_STEPS = 16
 
 
-class Axis:
+class LayoutAxis:
     """Elements at equal distances, or two axes once it is split."""
 
     def __init__(self, size: Size, repeated: bool = False, chosen: int | None = None) -> None:
         self.size, self.repeated, self.chosen = size, repeated, chosen
-        self.parts: tuple[Axis, ...] = ()
+        self.parts: tuple[LayoutAxis, ...] = ()
 
     def split(self, outer: Size, inner: Size) -> None:
-        self.parts = tuple(Axis(size, self.repeated) for size in (outer, inner))
+        self.parts = tuple(LayoutAxis(size, self.repeated) for size in (outer, inner))
 
-    def leaves(self) -> "Iterator[Axis]":
+    def leaves(self) -> "Iterator[LayoutAxis]":
         """The axes that this one is split into, in order."""
         if not self.parts:
             yield self
@@ -60,7 +60,7 @@ class Axis:
             yield from part.leaves()
 
 
-Axes = list[Axis]
+Axes = list[LayoutAxis]
 """The axes of one dimension, the outer ones first; none for a dimension of size 1."""
 
 
@@ -71,7 +71,7 @@ def leaves(*dims: Axes) -> Axes:
 
 def new_axes(sizes: Iterable[Size]) -> list[Axes]:
     """An axis for each dimension."""
-    return [[] if s == ONE else [Axis(s)] for s in sizes]
+    return [[] if s == ONE else [LayoutAxis(s)] for s in sizes]
 
 
 def regroup(dims: Sequence[Axes], sizes: Sequence[Size]) -> list[Axes] | None:
@@ -213,7 +213,7 @@ class Trace:
         selection = selection_of(op, self.at)
         if selection is None or sizes[selection.axis].number is None:
             return None
-        axis = Axis(sizes[selection.axis], chosen=selection.index)
+        axis = LayoutAxis(sizes[selection.axis], chosen=selection.index)
         rest = self.front[selection.axis + (not selection.dropped) :]
         return [*self.front[: selection.axis], [axis], *rest]
 

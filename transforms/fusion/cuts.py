@@ -35,7 +35,7 @@ Time: TypeAlias = tuple[bool, float]
 
 
 @dataclass
-class Search:
+class CutSearch:
     """The fastest cut of some ops; of equal ones the one that has all, or begins and ends first."""
 
     count: int

@@ -28,7 +28,7 @@ from ge.runtime.library.answers import answers_in
 from ge.runtime.library.asking import answer_us, asked, core_us, launch_us, refused
 from ge.runtime.library.costs.times import hbm_bytes_per_us
 from ge.transforms.fusion.cuts import (
-    Search,
+    CutSearch,
     Time,
     added,
     at_least_us,
@@ -361,7 +361,7 @@ class Merger:
                     return max(us, search.found[b, end][1])
             return us
 
-        search = Search(
+        search = CutSearch(
             *(len(ops), first, last),
             lambda b, e: self.launch_time(ops[b:e]),
             lambda b, e: self.others_us(ops[:b], ops[e:]),

@@ -40,14 +40,14 @@ from ge.transforms.analysis.live_profile import LiveProfile
 from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph
 from ge.transforms.memory.write_parts import (
     SHORTEST,
-    Parts,
+    BufferParts,
     Placement,
     each_block,
     move,
 )
 
 
-class PartReading(Parts):
+class PartReading(BufferParts):
     """Works on the blocks of one function."""
 
     KIND = SliceOp

@@ -38,7 +38,7 @@ share of the time that it costs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class TaskRun:
     """A run of a task, which recomputes evicted buffers if it is `again`. Later steps read from it
     the buffers that it `fills`."""
 
@@ -52,7 +52,7 @@ class Plan:
     """Runs of tasks. Those that are not `again` are in program order; tasks whose results are
     evicted before they are read may be missing."""
 
-    steps: Sequence[Step]
+    steps: Sequence[TaskRun]
     peak: int  # bytes
     us: float
 
@@ -85,7 +85,7 @@ class Execution:
     shared: bool
     """Whether runs that serve several evicted buffers count once."""
     most_us: float
-    steps: list[Step] = field(default_factory=list[Step])
+    steps: list[TaskRun] = field(default_factory=list[TaskRun])
     us: float = 0.0
     live_bytes: int = 0
     now: int = 0
@@ -142,7 +142,7 @@ class Execution:
         self.make_room(size)
         self.live_bytes += size
         self.us += self.costs[task] or 0.0
-        self.steps.append(Step(task, fills, again))
+        self.steps.append(TaskRun(task, fills, again))
         for b in fills:
             self.live[b] = True
         for b in fills:
@@ -261,11 +261,11 @@ class Execution:
 # ---- plans -------------------------------------------------------------------------------------
 
 
-def without_dead_steps(graph: TaskGraph, steps: Sequence[Step]) -> list[Step]:
+def without_dead_steps(graph: TaskGraph, steps: Sequence[TaskRun]) -> list[TaskRun]:
     """The steps without those whose buffers are evicted before they are read. Tasks without such
     buffers stay."""
     read: set[int] = set()
-    needed: list[Step] = []
+    needed: list[TaskRun] = []
     for step in reversed(steps):
         results = graph.results[step.task]
         sink = any(not graph.bytes[b] or not graph.readers[b] for b in results)
@@ -276,7 +276,7 @@ def without_dead_steps(graph: TaskGraph, steps: Sequence[Step]) -> list[Step]:
     return needed[::-1]
 
 
-def peak_of(graph: TaskGraph, steps: Sequence[Step]) -> int:
+def peak_of(graph: TaskGraph, steps: Sequence[TaskRun]) -> int:
     """The most bytes live while the steps run."""
     runs = TaskGraph()
     current: dict[int, int] = {}

@@ -39,7 +39,7 @@ from ge.transforms.analysis.aliasing import erase_unused
 from ge.transforms.analysis.task_graph import TaskGraph
 from ge.transforms.analysis.views import storage, view_offsets
 from ge.transforms.memory.order_tasks import task_graph
-from ge.transforms.memory.recomputation import Plan, Step, best_plan
+from ge.transforms.memory.recomputation import Plan, TaskRun, best_plan
 
 
 def launch_costs(module: ModuleOp, target: Target) -> dict[str, float]:
@@ -73,7 +73,7 @@ class Rematerialization:
     def apply(self, plan: Plan) -> None:
         """Replace the tasks by the runs of the plan."""
         first_runs: set[int] = set()
-        repeated: list[Step] = []
+        repeated: list[TaskRun] = []
         for step in plan.steps:
             if step.again:
                 repeated.append(step)
@@ -91,7 +91,7 @@ class Rematerialization:
             if i not in first_runs:
                 erase(self.tasks[i])
 
-    def repeat(self, step: Step, before: Operation) -> None:
+    def repeat(self, step: TaskRun, before: Operation) -> None:
         """Repeat a launch before a task."""
         launch = self.tasks[step.task]
         assert isinstance(launch, LaunchOp)

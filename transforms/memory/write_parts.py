@@ -104,7 +104,7 @@ class Joining:
 
 
 @dataclass
-class Parts(ABC):
+class BufferParts(ABC):
     """Which buffers of a function can be parts of others."""
 
     KIND: ClassVar[type[TensorOp]]
@@ -149,7 +149,7 @@ class Parts(ABC):
         return self.strided[callee]
 
 
-class PartWriting(Parts):
+class PartWriting(BufferParts):
     """Works on the blocks of one function."""
 
     KIND = ConcatOp
@@ -340,7 +340,7 @@ def erase_unused_kernels(main: FuncOp, kernels: Mapping[str, KernelOp]) -> None:
             erase(kernel)
 
 
-def each_block(module: ModuleOp, kind: type[Parts]) -> None:
+def each_block(module: ModuleOp, kind: type[BufferParts]) -> None:
     """Make parts in the blocks of the main function, and erase kernels without a launch then."""
     if (main := main_function(module)) is None:
         return

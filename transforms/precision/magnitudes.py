@@ -18,7 +18,7 @@ from ge.runtime.data.arrays import Array, dtype_of, float_limits
 from ge.transforms.precision.modes import Mode
 from ge.transforms.quantization.data import Calibration, Samples, inputs_of
 from ge.transforms.quantization.layers import ConstantValues, base_name, numbered, value_name
-from ge.transforms.quantization.observe import Observer, Step
+from ge.transforms.quantization.observe import ObservedOp, Observer
 
 FORMATS = {"f16": f16, "bf16": bf16}
 
@@ -119,7 +119,7 @@ class Magnitudes:
                 arrays = samples.arrays.get(value_name(value))
                 self.known[value] = 0.0 if arrays is None else magnitude(arrays)
 
-        def watch(step: Step) -> None:
+        def watch(step: ObservedOp) -> None:
             for i in wanted.get(step.op, ()):
                 value = step.op.results[i]
                 self.known[value] = max(self.known.get(value, 0.0), magnitude(step.results[i]))
@@ -127,7 +127,7 @@ class Magnitudes:
                 score = largest_score(step.op, *step.operands[:2])
                 self.scores[step.op] = max(self.scores.get(step.op, 0.0), score)
 
-        watchers: dict[Operation, Callable[[Step], object]] = dict.fromkeys(
+        watchers: dict[Operation, Callable[[ObservedOp], object]] = dict.fromkeys(
             (*wanted, *attentions), watch
         )
         self.observer.run(samples, watchers)

@@ -24,7 +24,7 @@ from ge.dialects.support import diagnostics
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.data import CalibratedPass, Calibration, Chunk
 from ge.transforms.quantization.layers import activations, layers
-from ge.transforms.quantization.observe import Observer, Step
+from ge.transforms.quantization.observe import ObservedOp, Observer
 from ge.transforms.quantization.schemes import INT8, SCHEMES
 from ge.transforms.quantization.table import Range, Table
 
@@ -114,7 +114,7 @@ def observed_ranges(
         op, i = first[value]
         seen_by.setdefault(op, []).append((i, value))
 
-    def watch(step: Step) -> None:
+    def watch(step: ObservedOp) -> None:
         for i, value in seen_by[step.op]:
             extremes[value].add(step.operands[i], step.chunk)
 

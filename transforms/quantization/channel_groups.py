@@ -47,7 +47,7 @@ class Blocked(Exception):
 
 
 @dataclass
-class Group:
+class ChannelGroup:
     """Values that are divided by the same factors, one for each channel."""
 
     values: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])  # -> axis of channels
@@ -66,7 +66,7 @@ class Group:
         return shape_of(value)[axis]
 
 
-def group_of(value: SSAValue, axis: int, constants: Container[SSAValue]) -> Group:
+def group_of(value: SSAValue, axis: int, constants: Container[SSAValue]) -> ChannelGroup:
     """The group of a value. Raises Blocked."""
     return _Walk(constants).run(value, axis)
 
@@ -88,9 +88,9 @@ def takes_factors(op: Operation, constants: Container[SSAValue]) -> bool:
 
 class _Walk:
     def __init__(self, constants: Container[SSAValue]) -> None:
-        self.constants, self.group = constants, Group()
+        self.constants, self.group = constants, ChannelGroup()
 
-    def run(self, value: SSAValue, axis: int) -> Group:
+    def run(self, value: SSAValue, axis: int) -> ChannelGroup:
         todo: list[Place] = [(value, axis)]
         while todo:
             value, axis = todo.pop()
@@ -230,7 +230,7 @@ def reshaped_axes(source: Shape, target: Shape) -> list[tuple[int, int]]:
 # ---- the rewrite -----------------------------------------------------------------------------
 
 
-def divide(group: Group, factors: Array) -> None:
+def divide(group: ChannelGroup, factors: Array) -> None:
     """Divide all values of a group by a factor for each channel."""
     factors = factors.astype(np.float32)
     inverse = np.float32(1) / factors

@@ -17,7 +17,7 @@ from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.calibrate import set_range
 from ge.transforms.quantization.channel_groups import (
     Blocked,
-    Group,
+    ChannelGroup,
     divide,
     group_of,
     input_axis,
@@ -41,7 +41,7 @@ def scale_groups(
     calibration: Calibration,
     decision: str,
     scheme: Scheme,
-    belongs: Callable[[Group], bool],
+    belongs: Callable[[ChannelGroup], bool],
     tells: Callable[[LayerOp], bool],
 ) -> None:
     """Divide the groups that belong to this decision by the factors that the table has, or, with
@@ -71,7 +71,7 @@ def scale_groups(
 
 def find_groups(
     main: FuncOp, decision: str, tells: Callable[[LayerOp], bool]
-) -> Iterator[tuple[Layer, Group]]:
+) -> Iterator[tuple[Layer, ChannelGroup]]:
     """The groups of the inputs of layers, each with the first layer that uses it, in order; a group
     is looked for when those before it may have been rewritten. Layers that have none are remarked
     where `tells`."""
@@ -92,7 +92,7 @@ def find_groups(
             yield layer, group
 
 
-def apply(group: Group, factors: Array, samples: Mapping[LayerOp, LayerSamples]) -> None:
+def apply(group: ChannelGroup, factors: Array, samples: Mapping[LayerOp, LayerSamples]) -> None:
     divide(group, factors)
     for op in group.users:
         if op in samples:
@@ -113,7 +113,7 @@ def update_ranges(main: FuncOp, calibration: Calibration) -> None:
 
 
 def choose(
-    group: Group, samples: Mapping[LayerOp, LayerSamples], scheme: Scheme, decision: str
+    group: ChannelGroup, samples: Mapping[LayerOp, LayerSamples], scheme: Scheme, decision: str
 ) -> Array | None:
     """The factors with the least error, None where none are better than ones."""
     users = [samples[op] for op in group.users if op in samples]

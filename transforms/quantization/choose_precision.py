@@ -35,7 +35,7 @@ Precisions = Mapping[str, str]
 
 
 @dataclass(frozen=True)
-class Step:
+class Promotion:
     """A layer in more bits than before: what that takes from the noise, and adds to the time."""
 
     layer: str
@@ -48,14 +48,16 @@ class Step:
         return self.noise / max(self.us, LEAST_US)
 
 
-def steps_of(layer: str, noise: float, choices: Sequence[tuple[str, float, float]]) -> list[Step]:
+def steps_of(
+    layer: str, noise: float, choices: Sequence[tuple[str, float, float]]
+) -> list[Promotion]:
     """The steps of a layer with a `noise` through precisions of more and more bits, each with its
     noise and extra time; every step is worth no more than the one before."""
-    steps: list[Step] = []
+    steps: list[Promotion] = []
     for precision, left, us in choices:
         while True:
             gain, spent = noise - left - sum(s.noise for s in steps), us - sum(s.us for s in steps)
-            step = Step(layer, precision, gain, spent)
+            step = Promotion(layer, precision, gain, spent)
             if not steps or step.worth <= steps[-1].worth:
                 break
             steps.pop()
@@ -65,7 +67,7 @@ def steps_of(layer: str, noise: float, choices: Sequence[tuple[str, float, float
 
 
 @dataclass
-class Search:
+class PrecisionSearch:
     """The search for one function."""
 
     trials: Trials
@@ -79,9 +81,9 @@ class Search:
         found = SCHEMES.values() if self.scheme.is_calibrated else ()
         return [s for s in found if s.activation_bits > bits and s.rate in rates]
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[Promotion]:
         """What layers can become, the best first; each layer's noise alone is kept."""
-        found: list[Step] = []
+        found: list[Promotion] = []
         for name, facts in self.facts.items():
             layer, others = self.trials.layers.get(name), dict.fromkeys(self.facts, FLOAT)
             del others[name]
@@ -120,7 +122,7 @@ class Search:
         return precisions(steps[:high])
 
 
-def precisions(steps: Sequence[Step]) -> Precisions:
+def precisions(steps: Sequence[Promotion]) -> Precisions:
     return {step.layer: step.precision for step in steps}
 
 
@@ -168,7 +170,7 @@ class ChoosePrecisionPass(CalibratedPass):
         facts = trials.quantized({}, trials.few)[1]
         calibration.layers.update(facts)
         quantized = {name: f for name, f in facts.items() if f.scheme != FLOAT}
-        search = Search(trials, scheme, target, quantized)
+        search = PrecisionSearch(trials, scheme, target, quantized)
         chosen: Precisions = {}
         if accuracy is not None:
             chosen = meet(accuracy, search)
@@ -180,7 +182,7 @@ class ChoosePrecisionPass(CalibratedPass):
         return chosen
 
 
-def meet(accuracy: Accuracy, search: Search) -> Precisions:
+def meet(accuracy: Accuracy, search: PrecisionSearch) -> Precisions:
     trials = search.trials
     least = accuracy.bound(trials.wanted, trials.samples.labels)
     if (first := trials.value(accuracy, {})) >= least:

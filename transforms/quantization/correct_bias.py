@@ -32,7 +32,7 @@ from ge.transforms.graph.control_flow import constant_before, insert_before, rep
 from ge.transforms.quantization.data import CalibratedPass, Calibration, Chunk, Samples
 from ge.transforms.quantization.layer_samples import canonical
 from ge.transforms.quantization.layers import ConstantValues, Layer, LayerOp, layers
-from ge.transforms.quantization.observe import Observer, Step, Watcher
+from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.relations import Relation, Unbounded
 
@@ -111,12 +111,12 @@ class _Corrections:
         self.targets: dict[tuple[str, int], Means] = {}  # means of the float layer for a chunk
         self.estimates: dict[str, Estimate] = {}
 
-    def watch_float(self, name: str, step: Step) -> None:
+    def watch_float(self, name: str, step: ObservedOp) -> None:
         means = channel_means(step.op, step.chunk, step.results[0])
         if means is not None and np.isfinite(means).all():
             self.targets[name, step.chunk.first] = means
 
-    def watch_quantized(self, name: str, step: Step) -> None:
+    def watch_quantized(self, name: str, step: ObservedOp) -> None:
         means = channel_means(step.op, step.chunk, step.results[0])
         target = self.targets.pop((name, step.chunk.first), None)
         if means is None or target is None:

@@ -15,7 +15,7 @@ from typing import ClassVar
 from xdsl.dialects.func import FuncOp
 
 from ge.dialects.graph.normalization import GroupNormOp, TrailingNorm
-from ge.transforms.quantization.channel_groups import Group
+from ge.transforms.quantization.channel_groups import ChannelGroup
 from ge.transforms.quantization.channel_scales import scale_groups
 from ge.transforms.quantization.data import CalibratedPass, Calibration
 from ge.transforms.quantization.layers import LayerOp
@@ -23,7 +23,7 @@ from ge.transforms.quantization.schemes import INT8, scheme_of
 from ge.transforms.rewriting.relations import Relation, Ulps
 
 
-def is_between_layers(group: Group) -> bool:
+def is_between_layers(group: ChannelGroup) -> bool:
     return all(isinstance(op, LayerOp) for op in group.producers)
 
 

@@ -18,7 +18,7 @@ from xdsl.ir import Operation
 
 from ge.transforms.quantization.data import Samples
 from ge.transforms.quantization.layer_samples import LayerSamples
-from ge.transforms.quantization.observe import Observer, Step, Watcher, exact_sum
+from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher, exact_sum
 from ge.transforms.quantization.schemes import RangeMethod, Scheme
 from ge.transforms.quantization.table import Range
 
@@ -32,7 +32,7 @@ class Histogram:
     high: float
     counts: NDArray[np.int64] = field(default_factory=lambda: np.zeros(BINS, np.int64))
 
-    def watch(self, step: Step) -> None:
+    def watch(self, step: ObservedOp) -> None:
         x = step.chunk.rows(step.operands[0])
         if x is not None:
             bins = (x.astype(np.float64) - self.low) * (BINS / (self.high - self.low))

@@ -32,7 +32,7 @@ from ge.transforms.quantization.data import CalibratedPass, Calibration, Samples
 from ge.transforms.quantization.emitting import code_limits
 from ge.transforms.quantization.insert_quantization import Insertion, patterns, quantizer
 from ge.transforms.quantization.layer_samples import canonical
-from ge.transforms.quantization.observe import Observer, Step
+from ge.transforms.quantization.observe import ObservedOp, Observer
 from ge.transforms.quantization.schemes import FLOAT, INT8, scheme_of
 
 MOST_NOISE = 0.01  # of the power of the results (20 dB); attention mostly has 35 dB and more
@@ -64,7 +64,7 @@ def noises(main: FuncOp, samples: Samples, ops: Iterable[AttentionOp]) -> dict[A
     kernels = {op: in_integers(op) for op in ops}
     sums = {op: np.zeros(2) for op in kernels}
 
-    def watch(step: Step) -> None:
+    def watch(step: ObservedOp) -> None:
         op = step.op
         assert isinstance(op, AttentionOp)
         with np.errstate(all="ignore"):

@@ -25,7 +25,7 @@ from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.channel_groups import input_axis, takes_factors
 from ge.transforms.quantization.data import Calibration, Samples
 from ge.transforms.quantization.layers import ConstantValues, Layer, LayerOp, activations, layers
-from ge.transforms.quantization.observe import Observer, Step, Watcher
+from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher
 from ge.transforms.quantization.schemes import Scheme
 
 FOLDS = 4  # parts of the samples; each is judged by what the others decide
@@ -263,7 +263,7 @@ class _Collector:
         self.rows: list[Array] = []
         self.bounds: list[tuple[Array, Array]] = []  # of each chunk
 
-    def watch(self, step: Step) -> None:
+    def watch(self, step: ObservedOp) -> None:
         x = step.chunk.rows(step.operands[0])
         axis = input_axis(self.layer.linear) + 1
         if x is None or axis == 1 or not x.size:  # 1: the batch is not the first dimension

@@ -69,7 +69,7 @@ MOST_BIAS = 2**30  # so that the sums have as much room again
 
 
 @dataclass
-class Layer:
+class LinearLayer:
     """The operands of a linear layer, and which dimensions of its weight are what."""
 
     x: Quantized
@@ -132,7 +132,7 @@ class Terms:
     added: SSAValue | None
 
 
-def terms_of(op: Operation, layer: Layer, bias: SSAValue | None, make: Make) -> Terms:
+def terms_of(op: Operation, layer: LinearLayer, bias: SSAValue | None, make: Make) -> Terms:
     x, weight = layer.x, layer.weight
     scale, integers = as_scale(make, weight.grid.scale), weight.symmetric(make)
     if layer.times > 1:
@@ -162,7 +162,7 @@ def terms_of(op: Operation, layer: Layer, bias: SSAValue | None, make: Make) -> 
     return Terms(integers, product, added)
 
 
-def signed(layer: Layer, make: Make) -> Layer:
+def signed(layer: LinearLayer, make: Make) -> LinearLayer:
     """With signed codes of 8 bits, where the scale of unsigned ones is known only at run time: the
     others are shifted already (`signed_codes.py`)."""
     x = layer.x
@@ -172,7 +172,7 @@ def signed(layer: Layer, make: Make) -> Layer:
     return replace(layer, x=replace(x, values=shifted(x.values, make), grid=grid))
 
 
-def in_bytes(layer: Layer, make: Make) -> tuple[Layer, Layer] | None:
+def in_bytes(layer: LinearLayer, make: Make) -> tuple[LinearLayer, LinearLayer] | None:
     """Layers of the high and the low bytes of codes of 16 bits, 256 high + low + 128, both signed;
     None for other codes, for a zero point that is not known yet, and where both operands are
     computed."""
@@ -222,7 +222,7 @@ def regridded(make: Make, integers: SSAValue, old: SSAValue, new: SSAValue, axis
     return make(QuantizeOp, floats, new, to=element_type(integers), axis=axis_of(new, axis))
 
 
-def zero_term(layer: Layer, integers: SSAValue, make: Make) -> SSAValue | None:
+def zero_term(layer: LinearLayer, integers: SSAValue, make: Make) -> SSAValue | None:
     """The zero point of the input times the sums of the weight, for each output."""
     grid = layer.x.grid
     if grid.zero_point is None or grid.zero == 0:
@@ -235,7 +235,7 @@ def zero_term(layer: Layer, integers: SSAValue, make: Make) -> SSAValue | None:
 # ---- matmuls -----------------------------------------------------------------------------------
 
 
-def matmul_layer(op: MatmulOp, floats: bool = False) -> Layer:
+def matmul_layer(op: MatmulOp, floats: bool = False) -> LinearLayer:
     """Raises Refused."""
     lhs = Quantized.of(op.lhs, "left operand", floats)
     rhs = Quantized.of(op.rhs, "right operand", floats)
@@ -262,7 +262,7 @@ def matmul_layer(op: MatmulOp, floats: bool = False) -> Layer:
         raise Refused("both operands are computed, and one has a zero point")
     if not is_static((shape_of(weight.values)[outputs],)) and x.grid.zero != 0:
         raise Refused("the size of its weight is not known")
-    return Layer(x, weight, outputs, (summed,), shape_of(weight.values)[outputs])
+    return LinearLayer(x, weight, outputs, (summed,), shape_of(weight.values)[outputs])
 
 
 def integer_matmul_of(op: MatmulOp, bias: SSAValue | None, make: Make) -> SSAValue:
@@ -283,7 +283,7 @@ def wide(op: MatmulOp | Convolution) -> Attribute:
 
 
 def matmul_of(
-    op: MatmulOp, layer: Layer, bias: SSAValue | None, element: Attribute, make: Make
+    op: MatmulOp, layer: LinearLayer, bias: SSAValue | None, element: Attribute, make: Make
 ) -> SSAValue:
     """Floats of this element type. Raises Refused."""
     on_the_right = layer.x.op.result is op.lhs
@@ -340,7 +340,7 @@ def integer_matmul_with_bias(op: g.AddOp, make: Make) -> Replacement:
 # ---- convolutions ------------------------------------------------------------------------------
 
 
-def conv_layer(op: Convolution, floats: bool = False) -> Layer:
+def conv_layer(op: Convolution, floats: bool = False) -> LinearLayer:
     """Raises Refused."""
     x = Quantized.of(op.input, "input", floats)
     weight = Quantized.of(op.weight, "weight", floats)
@@ -364,7 +364,7 @@ def conv_layer(op: Convolution, floats: bool = False) -> Layer:
     if transposed and (x.grid.zero != 0 or (op.bias is not None and op.groups > 1)):
         raise Refused("it is transposed, and its input has a zero point")
     summed = tuple(i for i in range(rank) if i != outputs)
-    return Layer(x, weight, outputs, summed, count)
+    return LinearLayer(x, weight, outputs, summed, count)
 
 
 @rule(ConvOp, ConvTransposeOp, exact=False)
@@ -389,7 +389,7 @@ def integer_convolution(op: ConvOp | ConvTransposeOp, make: Make) -> Replacement
 
 def convolution_of(
     op: ConvOp | ConvTransposeOp,
-    layer: Layer,
+    layer: LinearLayer,
     bias: SSAValue | None,
     element: Attribute,
     make: Make,

@@ -30,7 +30,7 @@ Environment = dict[SSAValue, Array]
 
 
 @dataclass(frozen=True)
-class Step:
+class ObservedOp:
     """What an op of `@main` computed for a chunk of samples."""
 
     op: Operation
@@ -39,7 +39,7 @@ class Step:
     chunk: Chunk
 
 
-Watcher = Callable[[Step], object]
+Watcher = Callable[[ObservedOp], object]
 
 
 class Observer:
@@ -73,7 +73,7 @@ class Observer:
                 operands = [self._value(o, values) for o in op.operands]
                 results = self._run(op, operands, values)
                 if (watch := watchers.get(op)) is not None:
-                    watch(Step(op, operands, results, chunk))
+                    watch(ObservedOp(op, operands, results, chunk))
                 values.update(zip(op.results, results, strict=True))
                 for value in _read(op):
                     left[value] -= 1

@@ -32,7 +32,7 @@ class Unfit(Exception):
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class ValueSlice:
     """The elements of a value from `start` to `end` along an axis."""
 
     start: int
@@ -40,7 +40,7 @@ class Place:
     axis: int
 
 
-def place_of(result: SSAValue) -> Place:
+def place_of(result: SSAValue) -> ValueSlice:
     """Where a part is in what it was taken from. Raises Unfit."""
     assert isinstance(result, OpResult)
     op = result.op
@@ -52,7 +52,7 @@ def place_of(result: SSAValue) -> Place:
     if len(axes) != 1:
         raise Unfit
     start = starts[result.index][axes[0]]
-    return Place(start, start + shape[axes[0]], axes[0])
+    return ValueSlice(start, start + shape[axes[0]], axes[0])
 
 
 def quantize_of(part: SSAValue) -> QuantizeOp:
@@ -67,7 +67,7 @@ def quantize_of(part: SSAValue) -> QuantizeOp:
     return user
 
 
-def parts_of(value: SSAValue) -> Iterator[tuple[Place, QuantizeOp]]:
+def parts_of(value: SSAValue) -> Iterator[tuple[ValueSlice, QuantizeOp]]:
     """All parts of a value, with what quantizes them. Raises Unfit."""
     for use in value.uses:
         if not isinstance(use.operation, SliceOp | SplitOp):
@@ -113,7 +113,7 @@ def number_of(scale: SSAValue, make: Make) -> SSAValue:
     return make.dense(dense(elements))
 
 
-def joined_before(value: SSAValue, place: Place, op: QuantizeOp) -> SSAValue | None:
+def joined_before(value: SSAValue, place: ValueSlice, op: QuantizeOp) -> SSAValue | None:
     """The value quantized along an axis, as the rule did for another of its parts."""
     for use in value.uses:
         joint, scale = use.operation, known(op.scale)

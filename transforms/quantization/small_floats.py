@@ -17,10 +17,10 @@ from ge.dialects.support.types import element_type, rank_of
 from ge.transforms.graph.canonical.linear_maps import as_type, shaped
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 from ge.transforms.quantization.grids import Refused, as_scale, has_one_element, scalar
-from ge.transforms.quantization.linear_layers import Layer, conv_layer, matmul_layer
+from ge.transforms.quantization.linear_layers import LinearLayer, conv_layer, matmul_layer
 
 
-def scaled(make: Make, sums: SSAValue, layer: Layer, axis: int, like: SSAValue) -> SSAValue:
+def scaled(make: Make, sums: SSAValue, layer: LinearLayer, axis: int, like: SSAValue) -> SSAValue:
     """Sums times the scales of what was multiplied; that of the weight is along an axis."""
     scale = as_scale(make, layer.weight.grid.scale)
     scale = make(g.MulOp, scale, as_scale(make, scalar(make, layer.x.grid.scale)))

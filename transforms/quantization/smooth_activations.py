@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from xdsl.dialects.func import FuncOp
 
-from ge.transforms.quantization.channel_groups import Group
+from ge.transforms.quantization.channel_groups import ChannelGroup
 from ge.transforms.quantization.channel_scales import scale_groups
 from ge.transforms.quantization.data import CalibratedPass, Calibration
 from ge.transforms.quantization.equalize_channels import is_behind_norm, is_between_layers
@@ -37,7 +37,7 @@ class SmoothActivationsPass(CalibratedPass):
     def run(self, main: FuncOp, calibration: Calibration) -> None:
         scheme = scheme_of(self.scheme)
 
-        def belongs(group: Group) -> bool:
+        def belongs(group: ChannelGroup) -> bool:
             return not (scheme.activation_bits and is_between_layers(group))
 
         def tells(op: LayerOp) -> bool:

@@ -37,7 +37,7 @@ from ge.transforms.quantization.layer_samples import canonical
 from ge.transforms.quantization.layers import Layer, layers
 from ge.transforms.quantization.lower_quantization import LowerQuantizationPass
 from ge.transforms.quantization.noise import Arrays, total_noise
-from ge.transforms.quantization.observe import Observer, Step, Watcher
+from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher
 from ge.transforms.quantization.schemes import Scheme
 from ge.transforms.quantization.table import Table
 from ge.transforms.rewriting import remarks
@@ -147,7 +147,7 @@ class Trials:
         sums = {name: np.zeros(4) for name in facts if name in twins and name in self.layers}
         seen: dict[str, Array] = {}
 
-        def watch(name: str, step: Step) -> None:
+        def watch(name: str, step: ObservedOp) -> None:
             bounds = range_of(self.layers[name].input)
             x, y = (
                 array if (rows := step.chunk.rows(array)) is None else rows
@@ -158,7 +158,7 @@ class Trials:
                 outside = np.count_nonzero((x < bounds[0]) | (x > bounds[1]))
                 sums[name][2:] += np.array([outside, x.size])
 
-        def compare(name: str, step: Step) -> None:
+        def compare(name: str, step: ObservedOp) -> None:
             rows = step.chunk.rows(step.results[0])
             got = step.results[0] if rows is None else rows
             sums[name][:2] += powers(seen.pop(name), got)
@@ -196,7 +196,7 @@ def outputs(main: FuncOp, samples: Samples) -> dict[str, Array]:
         watched.setdefault(value.owner, {})[name] = value
         parts[name] = []
 
-    def watch(step: Step) -> None:
+    def watch(step: ObservedOp) -> None:
         for name, value in watched[step.op].items():
             array = step.results[list(step.op.results).index(cast(Any, value))]
             rows = step.chunk.rows(array)

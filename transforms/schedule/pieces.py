@@ -26,14 +26,14 @@ MOST_MEMBERS = 64  # launches in a group
 
 
 @dataclass(frozen=True, slots=True)
-class Cut:
+class Division:
     """How a kernel comes apart: the extent that is divided, and which of its operands are cut."""
 
     extent: int
     operands: tuple[bool, ...]
 
 
-def cut_of(kernel: KernelOp) -> Cut | None:
+def cut_of(kernel: KernelOp) -> Division | None:
     """How a kernel with one op, fused or not, and one result comes apart along the first dimension
     of the result; None where it does not, or where an operand would be cut along another one."""
     ops = [op for op in kernel.body.block.ops if isinstance(op, TensorOp)]
@@ -59,7 +59,7 @@ def cut_of(kernel: KernelOp) -> Cut | None:
             return None
         if its is not None and operand not in args:
             return None
-    return Cut(extent, tuple(cut.get(a, False) for a in args))
+    return Division(extent, tuple(cut.get(a, False) for a in args))
 
 
 def leading(shape: Sequence[int]) -> int | None:
@@ -85,7 +85,7 @@ def span_of(value: SSAValue) -> Span | None:
 
 
 @dataclass
-class Group:
+class LaunchGroup:
     """Launches that come apart together, in program order."""
 
     members: list[LaunchOp] = field(default_factory=list[LaunchOp])
@@ -97,7 +97,7 @@ class Group:
         default_factory=dict[SSAValue, set["Span | None"]]
     )
 
-    def takes(self, op: LaunchOp, cut: Cut) -> bool:
+    def takes(self, op: LaunchOp, cut: Division) -> bool:
         """Add a launch if part i of it needs only part i of what the group writes."""
         spans = [span_of(v) if c else None for v, c in zip(op.ins, cut.operands, strict=True)]
         outs = [span_of(v) for v in op.outs]
@@ -160,7 +160,7 @@ class Pipeline:
     copies: dict[SSAValue, int]
 
     @classmethod
-    def of(cls, group: Group, kernels: dict[str, KernelOp]) -> "Pipeline":
+    def of(cls, group: LaunchGroup, kernels: dict[str, KernelOp]) -> "Pipeline":
         """The stages of a group: a launch is one further than those before it on other engines."""
         stages: list[int] = []
         writer: dict[SSAValue, int] = {}
@@ -189,9 +189,11 @@ class Pipeline:
                     yield step - stage, member
 
 
-def groups_of(tasks: Sequence[Operation], cuts: dict[str, Cut | None]) -> Iterator[Group]:
+def groups_of(
+    tasks: Sequence[Operation], cuts: dict[str, Division | None]
+) -> Iterator[LaunchGroup]:
     """Groups of two launches and more among tasks that are issued one after the other."""
-    group = Group()
+    group = LaunchGroup()
     for op in tasks:
         cut = cuts.get(op.callee) if isinstance(op, LaunchOp) and not op.results_ else None
         full = len(group.members) == MOST_MEMBERS
@@ -202,7 +204,7 @@ def groups_of(tasks: Sequence[Operation], cuts: dict[str, Cut | None]) -> Iterat
             continue
         if len(group.members) > 1:
             yield group
-        group = Group()
+        group = LaunchGroup()
         if isinstance(op, LaunchOp) and cut is not None:
             group.takes(op, cut)
     if len(group.members) > 1:

@@ -48,7 +48,15 @@ from ge.transforms.schedule.assign_streams import (
     STREAMS,
     StreamAssignment,
 )
-from ge.transforms.schedule.pieces import Cut, Group, Pipeline, cut_of, groups_of, leading, span_of
+from ge.transforms.schedule.pieces import (
+    Division,
+    LaunchGroup,
+    Pipeline,
+    cut_of,
+    groups_of,
+    leading,
+    span_of,
+)
 
 COUNTS = (2, 4, 8, 16, 32)  # numbers of pieces that are tried
 GAIN = 0.05  # share of the makespan that pieces must gain
@@ -60,7 +68,9 @@ LEAST_LAUNCHES = 10  # a group that takes less than so many launch costs stays a
 WHOLE_GAIN = 0.005
 
 
-def part_of(kernel: KernelOp, cut: Cut, count: int, name: str, target: Target) -> KernelOp | None:
+def part_of(
+    kernel: KernelOp, cut: Division, count: int, name: str, target: Target
+) -> KernelOp | None:
     """The kernel of one of `count` pieces; None where an op does not take the smaller shapes."""
     args = kernel.body.block.args
     types = [
@@ -114,12 +124,12 @@ class Splitter:
     kernels: dict[str, KernelOp]
     fixed: int = 1  # the number of pieces of every group, without `counts`
     counts: Mapping[Hashable, int] | None = None  # key of a group -> the number of its pieces, or 1
-    cuts: dict[str, Cut | None] = field(default_factory=dict[str, Cut | None])
+    cuts: dict[str, Division | None] = field(default_factory=dict[str, Division | None])
     parts: dict[tuple[str, int], KernelOp | None] = field(
         default_factory=dict[tuple[str, int], KernelOp | None]
     )
 
-    def groups(self, func: FuncOp) -> Iterator[Group]:
+    def groups(self, func: FuncOp) -> Iterator[LaunchGroup]:
         """The groups of the outermost block."""
         self.cuts = {name: cut_of(k) for name, k in self.kernels.items()}
         for part in list(segments(func.body.block)):
@@ -149,13 +159,13 @@ class Splitter:
             if part is not None and part.sym_name.data in used:
                 self.module.body.block.insert_op_after(part, self.kernels[name])
 
-    def choose(self, group: Group) -> int:
+    def choose(self, group: LaunchGroup) -> int:
         """The number of pieces of a group; 1: it stays as it is."""
         if self.counts is not None:
             return self.counts.get(group.key(), 1)
         return self.fixed if self.part_names(group, self.fixed) is not None else 1
 
-    def fastest(self, group: Group) -> Choice:
+    def fastest(self, group: LaunchGroup) -> Choice:
         """The number of pieces with the shortest makespan in isolation. More are tried while they
         are faster."""
         best, whole = 1, self.makespan(group.members)
@@ -196,7 +206,7 @@ class Splitter:
             self.parts[key] = kernel
         return self.parts[key]
 
-    def pieces(self, group: Group, count: int) -> list[Operation] | None:
+    def pieces(self, group: LaunchGroup, count: int) -> list[Operation] | None:
         """The launches of the pieces as a pipeline, with views and buffers; None where a launch
         has no such pieces."""
         names = self.part_names(group, count)
@@ -236,7 +246,7 @@ class Splitter:
         yield from zip(op.ins, cut.operands, strict=True)
         yield from ((out, True) for out in op.outs)
 
-    def part_names(self, group: Group, count: int) -> list[str] | None:
+    def part_names(self, group: LaunchGroup, count: int) -> list[str] | None:
         """The kernels of the pieces of a group's launches, None where one has none, or where a part
         would begin inside of a byte."""
         for value in (v for op in group.members for v, is_cut in self.values(op) if is_cut):
@@ -246,7 +256,7 @@ class Splitter:
         names = [k.sym_name.data for k in kernels if k is not None]
         return names if len(names) == len(kernels) else None
 
-    def split(self, group: Group, count: int) -> None:
+    def split(self, group: LaunchGroup, count: int) -> None:
         """Replace the launches of a group by those of its pieces."""
         pieces = self.pieces(group, count)
         last = group.last

@@ -22,7 +22,7 @@ from ge.runtime import kernels
 from ge.runtime.data.arrays import array_of, dtype_of
 
 
-class Kind(Enum):
+class FillKind(Enum):
     """What is known of padded elements that are no known constant."""
 
     LOW = "so low that its weight in a softmax is exactly zero, or minus infinity"
@@ -35,7 +35,7 @@ class Kind(Enum):
     ANY = "any value, infinite or nan too"
 
 
-Fill: TypeAlias = float | Kind
+Fill: TypeAlias = float | FillKind
 
 # A mask of this value, or less, swallows scores of up to ORDINARY of its size: exp of what is left
 # is 0
@@ -54,7 +54,7 @@ FINITE = (
 
 def is_low(fill: Fill, value: SSAValue) -> bool:
     """Whether a fill of scores, or of what is added to them, leaves no weight."""
-    return fill is Kind.LOW or (isinstance(fill, float) and fill <= lowest(value))
+    return fill is FillKind.LOW or (isinstance(fill, float) and fill <= lowest(value))
 
 
 def lowest(value: SSAValue) -> float:
@@ -70,21 +70,21 @@ def is_ordinary(fill: Fill, value: SSAValue) -> bool:
 
 def is_index(fill: Fill) -> bool:
     """Whether what is padded is an index of an element, as those that count along an axis are."""
-    return fill in (Kind.INDEX, Kind.COPY, Kind.SHARED) or is_count(fill)
+    return fill in (FillKind.INDEX, FillKind.COPY, FillKind.SHARED) or is_count(fill)
 
 
 def is_finite(fill: Fill) -> bool:
-    infinite = (Kind.ANY, Kind.LOW, Kind.MASK)
+    infinite = (FillKind.ANY, FillKind.LOW, FillKind.MASK)
     return isfinite(fill) if isinstance(fill, float) else fill not in infinite
 
 
 def is_mask(fill: Fill) -> bool:
     """Whether a softmax is defined where it is added to finite scores, but where all are masked."""
-    return is_finite(fill) or fill in (Kind.LOW, Kind.MASK) or _low(fill)
+    return is_finite(fill) or fill in (FillKind.LOW, FillKind.MASK) or _low(fill)
 
 
 def is_count(fill: Fill) -> bool:
-    return fill is Kind.COUNT or (isinstance(fill, float) and fill >= 0)
+    return fill is FillKind.COUNT or (isinstance(fill, float) and fill >= 0)
 
 
 def everywhere(value: SSAValue) -> Fill:
@@ -92,11 +92,11 @@ def everywhere(value: SSAValue) -> Fill:
     while isinstance(op := value.owner, View | BroadcastToOp):
         value = op.input
     if (dense := constant_value(value)) is None:
-        return Kind.COPY
+        return FillKind.COPY
     array = array_of(dense)
     if array.size and (array == array.reshape(-1)[0]).all():
         return float(array.reshape(-1)[0])
-    return Kind.COPY if np.isfinite(array.astype(np.float64)).all() else Kind.ANY
+    return FillKind.COPY if np.isfinite(array.astype(np.float64)).all() else FillKind.ANY
 
 
 def joined(fills: Sequence[Fill]) -> Fill:
@@ -104,8 +104,8 @@ def joined(fills: Sequence[Fill]) -> Fill:
     if all(f == fills[0] for f in fills):
         return fills[0]
     if all(map(is_finite, fills)):
-        return Kind.FINITE
-    return Kind.MASK if all(map(is_mask, fills)) else Kind.ANY
+        return FillKind.FINITE
+    return FillKind.MASK if all(map(is_mask, fills)) else FillKind.ANY
 
 
 def computed(op: TensorOp, fills: Sequence[Fill]) -> Fill:
@@ -121,32 +121,37 @@ def computed(op: TensorOp, fills: Sequence[Fill]) -> Fill:
             return 0.0
         case e.SelectOp():
             return selected(fills)
-        case e.ExpOp() if fills[0] is Kind.LOW:
+        case e.ExpOp() if fills[0] is FillKind.LOW:
             return 0.0
-        case e.CastOp() if fills[0] in (Kind.INDEX, Kind.COUNT, Kind.LOW, Kind.COPY):
+        case e.CastOp() if fills[0] in (
+            FillKind.INDEX,
+            FillKind.COUNT,
+            FillKind.LOW,
+            FillKind.COPY,
+        ):
             return fills[0]
         case e.AddOp() | e.MulOp() if all(map(is_count, fills)):
-            return Kind.COUNT
+            return FillKind.COUNT
         case e.AddOp() if any(map(is_low, fills, op.operands)):
-            kept = (is_low(f, v) or is_ordinary(f, v) or f is Kind.MASK
+            kept = (is_low(f, v) or is_ordinary(f, v) or f is FillKind.MASK
                     for f, v in zip(fills, op.operands, strict=True))  # fmt: skip
-            return Kind.LOW if all(kept) else Kind.ANY
+            return FillKind.LOW if all(kept) else FillKind.ANY
         case e.SubOp() if is_low(fills[0], op.operands[0]):
-            return Kind.LOW if is_ordinary(fills[1], op.operands[1]) else Kind.ANY
+            return FillKind.LOW if is_ordinary(fills[1], op.operands[1]) else FillKind.ANY
         case _:
             pass
-    if all(f is Kind.COPY or isinstance(f, float) for f in fills):
-        return Kind.COPY
+    if all(f is FillKind.COPY or isinstance(f, float) for f in fills):
+        return FillKind.COPY
     if not is_float(element_type(op.results[0])):
-        return Kind.FINITE
+        return FillKind.FINITE
     known = isinstance(op, FINITE) or _divides_by_number(op, fills)
-    return Kind.FINITE if known and all(map(is_finite, fills)) else Kind.ANY
+    return FillKind.FINITE if known and all(map(is_finite, fills)) else FillKind.ANY
 
 
 def selected(fills: Sequence[Fill]) -> Fill:
     condition, a, b = fills
     taken = joined((a, b)) if not isinstance(condition, float) else a if condition else b
-    return taken if isinstance(taken, float) or not is_finite(taken) else Kind.FINITE
+    return taken if isinstance(taken, float) or not is_finite(taken) else FillKind.FINITE
 
 
 def _low(fill: Fill) -> bool:
@@ -170,4 +175,4 @@ def evaluated(op: TensorOp, values: Sequence[float]) -> Fill:
         with np.errstate(all="ignore"):
             return float(np.asarray(kernels.prepare(op)(*arrays)).reshape(-1)[0])
     except (GeError, ArithmeticError, ValueError, TypeError):
-        return Kind.ANY
+        return FillKind.ANY

@@ -133,14 +133,14 @@ def check_rows(rows: Sequence[tuple[int, ...]], option: str) -> None:
 
 
 @dataclass(frozen=True)
-class Axis:
+class GearAxis:
     """A dimension of the gears: an option's value number `column`, and the names that it sizes."""
 
     option: str
     names: tuple[str, ...]
 
 
-def batch_axes(func: FuncOp, dims: Mapping[str, list[Place]]) -> list[Axis]:
+def batch_axes(func: FuncOp, dims: Mapping[str, list[Place]]) -> list[GearAxis]:
     names = [n for n, places in dims.items() if any(axis == 0 for _, axis in places)]
     if not names:
         raise fail(10012, "--dynamic-batch needs an input whose first dimension is dynamic (-1)",
@@ -151,10 +151,10 @@ def batch_axes(func: FuncOp, dims: Mapping[str, list[Place]]) -> list[Axis]:
             what = f"dimension {axis} of input '{input_name(func, i)}'"
             raise fail(10018, f"--dynamic-batch sizes the first dimension alone, and {what} is "
                        f"'{name}' too", "use --dynamic-dims")  # fmt: skip
-    return [Axis("--dynamic-batch", tuple(names))]
+    return [GearAxis("--dynamic-batch", tuple(names))]
 
 
-def image_axes(func: FuncOp, dims: Mapping[str, list[Place]]) -> list[Axis]:
+def image_axes(func: FuncOp, dims: Mapping[str, list[Place]]) -> list[GearAxis]:
     of_place = {place: name for name, places in dims.items() for place in places}
     sides: list[tuple[str, str]] = []
     for i, arg in enumerate(func.body.block.args):
@@ -178,7 +178,7 @@ def image_axes(func: FuncOp, dims: Mapping[str, list[Place]]) -> list[Axis]:
     heights, widths = (tuple(dict.fromkeys(s)) for s in zip(*sides, strict=True))
     if set(heights) & set(widths):
         raise fail(10019, f"height and width have one name, '{heights[0]}'", "use --dynamic-dims")
-    return [Axis("--dynamic-image-size", heights), Axis("--dynamic-image-size", widths)]
+    return [GearAxis("--dynamic-image-size", heights), GearAxis("--dynamic-image-size", widths)]
 
 
 def gears_of(func: FuncOp, request: Request) -> Gears:
@@ -192,7 +192,7 @@ def gears_of(func: FuncOp, request: Request) -> Gears:
         raise fail(10040, "gears need dimensions that are -1, not ranges such as 1~10",
                    "drop the ranges, or the gears")  # fmt: skip
     free = {n: places for n, places in dims.items() if not follows(n, dims)}
-    axes: list[Axis] = []
+    axes: list[GearAxis] = []
     options: list[list[tuple[int, ...]]] = []
     if request.batch:
         axes += batch_axes(func, free)
@@ -221,8 +221,8 @@ def named_dims(
     text: str,
     dims: Mapping[str, list[Place]],
     free: Mapping[str, list[Place]],
-    before: Sequence[Axis],
-) -> tuple[list[Axis], list[tuple[int, ...]]]:
+    before: Sequence[GearAxis],
+) -> tuple[list[GearAxis], list[tuple[int, ...]]]:
     """The dimensions of --dynamic-dims, and the rows of sizes."""
     option = "--dynamic-dims"
     sized = {n for axis in before for n in axis.names}
@@ -232,7 +232,7 @@ def named_dims(
         read_gears(text, option, ";", ",")  # says where
     check_rows(rows, option)
     rest = [n for n in free if n not in sized]
-    axes = [Axis(option, (n,)) for n in rest]
+    axes = [GearAxis(option, (n,)) for n in rest]
     count, places = len(rows[0]), [(p, n) for n in dims for p in dims[n]]
     if rest and count == len(rest):
         return axes, rows
@@ -275,7 +275,7 @@ def without_placeholders(
     return [tuple(size for i, size in enumerate(row) if i not in columns) for row in rows]
 
 
-def check_covered(axes: Sequence[Axis], free: Mapping[str, object]) -> None:
+def check_covered(axes: Sequence[GearAxis], free: Mapping[str, object]) -> None:
     sized = {n for axis in axes for n in axis.names}
     if left := [n for n in free if n not in sized]:
         only = axes[-1].option
@@ -285,7 +285,7 @@ def check_covered(axes: Sequence[Axis], free: Mapping[str, object]) -> None:
 
 
 def complete(
-    dims: Mapping[str, list[Place]], axes: Sequence[Axis], rows: Sequence[tuple[int, ...]]
+    dims: Mapping[str, list[Place]], axes: Sequence[GearAxis], rows: Sequence[tuple[int, ...]]
 ) -> Gears:
     """With dimensions that follow from others (`past + 1`), in the order of the inputs."""
     column = {n: c for c, axis in enumerate(axes) for n in axis.names}

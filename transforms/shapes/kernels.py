@@ -23,7 +23,7 @@ from ge.runtime.data.arrays import Array, array_of
 from ge.runtime.library.costs.structure import settle
 from ge.transforms.analysis.engines import choose_engine
 from ge.transforms.shapes.alike import Likeness, Translation, keeps_constants
-from ge.transforms.shapes.specialize import Body, Surroundings, specialize
+from ge.transforms.shapes.specialize import LaunchBody, Surroundings, specialize
 from ge.transforms.shapes.split_oversized import split_oversized
 
 Operands: TypeAlias = tuple[tuple[Shape, ...], tuple[object, ...], Surroundings]
@@ -42,7 +42,7 @@ class Made:
     types."""
 
     likeness: Likeness  # of the kernel that it was made of
-    body: Body
+    body: LaunchBody
     dynamic: Sequence[bool]  # whether the kernel's results were dynamic
     # Op that computes -> its kernel, whose name others may have, and the operands of the launch
     kernels: dict[Operation, tuple[KernelOp, list[SSAValue]]] = field(
@@ -162,7 +162,7 @@ class Kernels:
         return made
 
     def outlined(
-        self, kernel: KernelOp, body: Body, likeness: Likeness, outlining: "Outlining"
+        self, kernel: KernelOp, body: LaunchBody, likeness: Likeness, outlining: "Outlining"
     ) -> Made:
         """A body with kernels of the ops that compute."""
         made = Made(likeness, body, [is_dynamic(t) for t in kernel.output_types])

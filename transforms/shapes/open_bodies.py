@@ -49,7 +49,7 @@ Question: TypeAlias = Callable[[Body, Target], float | None]
 
 
 @dataclass(frozen=True)
-class Operand:
+class LaunchOperand:
     """What a launch takes: its dimensions and, of a vector of sizes, its elements."""
 
     value: SSAValue
@@ -119,13 +119,13 @@ class OpenBodies:
         """What a question about launches is answered where a body has the first sizes; None where
         its sizes do not follow from those of inputs."""
 
-        def find(operands: Sequence[Operand]) -> float | None:
+        def find(operands: Sequence[LaunchOperand]) -> float | None:
             bodies = self.first_bodies(body, operands)
             return None if bodies is None else sum(question(b, target) or 0.0 for b in bodies)
 
         return self.kept(question.__name__, body, target, find)
 
-    def first_bodies(self, body: Body, operands: Sequence[Operand]) -> Sequence[Body] | None:
+    def first_bodies(self, body: Body, operands: Sequence[LaunchOperand]) -> Sequence[Body] | None:
         """What launches of a body are of at the first sizes; None where these do not fit, or do not
         say all others."""
         if (key := (*body.ops, *body.outputs)) not in self.bodies:
@@ -136,7 +136,7 @@ class OpenBodies:
         return self.bodies[key]
 
     def kept(
-        self, name: str, body: Body, target: Target, find: Callable[[Sequence[Operand]], T]
+        self, name: str, body: Body, target: Target, find: Callable[[Sequence[LaunchOperand]], T]
     ) -> T | None:
         """What is found out about a body, or was before."""
         if (operands := self.operands(body)) is None:
@@ -152,15 +152,15 @@ class OpenBodies:
                 answers.new[key] = known[key]
         return known[key][0]
 
-    def operands(self, body: Body) -> list[Operand] | None:
-        found: list[Operand] = []
+    def operands(self, body: Body) -> list[LaunchOperand] | None:
+        found: list[LaunchOperand] = []
         for value in dict.fromkeys(body.inputs):
             if small_constant(value) is None:
                 shape = self.expressions(value)
                 if None in shape:
                     return None
                 elements = self.numbers(value) if element_type(value) == i64 else ()
-                found.append(Operand(value, [p for p in shape if p is not None], elements))
+                found.append(LaunchOperand(value, [p for p in shape if p is not None], elements))
         return found
 
     def expressions(self, value: SSAValue) -> list[Polynomial | None]:
@@ -179,7 +179,7 @@ class OpenBodies:
         known = [p for p in found if p is not None and not p.is_bound]
         return known if len(known) == len(found) else []
 
-    def found(self, body: Body, target: Target, operands: Sequence[Operand]) -> str:
+    def found(self, body: Body, target: Target, operands: Sequence[LaunchOperand]) -> str:
         """What the library itself says."""
         try:
             at_sizes = [launches(body, operands, sizes) for sizes in self.samples.sizes]
@@ -192,13 +192,17 @@ class OpenBodies:
         return ""
 
 
-def launches(body: Body, operands: Sequence[Operand], sizes: Mapping[str, int]) -> list[KernelOp]:
+def launches(
+    body: Body, operands: Sequence[LaunchOperand], sizes: Mapping[str, int]
+) -> list[KernelOp]:
     """The kernels that one of a body becomes at these sizes. Raises VerifyException where these do
     not fit."""
     return [kernel_of(found) for found in bodies_at(body, operands, sizes)]
 
 
-def bodies_at(body: Body, operands: Sequence[Operand], sizes: Mapping[str, int]) -> list[Body]:
+def bodies_at(
+    body: Body, operands: Sequence[LaunchOperand], sizes: Mapping[str, int]
+) -> list[Body]:
     """What launches of a body are of at these sizes."""
     types, known = list[AnyTensor](), dict[int, Array]()
     for i, operand in enumerate(operands):

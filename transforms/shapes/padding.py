@@ -47,7 +47,7 @@ from ge.transforms.analysis.dimensions import Dimensions, Size, volume
 from ge.transforms.analysis.stand_ins import STEP, stand_in
 from ge.transforms.shapes.fills import (
     Fill,
-    Kind,
+    FillKind,
     computed,
     everywhere,
     is_finite,
@@ -161,7 +161,7 @@ class Padding:
             case RangeOp():
                 return self.counted(op)
             case FillOp():
-                return self.new_axes(op.results[0], {}, Kind.FINITE)
+                return self.new_axes(op.results[0], {}, FillKind.FINITE)
             case BroadcastToOp():
                 return self.broadcast(op)
             case View():
@@ -247,18 +247,24 @@ class Padding:
         ]
         if isinstance(op, Elementwise | ClampOp):
             made = computed(op, fills)
-            is_shared = made in (Kind.FINITE, Kind.COPY) and op.result in self.free
-            return Kind.SHARED if is_shared and is_integer(element_type(op.result)) else made
+            is_shared = made in (FillKind.FINITE, FillKind.COPY) and op.result in self.free
+            return FillKind.SHARED if is_shared and is_integer(element_type(op.result)) else made
         padded = [f for f, axes in zip(fills, needed, strict=True) if axes]
         if op.ACCESS is Access.LOOKUP:
             data = op.operands[0]
             every = joined([fills[0], self.fill(data, None), *self.along(data).values()])
-            return fills[0] if not any(needed[1:]) else Kind.FINITE if every is Kind.COPY else every
+            return (
+                fills[0]
+                if not any(needed[1:])
+                else FillKind.FINITE
+                if every is FillKind.COPY
+                else every
+            )
         if op.ACCESS in MOVING:  # some put in elements of their own, such as zeros
-            return joined(padded if isinstance(op, SplitInterface) else [*padded, Kind.FINITE])
+            return joined(padded if isinstance(op, SplitInterface) else [*padded, FillKind.FINITE])
         if isinstance(op, MatmulOp) and 0.0 in padded and all(map(is_finite, fills)):
             return 0.0
-        return Kind.FINITE if all(map(is_finite, fills)) else Kind.ANY
+        return FillKind.FINITE if all(map(is_finite, fills)) else FillKind.ANY
 
     # ---- new axes, and axes at other places
 
@@ -275,7 +281,7 @@ class Padding:
     def counted(self, op: RangeOp) -> Axes:
         if op.start in self.sizes or op.delta in self.sizes:
             raise Mixes(op)
-        return self.new_axes(op.results[0], {}, Kind.INDEX)
+        return self.new_axes(op.results[0], {}, FillKind.INDEX)
 
     def broadcast(self, op: BroadcastToOp) -> Axes:
         offset = rank_of(op.result) - rank_of(op.input)
@@ -306,7 +312,7 @@ class Padding:
                 and not self.depends(before)
                 and not any(map(self.depends, (*source[axis + 1 :], *result[first + 1 :])))
             ):
-                axes[first] = Kind.FINITE if fill in (Kind.INDEX, Kind.COPY) else fill
+                axes[first] = FillKind.FINITE if fill in (FillKind.INDEX, FillKind.COPY) else fill
             else:
                 self.folded[op.results[0]] = fold(origin, result)
                 return {}
@@ -350,7 +356,7 @@ class Padding:
             if prefix and axis in axes and end is not None and end > 0 and size.number is not None:
                 del axes[axis]
             elif prefix and axis not in axes and cut == self.size:
-                axes[axis] = Kind.SHARED
+                axes[axis] = FillKind.SHARED
             elif axis in axes or self.depends(cut):
                 raise Mixes(op)
         return axes
@@ -392,9 +398,9 @@ class Padding:
         rest = [i for i in range(rank_of(op.input)) if i not in axes]
         finite = op.kind.data in ("sum", "mean", "max", "min", "l1", "sum_square")
         return {
-            (axis if kept else rest.index(axis)): Kind.FINITE
+            (axis if kept else rest.index(axis)): FillKind.FINITE
             if finite and is_finite(fill)
-            else Kind.ANY
+            else FillKind.ANY
             for axis, fill in own.items()
             if axis not in axes
         }
@@ -408,7 +414,7 @@ class Padding:
         axes = {**self.split(op, done=[(0, a) for a in own]), **own}
         cast = op.input.owner
         ones = isinstance(cast, CastOp) and element_type(cast.input) == i1
-        return dict.fromkeys(axes, Kind.COUNT) if ones and op.kind.data == "sum" else axes
+        return dict.fromkeys(axes, FillKind.COUNT) if ones and op.kind.data == "sum" else axes
 
     def normalized(self, op: SoftmaxOp) -> Axes:
         last = normalize_axis(op.axis.value.data, rank_of(op.input))
@@ -440,7 +446,7 @@ class Padding:
             if op.dimension(name, axis) in self.along(op.query):
                 if axis == 2 and positional:
                     raise Mixes(op)
-                result[op.dimension("result", axis)] = Kind.FINITE if finite else Kind.ANY
+                result[op.dimension("result", axis)] = FillKind.FINITE if finite else FillKind.ANY
         if op.dimension("query", 3) in self.along(op.query):
             raise Mixes(op)
         if op.dimension("value", 3) in self.along(op.value):
@@ -489,12 +495,14 @@ class Padding:
         ):
             raise Mixes(op)
         for i, part in enumerate(parts):
-            counting = [a for a, f in self.along(part).items() if f is Kind.INDEX]
-            others = [f for f in self.along(part).values() if f not in (Kind.INDEX, Kind.COPY)]
+            counting = [a for a, f in self.along(part).items() if f is FillKind.INDEX]
+            others = [
+                f for f in self.along(part).values() if f not in (FillKind.INDEX, FillKind.COPY)
+            ]
             if others or (i in own and len(counting) != 1):
                 raise Mixes(op)
             for axis in self.along(part):
-                result.setdefault(axis, Kind.FINITE)
+                result.setdefault(axis, FillKind.FINITE)
             if i in own:
                 result[counting[0]] = own[i]
         if any(i >= len(parts) for i in own):

@@ -46,7 +46,7 @@ FAMILIES = repetition, slices, transposes, views
 
 
 @dataclass(frozen=True)
-class Body:
+class LaunchBody:
     """What a launch computes: constants, ops that compute and views, in order, and
     `npu_task.return`."""
 
@@ -70,7 +70,7 @@ def specialize(
     types: Sequence[AnyTensor],
     known: Mapping[int, Array],
     around: Surroundings,
-) -> Body:
+) -> LaunchBody:
     """The body of a kernel for operands of these types, those in `known` being constants. Raises
     VerifyException where an op does not take these types."""
     block = block_of(types)
@@ -88,7 +88,7 @@ def specialize(
     last = block.last_op
     assert last is not None
     kept = {v for v, t in zip(last.operands, kernel.output_types, strict=True) if not is_dynamic(t)}
-    return Body(block, regroup(block, kernel.main, kept, around))
+    return LaunchBody(block, regroup(block, kernel.main, kept, around))
 
 
 def copy_into(block: Block, op: Operation, values: dict[SSAValue, SSAValue]) -> None:

@@ -76,7 +76,7 @@ from ge.transforms.graph.infer_shapes import infer_block, refresh_signature
 from ge.transforms.rewriting.relations import Relation, SameSteps
 from ge.transforms.shapes.relate_dims import relating
 from ge.transforms.state.closed import is_size
-from ge.transforms.state.growth import Beyond, Growth, Number
+from ge.transforms.state.growth import Beyond, Growth, LinearSize
 from ge.transforms.state.mark_state import argument_tables
 
 
@@ -124,7 +124,7 @@ class Growing:
             new = self.fixed if is_size(op, value) else self.computed
             op.operands[i] = new(op, value, known)
 
-    def fixed(self, op: Operation, value: SSAValue, known: Sequence[Number]) -> SSAValue:
+    def fixed(self, op: Operation, value: SSAValue, known: Sequence[LinearSize]) -> SSAValue:
         sizes = [self.capacity if n.slope else n.rest for n in known]
         return self.constant(op, value, sizes)
 
@@ -133,7 +133,7 @@ class Growing:
         attr = DenseIntOrFPElementsAttr.from_list(cast("TensorType[IntegerType]", t), [*values])
         return insert_before(op, ConstantOp.make(attr, t)).result
 
-    def computed(self, op: Operation, value: SSAValue, known: Sequence[Number]) -> SSAValue:
+    def computed(self, op: Operation, value: SSAValue, known: Sequence[LinearSize]) -> SSAValue:
         """slope * (length - step) + rest"""
         number: SSAValue = self.length
         if element_type(value) != i64:

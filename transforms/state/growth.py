@@ -51,14 +51,14 @@ SIZES = (1009, 1013, 1021)  # at which a dimension is tried: no model has them a
 NUMBER = re.compile(r"\d+")
 
 
-class Number(NamedTuple):
+class LinearSize(NamedTuple):
     """slope * size of the dimension + rest"""
 
     slope: int
     rest: int
 
 
-class Rows(NamedTuple):
+class GrowingRows(NamedTuple):
     """The axis along which a value grows, and how many rows it has beyond the dimension."""
 
     axis: int
@@ -66,7 +66,7 @@ class Rows(NamedTuple):
 
 
 @dataclass
-class Facts:
+class InferredSizes:
     """What is inferred at one size: of each value the shape, and the integers of a short one."""
 
     shapes: list[tuple[int, ...] | None] = field(default_factory=list[tuple[int, ...] | None])
@@ -124,8 +124,8 @@ def contradiction(main: FuncOp, beyond: Beyond, symbol: str) -> GeError:
     return error_at(main, f"{what}: {NUMBER.sub(named, texts[0])}", hint)
 
 
-def facts_at(main: FuncOp, beyond: Beyond, size: int) -> Facts:
-    facts = Facts()
+def facts_at(main: FuncOp, beyond: Beyond, size: int) -> InferredSizes:
+    facts = InferredSizes()
     for value in values_of(clone_at(main, beyond, size)):
         facts.shapes.append(shape_of(value) if is_ranked(value) else None)
         facts.integers.append(elements_of(value))
@@ -140,8 +140,8 @@ class Growth:
     symbol: str
     beyond: Beyond
     most: int  # rows
-    rows: dict[SSAValue, Rows]
-    numbers: dict[SSAValue, Sequence[Number]]
+    rows: dict[SSAValue, GrowingRows]
+    numbers: dict[SSAValue, Sequence[LinearSize]]
     static: dict[Operation, Operation]  # each op, and the same one with sizes that are known
     step: int = 0  # rows that a run appends
 
@@ -165,7 +165,7 @@ class Growth:
                 (axis, *more), of = grown, dims[grown[0]]
                 if more or of is None or of.slope != 1:
                     raise growth.refused(value, f"does not grow by one row with '{symbol}'")
-                growth.rows[value] = Rows(axis, of.rest)
+                growth.rows[value] = GrowingRows(axis, of.rest)
                 continue
             columns = [f.integers[i] for f in all_facts]
             if all(c is not None and None not in c for c in columns):
@@ -287,17 +287,17 @@ class Growth:
             case BroadcastToOp():
                 shape = shape_of(op.input)
                 axis = rows.axis - len(shape_of(op.result)) + len(shape)
-                return self.rows.get(op.input) == Rows(axis, rows.beyond)
+                return self.rows.get(op.input) == GrowingRows(axis, rows.beyond)
             case GatherNdOp() | GatherOp() if self.picks_by_number(op):
                 return self.picks(op, rows)
             case _:
                 axes = split_axes(self.static[op], rows.axis)
                 return axes is not None and all(
-                    self.rows.get(v) == (None if a is None else Rows(a, rows.beyond))
+                    self.rows.get(v) == (None if a is None else GrowingRows(a, rows.beyond))
                     for v, a in zip(op.operands, axes, strict=True)
                 )
 
-    def keeps_axis(self, value: SSAValue, rows: Rows) -> bool:
+    def keeps_axis(self, value: SSAValue, rows: GrowingRows) -> bool:
         """Whether a view leaves rows as they are: as many of them, of as many elements, in as many
         groups."""
         before = self.rows.get(value)
@@ -314,13 +314,13 @@ class Growth:
         if op.key_lengths is not None or op.length is not None:
             return False
         for name in op.KEYED:
-            want = Rows(op.dimension(name, 2), self.step)
+            want = GrowingRows(op.dimension(name, 2), self.step)
             if self.rows.get(getattr(op, name)) != want:
                 return False
         if op.query in self.rows or op.result in self.rows:
             return False
         return all(
-            m not in self.rows or self.rows[m] == Rows(len(shape_of(m)) - 1, self.step)
+            m not in self.rows or self.rows[m] == GrowingRows(len(shape_of(m)) - 1, self.step)
             for m in op.masks
         )
 
@@ -328,7 +328,7 @@ class Growth:
         """Whether an op picks rows by indices of which there are more at each step."""
         return isinstance(op, GatherNdOp) or (isinstance(op, GatherOp) and op.indices in self.rows)
 
-    def picks(self, op: GatherOp | GatherNdOp, rows: Rows) -> bool:
+    def picks(self, op: GatherOp | GatherNdOp, rows: GrowingRows) -> bool:
         """Whether each row of the result is picked from rows that are valid where it is: indices
         follow from sizes alone, and those of row i name no row behind it."""
         taken, indices = self.rows.get(op.input), self.rows.get(op.indices)
@@ -346,7 +346,7 @@ class Growth:
         values = values_of(clone)
         numbers = {values[i] for i, v in enumerate(values_of(self.main)) if v in self.numbers}
         array = closed_value(values[place], numbers.__contains__)
-        if array is None or rows != Rows(axis, indices.beyond):
+        if array is None or rows != GrowingRows(axis, indices.beyond):
             return False
         if taken is None:
             return True
@@ -381,10 +381,10 @@ class Growth:
         return error_at(self.main, f"the size of input '{name}' is not known", hint)
 
 
-def number_of(values: Sequence[int]) -> Number | None:
+def number_of(values: Sequence[int]) -> LinearSize | None:
     """A number that takes these values at `SIZES`; None where it is no line."""
     a, b, c = values
     slope, odd = divmod(b - a, SIZES[1] - SIZES[0])
     if odd or c - b != slope * (SIZES[2] - SIZES[1]):
         return None
-    return Number(slope, a - slope * SIZES[0])
+    return LinearSize(slope, a - slope * SIZES[0])

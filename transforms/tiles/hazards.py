@@ -31,7 +31,7 @@ from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.operation import ops_of
 from ge.dialects.tile.buffers import AllocOp, SlotOp, buffer_of, constant_index, slot_of
 from ge.dialects.tile.compute import FlagOp
-from ge.dialects.tile.instruction import Instruction, Program
+from ge.dialects.tile.instruction import CoreProgram, Instruction
 from ge.dialects.tile.kernel import BarrierOp
 from ge.dialects.tile.types import FifoType, Pipe
 from ge.runtime.library.language.arith import NESTING, Sum, is_outside, known, sum_of
@@ -41,7 +41,7 @@ Pair = tuple[Pipe, Pipe]
 
 
 @dataclass(eq=False, slots=True)
-class Access:
+class BufferAccess:
     """One of a buffer, by an instruction; `index` is that of the slot, None for the whole buffer.
     Instructions of a `run` follow each other on one pipe, nothing between."""
 
@@ -54,12 +54,12 @@ class Access:
 
 
 @dataclass(eq=False)
-class Unit:
+class BufferUnit:
     """Buffers that pass from pipe to pipe together, and their accesses."""
 
     buffers: list[SSAValue]
     copies: int  # slots that count: slot s and slot s + copies are one
-    accesses: list[Access]
+    accesses: list[BufferAccess]
     need: dict[Pair, int] = field(default_factory=dict[Pair, int])  # flags for each pair
 
     def take(self, pair: Pair, count: int) -> None:
@@ -75,7 +75,7 @@ class Unit:
         return ", ".join(f"%{b.name_hint or '?'}" for b in self.buffers)
 
 
-def accesses_of(program: Program) -> dict[SSAValue, list[Access]] | None:
+def accesses_of(program: CoreProgram) -> dict[SSAValue, list[BufferAccess]] | None:
     """The accesses of each buffer that two pipes use; such a memref is also written. None for a
     program that has flags."""
     collector = Collector()
@@ -106,15 +106,17 @@ class Sharing:
     together: list[list[SSAValue]] = field(default_factory=list[list[SSAValue]])
 
 
-def units_of(accesses: Mapping[SSAValue, Sequence[Access]], sharing: Sharing) -> list[Unit]:
+def units_of(
+    accesses: Mapping[SSAValue, Sequence[BufferAccess]], sharing: Sharing
+) -> list[BufferUnit]:
     """What pipes share. Buffers whose accesses stand side by side are one unit: they need one flag,
     which is set after the last and waited for before the first."""
-    units: dict[object, Unit] = {}
+    units: dict[object, BufferUnit] = {}
     for buffer, found in accesses.items():
         number = sharing.copies[buffer]
         steps = tuple(dict.fromkeys((a.run, a.index) for a in found))
         if (unit := units.get((number, steps))) is None:
-            units[number, steps] = Unit([buffer], number, [*found])
+            units[number, steps] = BufferUnit([buffer], number, [*found])
         else:
             unit.buffers.append(buffer)
             unit.accesses.extend(found)
@@ -135,7 +137,7 @@ class Collector:
     """Finds the accesses of a program."""
 
     def __init__(self) -> None:
-        self.accesses: dict[SSAValue, list[Access]] = {}  # by buffer
+        self.accesses: dict[SSAValue, list[BufferAccess]] = {}  # by buffer
         self.branches: list[Operation] = []  # that have instructions
         self.runs = self.orders = 0
 
@@ -169,7 +171,7 @@ class Collector:
         for buffer, slot in dict.fromkeys(map(place_of, (*op.reads(), *op.writes()))):
             if type(buffer.type) is not FifoType:
                 index = None if slot is None else sum_of(slot.index)
-                access = Access(op, pipe, index, loops, self.runs, self.orders)
+                access = BufferAccess(op, pipe, index, loops, self.runs, self.orders)
                 self.accesses.setdefault(buffer, []).append(access)
 
 
@@ -186,7 +188,7 @@ class Mark(NamedTuple):
 
     is_set: bool
     pair: Pair
-    unit: Unit
+    unit: BufferUnit
     slot: Sum | None = None
 
 
@@ -218,10 +220,10 @@ class Item:
 class Places(dict[Operation, list[Mark]]):
     """Flags by the op that they stand at."""
 
-    def set(self, op: Operation, pair: Pair, unit: Unit, slot: Sum | None = None) -> None:
+    def set(self, op: Operation, pair: Pair, unit: BufferUnit, slot: Sum | None = None) -> None:
         self._add(op, Mark(True, pair, unit, slot))
 
-    def wait(self, op: Operation, pair: Pair, unit: Unit, slot: Sum | None = None) -> None:
+    def wait(self, op: Operation, pair: Pair, unit: BufferUnit, slot: Sum | None = None) -> None:
         self._add(op, Mark(False, pair, unit, slot))
 
     def _add(self, op: Operation, mark: Mark) -> None:
@@ -237,12 +239,12 @@ class Marks:
     after: Places = field(default_factory=Places)
 
 
-def mark(unit: Unit, marks: Marks) -> None:
+def mark(unit: BufferUnit, marks: Marks) -> None:
     """Add the flags of a unit."""
     _sequence(unit, _items(unit, unit.accesses, 0, marks), False, marks)
 
 
-def _sequence(unit: Unit, items: Sequence[Item], cyclic: bool, marks: Marks) -> None:
+def _sequence(unit: BufferUnit, items: Sequence[Item], cyclic: bool, marks: Marks) -> None:
     """The flags between items that follow each other; cyclic: the first also follows the last."""
     for i, item in enumerate(items):
         before = items[i - 1] if i or cyclic else None
@@ -268,7 +270,7 @@ def _slots(item: Item, start: Sum) -> Iterable[tuple[Pair, Sum | None]]:
         yield pair, None if len(item.pending) == 1 else Sum(start.terms, start.number + n)
 
 
-def _open(unit: Unit, item: Item, marks: Marks) -> None:
+def _open(unit: BufferUnit, item: Item, marks: Marks) -> None:
     """Before a loop: the flags that its first iterations wait for. The pipe `begin` has the
     buffers; where another one sets a flag, it gets that slot first."""
     if not item.pending:
@@ -284,7 +286,7 @@ def _open(unit: Unit, item: Item, marks: Marks) -> None:
             marks.before.set(item.op, (source, target), unit, slot)
 
 
-def _close(unit: Unit, item: Item, marks: Marks) -> None:
+def _close(unit: BufferUnit, item: Item, marks: Marks) -> None:
     """After a loop: the flags that its last iterations set. The pipe `end` gets all the buffers."""
     if not item.pending:
         return
@@ -299,7 +301,9 @@ def _close(unit: Unit, item: Item, marks: Marks) -> None:
             marks.after.wait(item.op, (target, item.end), unit, slot)
 
 
-def _items(unit: Unit, accesses: Sequence[Access], depth: int, marks: Marks) -> list[Item]:
+def _items(
+    unit: BufferUnit, accesses: Sequence[BufferAccess], depth: int, marks: Marks
+) -> list[Item]:
     """The sequence in a block that is `depth` loops deep."""
     items: list[Item] = []
     start, end = 0, len(accesses)
@@ -314,7 +318,7 @@ def _items(unit: Unit, accesses: Sequence[Access], depth: int, marks: Marks) -> 
     return items
 
 
-def _loop(unit: Unit, accesses: Sequence[Access], depth: int, marks: Marks) -> Item:
+def _loop(unit: BufferUnit, accesses: Sequence[BufferAccess], depth: int, marks: Marks) -> Item:
     """A loop as an item of what is around it; adds the flags within it."""
     loop = accesses[0].loops[depth]
     if len({a.pipe for a in accesses}) == 1:
@@ -336,7 +340,7 @@ def _loop(unit: Unit, accesses: Sequence[Access], depth: int, marks: Marks) -> I
     return _rotating(unit, items, numbers, loop, marks)
 
 
-def _numbers(unit: Unit, items: Sequence[Item], loop: ForOp) -> list[int] | None:
+def _numbers(unit: BufferUnit, items: Sequence[Item], loop: ForOp) -> list[int] | None:
     """For slots of a ring that are the loop's variable and a number, apart from terms that all have
     in common: the numbers. None for others."""
     if unit.copies == 1 or constant_index(loop.step) != 1:
@@ -351,7 +355,7 @@ def _numbers(unit: Unit, items: Sequence[Item], loop: ForOp) -> list[int] | None
 
 
 def _rotating(
-    unit: Unit, items: Sequence[Item], numbers: Sequence[int], loop: ForOp, marks: Marks
+    unit: BufferUnit, items: Sequence[Item], numbers: Sequence[int], loop: ForOp, marks: Marks
 ) -> Item:
     """A loop that uses the slots of a ring in turn."""
     n = unit.copies

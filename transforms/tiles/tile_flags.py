@@ -49,21 +49,21 @@ from ge.dialects.tile.compute import FlagOp, SetOp, WaitOp
 from ge.dialects.tile.kernel import KernelOp, ProgramOp
 from ge.runtime.library.language.arith import Constants, Emit
 from ge.transforms.tiles.hazards import (
+    BufferUnit,
     Mark,
     Marks,
     Pair,
     Sharing,
-    Unit,
     accesses_of,
     copies_of,
     mark,
     units_of,
 )
 
-Numbers = dict[tuple[Unit, Pair], int]
+Numbers = dict[tuple[BufferUnit, Pair], int]
 
 
-def number_flags(units: Iterable[Unit]) -> tuple[Numbers, Counter[Pair]]:
+def number_flags(units: Iterable[BufferUnit]) -> tuple[Numbers, Counter[Pair]]:
     """For each unit and pair of pipes the number of its first flag; for each pair how many it
     takes."""
     first, taken = Numbers(), Counter[Pair]()
@@ -74,7 +74,7 @@ def number_flags(units: Iterable[Unit]) -> tuple[Numbers, Counter[Pair]]:
     return first, taken
 
 
-def fewer(sharing: Sharing, units: Iterable[Unit], over: Pair, excess: int) -> Iterator[str]:
+def fewer(sharing: Sharing, units: Iterable[BufferUnit], over: Pair, excess: int) -> Iterator[str]:
     """Let units share flags of the pair, of which there are too many by `excess`: the slots of a
     ring, or two buffers. Those in the fewest loops do so first; each once, since there may be
     hundreds. Says what shares flags."""
@@ -101,7 +101,7 @@ def fewer(sharing: Sharing, units: Iterable[Unit], over: Pair, excess: int) -> I
         yield f"one flag for {one.names} and {other.names}"
 
 
-class Writer:
+class FlagWriter:
     """Puts flags into a program. Their numbers are computed once in a block."""
 
     def __init__(self, program: ProgramOp, first: Numbers) -> None:
@@ -174,7 +174,7 @@ def add_flags(program: ProgramOp, most: int) -> None:
         what = f"{over[0]} -> {over[1]} needs {taken[over]} flags, the target has {most}"
         for text in fewer(sharing, units, over, taken[over] - most):
             remark(program, f"{what}: {text}")
-    writer = Writer(program, first)
+    writer = FlagWriter(program, first)
     for op, found in marks.before.items():
         writer.write(op, found, ())
     for op, found in marks.after.items():

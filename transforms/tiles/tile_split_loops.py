@@ -104,7 +104,7 @@ def ifs_of(loop: ForOp) -> list[Operation]:
     return [op for op in all_ops(loop.body.blocks) if type(op) is IfOp]
 
 
-class Part:
+class LoopPart:
     """A part of a loop: a loop, and what is known about its variable: for the terms of a bound the
     largest number that it reaches and the smallest that it does not."""
 
@@ -140,7 +140,7 @@ class Part:
                 return next(b for b in condition.bounds if self.reaches(b) is None)
         return None
 
-    def cut(self, bound: Sum) -> "Part | None":
+    def cut(self, bound: Sum) -> "LoopPart | None":
         """Cut at a bound: this part is what comes before, the other one is returned; None where no
         step of the loop reaches the bound."""
         loop, emit = self.loop, Emit(Builder(InsertPoint.before(self.loop)), self.constants)
@@ -160,7 +160,7 @@ class Part:
         assert loop.parent is not None
         loop.parent.insert_op_after(other, loop)
         loop.operands[1] = place
-        after = Part(other, self.constants, self.conditions)
+        after = LoopPart(other, self.constants, self.conditions)
         after.least.update(self.least)
         after.beyond.update(end_before)
         after.least[bound.terms] = bound.number
@@ -191,7 +191,7 @@ def inline(op: Operation, block: Block | None) -> None:
 
 def split(loop: ForOp, constants: Constants) -> None:
     conditions = [condition_of(op, loop) for op in ifs_of(loop)]
-    parts, todo = list[Part](), [Part(loop, constants, conditions)]
+    parts, todo = list[LoopPart](), [LoopPart(loop, constants, conditions)]
     while todo:
         parts.append(part := todo.pop())
         while (bound := part.undecided()) is not None:

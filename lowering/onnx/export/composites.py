@@ -12,15 +12,15 @@ from ge.dialects.graph import normalization as n
 from ge.dialects.support.element_types import is_narrow
 from ge.dialects.support.types import DYNAMIC, element_type, normalize_axis, rank_of, shape_of
 from ge.lowering.onnx.export.table import python
-from ge.lowering.onnx.export.writer import Input, Writer, writes
+from ge.lowering.onnx.export.writer import Input, ModelWriter, writes
 from ge.lowering.onnx.model import ONNX_NUMBERS
 
 
-def to(value: Input, t: Attribute, w: Writer) -> str:
+def to(value: Input, t: Attribute, w: ModelWriter) -> str:
     return w.node("Cast", value, to=ONNX_NUMBERS[t])
 
 
-def widened(values: Sequence[SSAValue | None], w: Writer) -> tuple[list[Input], Attribute]:
+def widened(values: Sequence[SSAValue | None], w: ModelWriter) -> tuple[list[Input], Attribute]:
     """Floats of one element type to compute with, and that type: that of the first if it has more
     than 16 bits and the others have it too."""
     types = {element_type(v) for v in values if v is not None}
@@ -33,7 +33,7 @@ def widened(values: Sequence[SSAValue | None], w: Writer) -> tuple[list[Input], 
     return [v if v is None or element_type(v) == wide else to(v, wide, w) for v in values], wide
 
 
-def rounded(name: str, wide: Attribute, value: SSAValue, w: Writer) -> str:
+def rounded(name: str, wide: Attribute, value: SSAValue, w: ModelWriter) -> str:
     return name if element_type(value) == wide else to(name, element_type(value), w)
 
 
@@ -41,17 +41,17 @@ def rounded(name: str, wide: Attribute, value: SSAValue, w: Writer) -> str:
 
 
 @writes(a.SiluOp)
-def silu(op: a.SiluOp, w: Writer) -> str:
+def silu(op: a.SiluOp, w: ModelWriter) -> str:
     return swish(op.input, op.alpha.value.data, w)
 
 
-def swish(x: SSAValue, alpha: float, w: Writer) -> str:
+def swish(x: SSAValue, alpha: float, w: ModelWriter) -> str:
     scaled = x if alpha == 1 else w.node("Mul", x, w.number(alpha, element_type(x)))
     return w.node("Mul", x, w.node("Sigmoid", scaled))
 
 
 @writes(a.GeluOp)
-def gelu(op: a.GeluOp, w: Writer) -> str:
+def gelu(op: a.GeluOp, w: ModelWriter) -> str:
     kind = op.approximate.data
     if kind == "sigmoid":
         return swish(op.input, 1.702, w)
@@ -62,7 +62,7 @@ def gelu(op: a.GeluOp, w: Writer) -> str:
 
 
 @writes(n.LayerNormOp)
-def layer_norm(op: n.LayerNormOp, w: Writer) -> str:
+def layer_norm(op: n.LayerNormOp, w: ModelWriter) -> str:
     (x, scale, bias), t = widened((op.input, op.scale, op.bias), w)
     axis, shape = normalize_axis(op.axis.value.data, rank_of(op.input)), shape_of(op.input)
     given = [shape_of(v) for v in (op.scale, op.bias) if v is not None]
@@ -75,17 +75,17 @@ def layer_norm(op: n.LayerNormOp, w: Writer) -> str:
 
 
 @writes(n.RmsNormOp)
-def rms_norm(op: n.RmsNormOp, w: Writer) -> str:
+def rms_norm(op: n.RmsNormOp, w: ModelWriter) -> str:
     (x, scale), t = widened((op.input, op.scale), w)
     return rounded(w.node("Mul", normed(op, x, t, w), scale), t, op.result, w)
 
 
-def over(op: n.TrailingNorm, w: Writer) -> str:
+def over(op: n.TrailingNorm, w: ModelWriter) -> str:
     rank = rank_of(op.input)
     return w.ints(range(normalize_axis(op.axis.value.data, rank), rank))
 
 
-def normed(op: n.TrailingNorm, x: Input, t: Attribute, w: Writer) -> str:
+def normed(op: n.TrailingNorm, x: Input, t: Attribute, w: ModelWriter) -> str:
     """x / sqrt(mean(x^2) + epsilon)"""
     square = w.node("ReduceMean", w.node("Mul", x, x), over(op, w))
     epsilon = w.number(op.epsilon.value.data, t)
@@ -93,7 +93,7 @@ def normed(op: n.TrailingNorm, x: Input, t: Attribute, w: Writer) -> str:
 
 
 @writes(n.GroupNormOp)
-def group_norm(op: n.GroupNormOp, w: Writer) -> str:
+def group_norm(op: n.GroupNormOp, w: ModelWriter) -> str:
     """Instance normalization of groups that are laid out as channels."""
     (x, scale, bias), t = widened((op.input, op.scale, op.bias), w)
     groups, rank = op.groups.value.data, rank_of(op.input)
@@ -110,7 +110,7 @@ def group_norm(op: n.GroupNormOp, w: Writer) -> str:
 
 
 @writes(at.RotaryEmbeddingOp)
-def rotary(op: at.RotaryEmbeddingOp, w: Writer) -> str:
+def rotary(op: at.RotaryEmbeddingOp, w: ModelWriter) -> str:
     (x, cos, sin), t = widened((op.input, op.cos, op.sin), w)
     full, size = bool(op.full_tables.value.data), shape_of(op.cos)[-1]
     length, interleaved = shape_of(op.input)[-1], bool(op.interleaved.value.data)
@@ -146,7 +146,7 @@ SWAP = (0, 2, 1, 3)  # heads and tokens
 
 
 @writes(at.AttentionOp)
-def attention(op: at.AttentionOp, w: Writer) -> str:
+def attention(op: at.AttentionOp, w: ModelWriter) -> str:
     if op.has_grids:
         w.refuse("its scores or weights are quantized")
     if op.is_integer:
@@ -173,7 +173,7 @@ def attention(op: at.AttentionOp, w: Writer) -> str:
     return rounded(result, t, op.result, w)
 
 
-def repeated(op: at.AttentionOp, name: str, x: Input, w: Writer) -> Input:
+def repeated(op: at.AttentionOp, name: str, x: Input, w: ModelWriter) -> Input:
     """Keys or values for each query head, heads first."""
     heads, (_, own, _, size) = op.sizes("query")[1], op.sizes(name)
     if heads == own:
@@ -185,7 +185,7 @@ def repeated(op: at.AttentionOp, name: str, x: Input, w: Writer) -> Input:
     return w.node("Reshape", many, w.ints((0, heads, -1, size)))
 
 
-def scores_of(op: at.AttentionOp, q: Input, k: Input, t: Attribute, w: Writer) -> str:
+def scores_of(op: at.AttentionOp, q: Input, k: Input, t: Attribute, w: ModelWriter) -> str:
     size = op.sizes("query")[3]
     if op.scale is None and size == DYNAMIC:
         w.refuse("the size of a query is not known, from which its scale follows")
@@ -216,7 +216,7 @@ def is_positional(op: at.AttentionLike) -> bool:
     return op.key_lengths is not None or max(windows(op)) >= 0
 
 
-def kept_by_position(op: at.AttentionLike, scores: str, w: Writer) -> list[str]:
+def kept_by_position(op: at.AttentionLike, scores: str, w: ModelWriter) -> list[str]:
     """What of the scores stays, by the positions of queries and keys."""
 
     def length(axis: int) -> str:

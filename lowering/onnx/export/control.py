@@ -1,11 +1,11 @@
 """Branches and loops as ONNX nodes."""
 
 from ge.dialects.graph.control import IfOp, LoopOp
-from ge.lowering.onnx.export.writer import Writer, writes
+from ge.lowering.onnx.export.writer import ModelWriter, writes
 
 
 @writes(IfOp)
-def branch(op: IfOp, w: Writer) -> list[str]:
+def branch(op: IfOp, w: ModelWriter) -> list[str]:
     then, other = w.graph(op.then_region.block), w.graph(op.else_region.block)
     count = len(op.results)
     return w.nodes_of(
@@ -14,6 +14,6 @@ def branch(op: IfOp, w: Writer) -> list[str]:
 
 
 @writes(LoopOp)
-def loop(op: LoopOp, w: Writer) -> list[str]:
+def loop(op: LoopOp, w: ModelWriter) -> list[str]:
     first = (w.scalar(op.trip_count), w.scalar(op.condition), *op.carried)
     return w.nodes_of("Loop", *first, results=len(op.results), body=w.graph(op.body.block))

@@ -25,7 +25,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
 from ge.lowering.onnx.export.exporter import model_and_weights, ports
 from ge.lowering.onnx.export.table import python
-from ge.lowering.onnx.export.writer import Writer, numbered
+from ge.lowering.onnx.export.writer import ModelWriter, numbered
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload
 from ge.runtime.kernels.constants import Constants
@@ -64,7 +64,7 @@ class Prepared:
             return None  # of a weight that is not there
 
 
-class DumpWriter(Writer):
+class DumpWriter(ModelWriter):
     """Writes any module of these levels."""
 
     WHOLE = False

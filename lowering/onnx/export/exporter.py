@@ -18,7 +18,7 @@ from ge.dialects.graph.ports import SEQUENCE, dims_of, name_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.types import rank_of
-from ge.lowering.onnx.export.writer import Writer
+from ge.lowering.onnx.export.writer import ModelWriter
 from ge.lowering.text.files import Outputs
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload
@@ -61,7 +61,7 @@ def export_model(module: ModuleOp, payload: Payload | None, name: str = "main") 
 
 
 def model_and_weights(
-    module: ModuleOp, payload: Payload | None, name: str, writer: type[Writer] = Writer
+    module: ModuleOp, payload: Payload | None, name: str, writer: type[ModelWriter] = ModelWriter
 ) -> tuple[ModelProto, dict[str, Array]]:
     """The model, checked as ONNX, and its large weights if one file does not hold them. Raises
     GeError for an op that ONNX has no form for, and for a weight that the payload does not have,
@@ -123,7 +123,7 @@ def ports(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> Iterable[
     return (dict(a.data) for a in attributes) if attributes else (Table() for _ in range(count))
 
 
-def name_outputs(w: Writer, values: Sequence[SSAValue], names: Sequence[str]) -> None:
+def name_outputs(w: ModelWriter, values: Sequence[SSAValue], names: Sequence[str]) -> None:
     """Nodes write their results under the names of the outputs; inputs, constants and what is
     handed out twice go through an Identity."""
     renamed: dict[str, str] = {}

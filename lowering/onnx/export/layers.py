@@ -15,7 +15,7 @@ from ge.dialects.graph.support.window import WindowedOp
 from ge.dialects.support.element_types import bitwidth, is_float, row_of, ui8, ui16
 from ge.dialects.support.types import element_type, is_static, numel, rank_of, shape_of
 from ge.lowering.onnx.export.table import python
-from ge.lowering.onnx.export.writer import Input, Writer, refusal, writes
+from ge.lowering.onnx.export.writer import Input, ModelWriter, refusal, writes
 from ge.lowering.onnx.model import ONNX_NUMBERS
 from ge.runtime.data.arrays import dtype_of
 
@@ -24,7 +24,7 @@ SHORT = (i16, ui16)  # that ONNX's MatMul does not take
 
 
 @writes(MatmulOp)
-def matmul(op: MatmulOp, w: Writer) -> str:
+def matmul(op: MatmulOp, w: ModelWriter) -> str:
     sides = (op.lhs, op.transpose_lhs), (op.rhs, op.transpose_rhs)
     left, right, result = map(element_type, (op.lhs, op.rhs, op.result))
     is_short = {left, right} <= {i8, ui8} and result == i32
@@ -34,13 +34,13 @@ def matmul(op: MatmulOp, w: Writer) -> str:
     return w.node("MatMulInteger" if is_short else "MatMul", *operands)
 
 
-def turned(value: SSAValue, w: Writer) -> str:
+def turned(value: SSAValue, w: ModelWriter) -> str:
     rank = rank_of(value)
     return w.node("Transpose", value, perm=[*range(rank - 2), rank - 1, rank - 2])
 
 
 @writes(GroupedMatmulOp)
-def grouped_matmul(op: GroupedMatmulOp, w: Writer) -> str:
+def grouped_matmul(op: GroupedMatmulOp, w: ModelWriter) -> str:
     if op.in_order:
         raise refusal(op, "it has no matmul of groups of different sizes")
     matrices = turned(op.rhs, w) if op.transpose_rhs.value.data else op.rhs
@@ -48,11 +48,11 @@ def grouped_matmul(op: GroupedMatmulOp, w: Writer) -> str:
 
 
 @writes(AddOp)
-def add(op: AddOp, w: Writer) -> str:
+def add(op: AddOp, w: ModelWriter) -> str:
     return w.node("Add", *(bias_of(v, other, w) for v, other in (op.operands, op.operands[::-1])))
 
 
-def bias_of(value: SSAValue, other: SSAValue, w: Writer) -> Input:
+def bias_of(value: SSAValue, other: SSAValue, w: ModelWriter) -> Input:
     """What is added to the columns of a matmul, in units of its sums."""
     product = other.owner
     if not isinstance(product, MatmulOp) or not other.has_one_use() or rank_of(product.rhs) != 2:
@@ -64,7 +64,7 @@ def bias_of(value: SSAValue, other: SSAValue, w: Writer) -> Input:
 
 
 def in_units(
-    bias: SSAValue | None, x: SSAValue, weight: SSAValue, outputs: int, w: Writer
+    bias: SSAValue | None, x: SSAValue, weight: SSAValue, outputs: int, w: ModelWriter
 ) -> Input:
     """A bias as the integers that are added to the sums of a layer of 8 bits, which is how kernels
     of integers want it; as it is where they do not fit 32 bits, and for other layers."""
@@ -95,7 +95,7 @@ def window(op: WindowedOp) -> dict[str, Any]:
 
 
 @writes(ConvOp, ConvTransposeOp)
-def convolution(op: Convolution, w: Writer) -> str:
+def convolution(op: Convolution, w: ModelWriter) -> str:
     if not is_float(t := element_type(op.input)) or bitwidth(t) < 16:
         w.refuse(f"it is of {t}, which has no quantize around it")
     x: Input = op.input
@@ -111,7 +111,7 @@ def convolution(op: Convolution, w: Writer) -> str:
 
 
 @writes(PoolOp)
-def pool(op: PoolOp, w: Writer) -> str:
+def pool(op: PoolOp, w: ModelWriter) -> str:
     kind = op.kind.data
     attributes = window(op) | {"kernel_shape": python(op.kernel)}
     if op.auto_pad is None:
@@ -128,7 +128,7 @@ def pool(op: PoolOp, w: Writer) -> str:
 
 
 @writes(QuantizeOp)
-def quantize(op: QuantizeOp, w: Writer) -> str:
+def quantize(op: QuantizeOp, w: ModelWriter) -> str:
     check_storage(op, op.to, w)
     x: Input = op.input
     if element_type(op.input) != (t := element_type(op.scale)):
@@ -144,13 +144,13 @@ def quantize(op: QuantizeOp, w: Writer) -> str:
 
 
 @writes(DequantizeOp)
-def dequantize(op: DequantizeOp, w: Writer) -> str:
+def dequantize(op: DequantizeOp, w: ModelWriter) -> str:
     check_storage(op, element_type(op.input), w)
     return grid("DequantizeLinear", op, op.input, op.zero_point, w)
 
 
 def grid(
-    op_type: str, op: Granular, x: Input, zero_point: Input, w: Writer, **attributes: Any
+    op_type: str, op: Granular, x: Input, zero_point: Input, w: ModelWriter, **attributes: Any
 ) -> str:
     block = op.block_size.value.data
     if is_static(shape_of(op.scale)) and numel(shape_of(op.scale)) == 1 and not block:
@@ -162,7 +162,7 @@ def grid(
     )
 
 
-def check_storage(op: Granular, t: Attribute, w: Writer) -> None:
+def check_storage(op: Granular, t: Attribute, w: ModelWriter) -> None:
     row = row_of(t)
     if row is None or row.storage < 4 or (row.is_float and row.bits < 8):
         w.refuse(f"grids of {t} come with a newer opset")

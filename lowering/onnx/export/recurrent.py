@@ -8,7 +8,7 @@ from ge.dialects.graph.recurrent import GruOp, LstmOp, Recurrent, RnnOp
 from ge.dialects.support.types import array_floats, element_type
 from ge.lowering.onnx.export.composites import to
 from ge.lowering.onnx.export.table import python
-from ge.lowering.onnx.export.writer import Input, Writer, writes
+from ge.lowering.onnx.export.writer import Input, ModelWriter, writes
 from ge.lowering.onnx.ops.recurrent import ACTIVATIONS
 
 OP_TYPES: dict[type[Recurrent], str] = {RnnOp: "RNN", GruOp: "GRU", LstmOp: "LSTM"}
@@ -34,7 +34,7 @@ def functions(op: Recurrent) -> dict[str, Any]:
 
 
 @writes(RnnOp, GruOp, LstmOp)
-def recurrent(op: Recurrent, w: Writer) -> list[str]:
+def recurrent(op: Recurrent, w: ModelWriter) -> list[str]:
     lengths: Input = op.lengths
     if op.lengths is not None and element_type(op.lengths) != i32:
         lengths = to(op.lengths, i32, w)

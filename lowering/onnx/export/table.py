@@ -23,7 +23,7 @@ from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer, is_unsigned, row_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import array_floats, array_ints, element_type
-from ge.lowering.onnx.export.writer import Input, Writer, writes
+from ge.lowering.onnx.export.writer import Input, ModelWriter, writes
 from ge.lowering.onnx.model import ONNX_NUMBERS
 from ge.lowering.onnx.ops.elementwise import COMPARE, SAME
 from ge.lowering.onnx.ops.reduction import REDUCE
@@ -96,7 +96,7 @@ KINDS = {kind: op_type for op_type, kind in REDUCE.items()}
 
 
 @writes(*FORMS)
-def one_node(op: TensorOp, w: Writer) -> list[str]:
+def one_node(op: TensorOp, w: ModelWriter) -> list[str]:
     form = FORMS[type(op)]
     if isinstance(op, n.SoftmaxLike) and op.flatten.value.data:
         w.refuse("it is over several axes")
@@ -108,7 +108,7 @@ def one_node(op: TensorOp, w: Writer) -> list[str]:
     return w.nodes_of(op_type, *inputs, results=len(op.results), **attributes)
 
 
-def parameter(op: TensorOp, name: str, w: Writer) -> Input:
+def parameter(op: TensorOp, name: str, w: ModelWriter) -> Input:
     """An operand, or a parameter that is an operand or a property."""
     if f"{name}_value" not in op.PARAMETERS:
         return getattr(op, name)
@@ -144,14 +144,14 @@ def python(value: Attribute | None) -> Any:
 
 
 @writes(e.CompareOp)
-def compare(op: e.CompareOp, w: Writer) -> str:
+def compare(op: e.CompareOp, w: ModelWriter) -> str:
     if op.predicate.data == "ne":
         return w.node("Not", w.node("Equal", op.lhs, op.rhs))
     return w.node(PREDICATES[op.predicate.data], op.lhs, op.rhs)
 
 
 @writes(ReduceOp)
-def reduce(op: ReduceOp, w: Writer) -> str:
+def reduce(op: ReduceOp, w: ModelWriter) -> str:
     axes = parameter(op, "axes", w)
     if op.ints("axes") == ():
         axes = None
@@ -159,14 +159,14 @@ def reduce(op: ReduceOp, w: Writer) -> str:
 
 
 @writes(ArgReduceOp)
-def arg_reduce(op: ArgReduceOp, w: Writer) -> str:
+def arg_reduce(op: ArgReduceOp, w: ModelWriter) -> str:
     names = "axis keep_dims:keepdims select_last_index"
     op_type = "ArgMax" if op.kind.data == "max" else "ArgMin"
     return w.node(op_type, op.input, **dict(attribute(op, text) for text in names.split()))
 
 
 @writes(CumulativeOp)
-def cumulative(op: CumulativeOp, w: Writer) -> str:
+def cumulative(op: CumulativeOp, w: ModelWriter) -> str:
     if op.kind.data != "sum":
         w.refuse("products come with a newer opset")
     flags = {"exclusive": python(op.exclusive), "reverse": python(op.reverse)}
@@ -174,18 +174,18 @@ def cumulative(op: CumulativeOp, w: Writer) -> str:
 
 
 @writes(TriOp)
-def triangle(op: TriOp, w: Writer) -> str:
+def triangle(op: TriOp, w: ModelWriter) -> str:
     return w.node("Trilu", op.input, position(op, "k", w), upper=python(op.upper))
 
 
-def position(op: TensorOp, name: str, w: Writer) -> Input:
+def position(op: TensorOp, name: str, w: ModelWriter) -> Input:
     """A parameter that ONNX wants as a tensor of rank 0."""
     known = op.ints(name)
     return parameter(op, name, w) if known is None else w.array(np.array(known[0], np.int64), name)
 
 
 @writes(e.ModOp)
-def mod(op: e.ModOp, w: Writer) -> str:
+def mod(op: e.ModOp, w: ModelWriter) -> str:
     fmod = python(op.fmod)
     if not fmod and is_float(element_type(op.lhs)):
         w.refuse("the sign of a remainder of floats is the divisor's in a newer opset only")
@@ -193,38 +193,38 @@ def mod(op: e.ModOp, w: Writer) -> str:
 
 
 @writes(e.ShiftOp)
-def shift(op: e.ShiftOp, w: Writer) -> str:
+def shift(op: e.ShiftOp, w: ModelWriter) -> str:
     if not is_unsigned(element_type(op.lhs)):
         w.refuse("bits of signed integers are shifted in a newer opset only")
     return w.node("BitShift", op.lhs, op.rhs, direction=op.direction.data.upper())
 
 
 @writes(s.DepthToSpaceOp)
-def depth_to_space(op: s.DepthToSpaceOp, w: Writer) -> str:
+def depth_to_space(op: s.DepthToSpaceOp, w: ModelWriter) -> str:
     return w.node("DepthToSpace", op.input, blocksize=python(op.block), mode=op.mode.data.upper())
 
 
 @writes(s.SpaceToDepthOp)
-def space_to_depth(op: s.SpaceToDepthOp, w: Writer) -> str:
+def space_to_depth(op: s.SpaceToDepthOp, w: ModelWriter) -> str:
     if op.mode.data != "dcr":
         w.refuse("its mode comes with a newer opset")
     return w.node("SpaceToDepth", op.input, blocksize=python(op.block))
 
 
 @writes(FillOp)
-def fill(op: FillOp, w: Writer) -> str:
+def fill(op: FillOp, w: ModelWriter) -> str:
     array = np.array([op.value.value.data]).astype(dtype_of(op.value.type))
     value = numpy_helper.from_array(array)
     return w.node("ConstantOfShape", parameter(op, "shape", w), value=value)
 
 
 @writes(e.ClampOp)
-def clamp(op: e.ClampOp, w: Writer) -> str:
+def clamp(op: e.ClampOp, w: ModelWriter) -> str:
     return w.node("Clip", op.input, *map(w.scalar, (op.low, op.high)))
 
 
 @writes(e.CastOp)
-def cast(op: e.CastOp, w: Writer) -> str:
+def cast(op: e.CastOp, w: ModelWriter) -> str:
     row = row_of(op.to)
     if op.rounding.data != "nearest" or bitwidth(op.to) < 4:
         w.refuse(f"a cast to {op.to} comes with a newer opset")
@@ -233,7 +233,7 @@ def cast(op: e.CastOp, w: Writer) -> str:
 
 
 @writes(sl.SplitOp)
-def split(op: sl.SplitOp, w: Writer) -> list[str]:
+def split(op: sl.SplitOp, w: ModelWriter) -> list[str]:
     sizes = parameter(op, "sizes", w)
     parts = len(op.parts)
     even = parts if sizes is None else None
@@ -242,7 +242,7 @@ def split(op: sl.SplitOp, w: Writer) -> list[str]:
 
 
 @writes(ResizeOp)
-def resize(op: ResizeOp, w: Writer) -> str:
+def resize(op: ResizeOp, w: ModelWriter) -> str:
     names = (
         "axes mode coordinates:coordinate_transformation_mode nearest_mode cubic_coeff_a "
         "exclude_outside antialias extrapolation_value keep_aspect_ratio_policy"

@@ -39,7 +39,7 @@ MOST_BYTES = 2**31 - 2**24  # of the weights of one file: protobuf ends at 2 GiB
 
 OpT = TypeVar("OpT", bound=Operation)
 Input: TypeAlias = SSAValue | str | None
-Write: TypeAlias = Callable[[Any, "Writer"], str | list[str]]
+Write: TypeAlias = Callable[[Any, "ModelWriter"], str | list[str]]
 
 _WRITES: dict[type[Operation], Write] = {}
 
@@ -47,20 +47,21 @@ _WRITES: dict[type[Operation], Write] = {}
 def writes(
     *ops: type[OpT],
 ) -> Callable[
-    [Callable[[OpT, "Writer"], str | list[str]]], Callable[[OpT, "Writer"], str | list[str]]
+    [Callable[[OpT, "ModelWriter"], str | list[str]]],
+    Callable[[OpT, "ModelWriter"], str | list[str]],
 ]:
     """Register the function below for these op classes."""
 
     def register(
-        write: Callable[[OpT, "Writer"], str | list[str]],
-    ) -> Callable[[OpT, "Writer"], str | list[str]]:
+        write: Callable[[OpT, "ModelWriter"], str | list[str]],
+    ) -> Callable[[OpT, "ModelWriter"], str | list[str]]:
         _WRITES.update(dict.fromkeys(ops, write))
         return write
 
     return register
 
 
-class Writer:
+class ModelWriter:
     """The nodes and constants of one model. All names are different, those in branches and loops
     too, so that these see the values around them."""
 

@@ -162,7 +162,7 @@ def _rotated(n: Node, cache: Cache, values: Sequence[SSAValue]) -> Sequence[SSAV
 
 
 @dataclass(frozen=True)
-class Scores:
+class GroupedAttentionScores:
     """What attention is computed of: keys and values [B, K, T, H], and what changes the scores."""
 
     key: SSAValue
@@ -172,7 +172,7 @@ class Scores:
     window: int = -1  # keys that a query sees, with its own
 
 
-def _with_sink(n: Node, scores: Scores) -> Scores:
+def _with_sink(n: Node, scores: GroupedAttentionScores) -> GroupedAttentionScores:
     """A key of zeros before all others, whose score is 0 or what `head_sink` has for each head: it
     takes its share of the weights, and its value is 0."""
     front = {"pads": (1, 0), "axes": (2,)}
@@ -189,10 +189,10 @@ def _with_sink(n: Node, scores: Scores) -> Scores:
         cache = replace(cache, past=(cache.past or 0) + 1)
     if scores.window > 0:
         masks = (*masks, _window_mask(n, scores, key))
-    return Scores(key, value, cache, masks)
+    return GroupedAttentionScores(key, value, cache, masks)
 
 
-def _window_mask(n: Node, scores: Scores, key: SSAValue) -> SSAValue:
+def _window_mask(n: Node, scores: GroupedAttentionScores, key: SSAValue) -> SSAValue:
     """Which keys a window leaves to each query [B or 1, 1, S, T + 1], of which the first stays."""
     places = counted(n, key, 2)
     least = n.emit(e.AddOp, _places(n, scores.cache), n.const([2 - scores.window]))
@@ -203,7 +203,7 @@ def _window_mask(n: Node, scores: Scores, key: SSAValue) -> SSAValue:
     return n.emit(UnsqueezeOp, keep, axes=(1,) if rank_of(keep) == 3 else (0, 1))
 
 
-def _cut(n: Node, scores: Scores) -> Scores:
+def _cut(n: Node, scores: GroupedAttentionScores) -> GroupedAttentionScores:
     """The first keys of a longer cache, where the bias has columns for these alone."""
     keys = shape_of(scores.key)[2]
     known = min((shape_of(m)[3] for m in scores.masks), default=keys)
@@ -214,7 +214,7 @@ def _cut(n: Node, scores: Scores) -> Scores:
     return replace(scores, key=key, value=value)
 
 
-def _attended(n: Node, query: SSAValue, scores: Scores) -> SSAValue:
+def _attended(n: Node, query: SSAValue, scores: GroupedAttentionScores) -> SSAValue:
     causal = bool(n.int("causal", 1))
     cache = scores.cache
     params: dict[str, Param] = {
@@ -247,7 +247,9 @@ def group_query_attention(n: Node) -> Sequence[SSAValue]:
     presents = [_present(n, cache, 3 + i, x) for i, x in enumerate(new)]
     bias = n.get(10)
     window = n.int("local_window_size", -1)
-    scores = Scores(presents[0], presents[1], cache, () if bias is None else (bias,), window)
+    scores = GroupedAttentionScores(
+        presents[0], presents[1], cache, () if bias is None else (bias,), window
+    )
     scores = _cut(n, scores)
     if n.int("smooth_softmax", -1) == 1 or n.get(11) is not None:
         scores = _with_sink(n, scores)

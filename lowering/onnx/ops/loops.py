@@ -21,7 +21,7 @@ from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 from ge.lowering.onnx.scope import Failed, Scope
 from ge.lowering.onnx.values import (
     Growing,
-    Parts,
+    SequenceParts,
     Value,
     described,
     flat,
@@ -86,7 +86,7 @@ def tried(scope: Scope, attempt: Callable[[], list[Value]]) -> list[Value] | Uns
 
 
 @dataclass
-class Round:
+class LoopBody:
     """The body of a loop, imported for values of these types.
 
     `carried` are the values before the first round, `growing` the places of those that are
@@ -169,7 +169,7 @@ def make_loop(
         inner = scope.child([ITERATION, CONDITION, *types])
         inner.round_number = inner.block.args[0]
         inner.rounds = condition if trip is None else trip
-        this = Round(carried, types, growing, inner)
+        this = LoopBody(carried, types, growing, inner)
         this.values = body(inner, this.arguments())
         if len(this.values) < 1 + len(carried):
             raise Unsupported("the body must give a condition and the carried values")
@@ -199,7 +199,7 @@ def is_unranked(t: Attribute) -> bool:
 
 
 def finished(
-    n: Node, trip: SSAValue | None, condition: SSAValue | None, last: Round
+    n: Node, trip: SSAValue | None, condition: SSAValue | None, last: LoopBody
 ) -> list[Value]:
     """The loop of a body whose types hold, and its results."""
     carried, growing = last.carried, last.growing
@@ -216,7 +216,7 @@ def finished(
     return [*values, *op.results[len(kept) : len(kept) + len(scans)]]
 
 
-def sequence_of(n: Node, before: Value, added: SSAValue) -> Parts:
+def sequence_of(n: Node, before: Value, added: SSAValue) -> SequenceParts:
     """A sequence with the tensors behind it that the rounds have appended; the first dimensions of
     `added` are the rounds, and the tensors of each."""
     scope = cast(Scope, n.scope)
@@ -225,7 +225,7 @@ def sequence_of(n: Node, before: Value, added: SSAValue) -> Parts:
     whole = apply(n, scope, "Reshape", added, shape)
     if flat([before]):
         whole = apply(n, scope, "Concat", stack(n, scope, flat([before])), whole, axis=0)
-    return Parts(whole, 0, 1, keeps_axis=False)
+    return SequenceParts(whole, 0, 1, keeps_axis=False)
 
 
 def unroll(
@@ -373,7 +373,7 @@ def batched_scan(n: Node) -> list[Value]:
 @onnx_op("SequenceMap")
 def sequence_map(n: Node) -> list[Value]:
     scope = cast(Scope, n.scope)
-    if isinstance(n.inputs[0], Parts):
+    if isinstance(n.inputs[0], SequenceParts):
         return mapped(n, scope, n.inputs[0])
     first = n.sequence(0)
     results: list[list[Value]] = []
@@ -389,17 +389,19 @@ def sequence_map(n: Node) -> list[Value]:
     return [tuple(flat(column)) for column in zip(*results, strict=True)]
 
 
-def mapped(n: Node, scope: Scope, first: Parts) -> list[Value]:
+def mapped(n: Node, scope: Scope, first: SequenceParts) -> list[Value]:
     """The body for each part, in a loop, of which the results are stacked."""
 
     def body(inner: Scope, args: Sequence[Value]) -> list[Value]:
-        own = [member(n, inner, v, args[0]) if isinstance(v, Parts) else v for v in n.inputs]
+        own = [
+            member(n, inner, v, args[0]) if isinstance(v, SequenceParts) else v for v in n.inputs
+        ]
         return [args[1], *inner.import_graph(n.subgraph("body"), own)]
 
-    def member(n: Node, inner: Scope, sequence: Parts, place: Value) -> Value:
+    def member(n: Node, inner: Scope, sequence: SequenceParts, place: Value) -> Value:
         proto = helper.make_node("SequenceAt", ["", ""], ["member"])
         return inner.call(proto, [sequence, place], OPSET)[0]
 
     rounds = cast(SSAValue, scope.call(helper.make_node("SequenceLength", [""], [""]), [first])[0])
     stacked = make_loop(n, rounds, None, (), body)
-    return [Parts(cast(SSAValue, v), 0, 1, keeps_axis=False) for v in stacked]
+    return [SequenceParts(cast(SSAValue, v), 0, 1, keeps_axis=False) for v in stacked]

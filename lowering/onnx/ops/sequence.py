@@ -16,10 +16,12 @@ from ge.dialects.graph.support.parameters import element_axis
 from ge.dialects.support.types import DYNAMIC, element_type, rank_of
 from ge.lowering.onnx.order import node_name
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
-from ge.lowering.onnx.values import Growing, Parts
+from ge.lowering.onnx.values import Growing, SequenceParts
 
 Sequence = tuple[SSAValue, ...]
-One = tuple[Sequence | Parts | Growing]  # what a handler returns whose only output is a sequence
+One = tuple[
+    Sequence | SequenceParts | Growing
+]  # what a handler returns whose only output is a sequence
 
 
 MOST_PARTS = 1 << 16
@@ -37,7 +39,7 @@ def empty(n: Node) -> One:
 
 @onnx_op("SequenceLength")
 def length(n: Node) -> SSAValue:
-    if isinstance(parts := n.inputs[0], Parts):
+    if isinstance(parts := n.inputs[0], SequenceParts):
         return count_of(n, parts)
     return n.const(len(n.sequence(0)))
 
@@ -54,7 +56,7 @@ def position(n: Node, index: int, size: int) -> int | None:
 
 @onnx_op("SequenceAt")
 def at(n: Node) -> SSAValue:
-    if isinstance(parts := n.inputs[0], Parts):
+    if isinstance(parts := n.inputs[0], SequenceParts):
         return part_at(n, parts)
     values = n.sequence(0)
     place = position(n, 1, len(values))
@@ -98,7 +100,7 @@ def erase(n: Node) -> One:
 
 @onnx_op("ConcatFromSequence")
 def concat(n: Node) -> SSAValue:
-    if isinstance(parts := n.inputs[0], Parts):
+    if isinstance(parts := n.inputs[0], SequenceParts):
         return joined(n, parts)
     values, axis = list(n.sequence(0)), n.int("axis")
     if not values:
@@ -129,7 +131,7 @@ def split(n: Node) -> One:
             raise Unsupported(f"parts of size {size}")
         if dim == DYNAMIC:
             keeps_axis = n.get(1) is not None or bool(n.int("keepdims", 1))
-            return (Parts(n[0], axis, size, keeps_axis),)
+            return (SequenceParts(n[0], axis, size, keeps_axis),)
         if dim // size > MOST_PARTS:
             raise Unsupported(f"{dim // size} parts are too many")
         sizes = tuple(min(size, dim - start) for start in range(0, dim, size))
@@ -144,7 +146,7 @@ def split(n: Node) -> One:
 # ---- parts whose number is known at run time ---------------------------------------------------
 
 
-def count_of(n: Node, parts: Parts) -> SSAValue:
+def count_of(n: Node, parts: SequenceParts) -> SSAValue:
     """How many parts there are, a scalar."""
     dim = n.emit(ShapeOfOp, parts.whole, start=parts.axis, end=parts.axis + 1)
     if parts.size > 1:
@@ -153,7 +155,7 @@ def count_of(n: Node, parts: Parts) -> SSAValue:
     return n.emit(SqueezeOp, dim, axes=(0,))
 
 
-def part_at(n: Node, parts: Parts) -> SSAValue:
+def part_at(n: Node, parts: SequenceParts) -> SSAValue:
     """The part at input 1, which counts from the end where it is negative."""
     place = n[1] if element_type(n[1]) == i64 else n.emit(e.CastOp, n[1], to=i64)
     if not parts.keeps_axis:
@@ -178,7 +180,7 @@ def part_at(n: Node, parts: Parts) -> SSAValue:
     return n.emit(SliceOp, parts.whole, start, end, axes=(parts.axis,))
 
 
-def joined(n: Node, parts: Parts) -> SSAValue:
+def joined(n: Node, parts: SequenceParts) -> SSAValue:
     """The parts one after the other along the axis of the node. Those along another axis than their
     own have one size: a reshape that does not divide them fails."""
     rank = rank_of(parts.whole) - (not parts.keeps_axis)
@@ -198,7 +200,7 @@ def joined(n: Node, parts: Parts) -> SSAValue:
     return n.emit(ReshapeOp, turned, shape)
 
 
-def stack_of(n: Node, parts: Parts) -> SSAValue:
+def stack_of(n: Node, parts: SequenceParts) -> SSAValue:
     """The parts along a new first dimension."""
     rank, axis = rank_of(parts.whole), parts.axis
     others = [i for i in range(rank) if i != axis]

@@ -42,14 +42,20 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, numel, shape_of
 from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.attention.cores import Cube, Vector, several
-from ge.runtime.library.attention.facts import ALWAYS, Facts, Mask, Place, Way
+from ge.runtime.library.attention.facts import ALWAYS, AttentionFacts, Mask, QueryTile, Way
 from ge.runtime.library.attention.heads import heads_of
-from ge.runtime.library.attention.operands import Operand, Segment, Source, joined, segments_of
+from ge.runtime.library.attention.operands import (
+    AttentionSource,
+    KeySegment,
+    OperandRing,
+    joined,
+    segments_of,
+)
 from ge.runtime.library.attention.splits import Splits, share_of, why_whole
 from ge.runtime.library.attention.tiles import (
     AHEAD,
     KEYS,
-    Problem,
+    AttentionProblem,
     block_of,
     tiles_for,
 )
@@ -108,7 +114,7 @@ def lower_attention(launch: Launch) -> Written:
     raise NotLowered("no tiles fit beside those of what it is fused with")
 
 
-def ways(launch: Launch, op: AttentionOp, segments: list[Segment]) -> Iterable[Way]:
+def ways(launch: Launch, op: AttentionOp, segments: list[KeySegment]) -> Iterable[Way]:
     """The tiles that fit, the fastest first, and which heads are in one. Raises NotLowered where
     none fits."""
     found: list[tuple[float, Way]] = []
@@ -120,9 +126,9 @@ def ways(launch: Launch, op: AttentionOp, segments: list[Segment]) -> Iterable[W
         ]
     computed = any(s.value.is_computed for s in segments)
     for heads, query in heads_of(launch, op):
-        problem = Problem.of(op, heads.count, heads.unit, computed)
+        problem = AttentionProblem.of(op, heads.count, heads.unit, computed)
         apart = heads.count > 1 and query is None  # rows that the vector cores compute
-        if apart and not Source(op, "query", launch, op.query).is_computed:
+        if apart and not AttentionSource(op, "query", launch, op.query).is_computed:
             continue
         try:
             fit = list(tiles_for(problem, launch.target))
@@ -224,12 +230,12 @@ def known(c: Tracer, number: Scalar) -> Scalar:
 
 
 @dataclass(frozen=True)
-class Part:
+class SegmentPipeline:
     """Keys that stand in one tensor, and what they are met with."""
 
-    segment: Segment
-    k: Operand
-    v: Operand
+    segment: KeySegment
+    k: OperandRing
+    v: OperandRing
     cube: Cube
     s: Tile
     p: Tile
@@ -238,11 +244,11 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Round:
+class KeyRange:
     """The tiles of a part that a tile of queries meets, from `first` on: numbers `begin` to `end`
     of the tiles of all parts."""
 
-    part: Part
+    part: SegmentPipeline
     first: Scalar
     masked: Scalar
     begin: Scalar
@@ -253,7 +259,7 @@ class Round:
         return number if self.begin is self.first else number - self.begin + self.first
 
 
-class Attention(Facts):
+class Attention(AttentionFacts):
     """The program of one attention."""
 
     def write(
@@ -266,8 +272,8 @@ class Attention(Facts):
         u = c.ub(H, D, self.sums, copies=t.back)
         vector, sums = Vector(self, c, given), c.queue(u)
         count = 1 if self.query is not None else self.together.count
-        source = Source(self.op, "query", self.launch, self.op.query, count)
-        q = Operand(source, whole.Q, c, pull)
+        source = AttentionSource(self.op, "query", self.launch, self.op.query, count)
+        q = OperandRing(source, whole.Q, c, pull)
         met = self.parts(c, given, pull, whole)
         splits = Splits(self, c, vector, u) if self.splits > 1 else None
         for i in c.share(self.items * self.splits):
@@ -314,11 +320,11 @@ class Attention(Facts):
             self.write_other(c, pull, value)
 
     def rounds_of(
-        self, c: Tracer, met: "Sequence[Part]", at: "Place", split: "Scalar | None"
-    ) -> "list[Round]":
+        self, c: Tracer, met: "Sequence[SegmentPipeline]", at: "QueryTile", split: "Scalar | None"
+    ) -> "list[KeyRange]":
         """Which tiles of each part queries at a place meet, one part behind the other; with `split`
         the share of them that has this number."""
-        rounds: list[Round] = []
+        rounds: list[KeyRange] = []
         for part in met:
             first, last, masked = self.span(at, part.segment)
             if split is not None:
@@ -330,15 +336,17 @@ class Attention(Facts):
                 end = known(c, begin + last - first)
                 always = isinstance(masked, int) and masked == ALWAYS
                 masked = ALWAYS if always else known(c, begin + masked - first)
-            rounds.append(Round(part, first, masked, begin, end))
+            rounds.append(KeyRange(part, first, masked, begin, end))
         return rounds
 
-    def parts(self, c: Tracer, given: Arguments, pull: Pull, whole: Cube) -> "list[Part]":
+    def parts(
+        self, c: Tracer, given: Arguments, pull: Pull, whole: Cube
+    ) -> "list[SegmentPipeline]":
         """What each part of the keys is met with; parts with tiles of one size share it."""
         table = None if self.op.table is None else given[self.op.table]
         alike: dict[int, tuple[Cube, Tile, Tile]] = {}
         queues: dict[int, tuple[Queue, Queue]] = {}
-        found: list[Part] = []
+        found: list[SegmentPipeline] = []
         # keys that the vector cores compute come first, so that the cube has not to wait for them
         # with what follows; where nothing depends on which keys came before
         segments = self.segments
@@ -354,17 +362,17 @@ class Attention(Facts):
                 alike[t.keys] = cube, s, p
                 queues[t.keys] = c.queue(s, AHEAD + 1), c.queue(p, AHEAD + 1)
             (cube, s, p), both = alike[t.keys], queues[t.keys]
-            k = Operand(segment.key, cube.K, c, pull, table)
-            v = Operand(segment.value, cube.V, c, pull, table)
-            found.append(Part(segment, k, v, cube, s, p, *both))
+            k = OperandRing(segment.key, cube.K, c, pull, table)
+            v = OperandRing(segment.value, cube.V, c, pull, table)
+            found.append(SegmentPipeline(segment, k, v, cube, s, p, *both))
         return found
 
-    def own_rows(self, c: Tracer, at: Place, rows: int) -> Place:
+    def own_rows(self, c: Tracer, at: QueryTile, rows: int) -> QueryTile:
         """The queries of a tile that are this vector core's."""
         return at.rows_from(c.part * rows) if self.tiles.parts > 1 else at
 
     def end(
-        self, c: Tracer, given: Arguments, vector: Vector, mine: Place, final: SSAValue
+        self, c: Tracer, given: Arguments, vector: Vector, mine: QueryTile, final: SSAValue
     ) -> None:
         """Store what the vector core has summed."""
         for col, out in vector.end():
@@ -374,7 +382,7 @@ class Attention(Facts):
                 tile = ends.tile(final, self.part(mine, col, out.shape))
             c.store(self.box(given[self.result], mine, tile, col), tile)
 
-    def part(self, at: Place, col: Scalar, shape: Shape) -> Box:
+    def part(self, at: QueryTile, col: Scalar, shape: Shape) -> Box:
         """The box of the result that a tile is of."""
         spans = [(at.batch, 1), (at.head, 1), (at.row, shape[0]), (col, shape[1])]
         return Box.of([spans[self.op.dimension("result", i)] for i in range(4)])

@@ -8,9 +8,9 @@ from xdsl.dialects.builtin import f32, i1, i8
 from ge.dialects.graph.attention import LOW, STEPS
 from ge.dialects.graph.elementwise import RoundOp
 from ge.dialects.tile.types import Memory
-from ge.runtime.library.attention.facts import ALWAYS, Facts, Place
-from ge.runtime.library.attention.operands import Operand, Segment
-from ge.runtime.library.attention.tiles import AHEAD, Tiles
+from ge.runtime.library.attention.facts import ALWAYS, AttentionFacts, QueryTile
+from ge.runtime.library.attention.operands import KeySegment, OperandRing
+from ge.runtime.library.attention.tiles import AHEAD, AttentionTiles
 from ge.runtime.library.language.indices import Scalar, SharedIndex
 from ge.runtime.library.language.tracing import Queue, Tracer
 from ge.runtime.library.language.values import (
@@ -43,10 +43,10 @@ class Cube:
 
     def __init__(
         self,
-        attention: Facts,
+        attention: AttentionFacts,
         c: Tracer,
         given: Arguments,
-        tiles: Tiles,
+        tiles: AttentionTiles,
         beside: "Cube | None" = None,
     ) -> None:
         t, element = tiles, attention.element
@@ -63,14 +63,14 @@ class Cube:
             c.fill(same, 64)
             c.move(self.constant, same)
 
-    def queries(self, q: Operand, turn: SharedIndex, at: Place) -> Tile:
+    def queries(self, q: OperandRing, turn: SharedIndex, at: QueryTile) -> Tile:
         if self.a.query is None:
             return q.load(turn, at.batch, at.head, at.row)
         tile = self.Q[turn]
         return self.c.load(tile, self.a.box(self.given[self.a.query], at, tile), pad=0)
 
     def scores(
-        self, k: Operand, at: Place, part: Segment, j: Scalar, own: Tile, number: Scalar
+        self, k: OperandRing, at: QueryTile, part: KeySegment, j: Scalar, own: Tile, number: Scalar
     ) -> Tile:
         """Of tile j of a part's keys; `number` is that of all parts' tiles."""
         t, head, sums = self.t, at.head // self.a.sharing, self.S[number]
@@ -84,9 +84,9 @@ class Cube:
 
     def values(
         self,
-        v: Operand,
-        at: Place,
-        part: Segment,
+        v: OperandRing,
+        at: QueryTile,
+        part: KeySegment,
         j: Scalar,
         fifo: Queue,
         turn: Scalar,
@@ -126,7 +126,7 @@ def on_grid(x: Expression, grid: tuple[float, float, float]) -> Expression:
 class Vector:
     """The softmax of rows whose scores come in tiles, and what it weighs."""
 
-    def __init__(self, attention: Facts, c: Tracer, given: Arguments) -> None:
+    def __init__(self, attention: AttentionFacts, c: Tracer, given: Arguments) -> None:
         t = attention.tiles
         self.a, self.c, self.given = attention, c, given
         M, N, D = t.rows // t.parts, t.keys, t.value_size
@@ -147,7 +147,7 @@ class Vector:
         if attention.right >= 0:
             self.bounds.append((c.ub(M, 1, "i32"), True))
 
-    def begin(self, at: Place) -> None:
+    def begin(self, at: QueryTile) -> None:
         a, M = self.a, self.rows
         self.clear()
         for bound, is_last in self.bounds:
@@ -160,8 +160,8 @@ class Vector:
 
     def weights(
         self,
-        at: Place,
-        part: Segment,
+        at: QueryTile,
+        part: KeySegment,
         j: Scalar,
         s: Tile,
         p: Tile,
@@ -191,7 +191,7 @@ class Vector:
         if a.element != f32:
             p[:] = cast(s if self.x is None else s - 128, a.element)
 
-    def biased(self, at: Place, j: Scalar, key: Scalar, s: Tile) -> Expression:
+    def biased(self, at: QueryTile, j: Scalar, key: Scalar, s: Tile) -> Expression:
         a = self.a
         x = s * a.scale if a.score_grid is None else on_grid(s * a.scale, a.score_grid)
         if a.cap > 0:
@@ -215,7 +215,7 @@ class Vector:
         always = isinstance(masked, int) and masked == ALWAYS
         return nullcontext() if always else self.c.when(number >= masked)
 
-    def leave_out(self, at: Place, part: Segment, j: Scalar, s: Tile) -> None:
+    def leave_out(self, at: QueryTile, part: KeySegment, j: Scalar, s: Tile) -> None:
         """Keys that do not take part."""
         N = s.shape[1]
         for bound, is_last in self.bounds:
@@ -226,7 +226,7 @@ class Vector:
         elif self.ends_within(at, part, N):
             s[:] = where(columns(N, j * N - at.count(part)) < 0, s, NONE)
 
-    def ends_within(self, at: Place, part: Segment, keys: int) -> bool:
+    def ends_within(self, at: QueryTile, part: KeySegment, keys: int) -> bool:
         """Whether a tile of so many keys may have some behind the last one."""
         count = at.count(part)
         return not isinstance(count, int) or count % keys != 0

@@ -13,16 +13,16 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up, element_type, shape_of
 from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.attention.heads import Heads
-from ge.runtime.library.attention.operands import Segment
-from ge.runtime.library.attention.tiles import Tiles, largest
+from ge.runtime.library.attention.operands import KeySegment
+from ge.runtime.library.attention.tiles import AttentionTiles, largest
 from ge.runtime.library.language.indices import Scalar, ceil_div, maximum, minimum
 from ge.runtime.library.language.tracing import Tracer
-from ge.runtime.library.language.values import Argument, Box, Tile
+from ge.runtime.library.language.values import Argument, Subview, Tile
 from ge.runtime.library.launch import Arguments, Launch, NotLowered
 
 ALWAYS = -1  # a tile before all others
 
-Way: TypeAlias = tuple[Heads, SSAValue | None, Tiles, int]
+Way: TypeAlias = tuple[Heads, SSAValue | None, AttentionTiles, int]
 """How many heads are in a tile, the input whose memref has another shape for it, the tiles, and how
 many cores share the keys of one."""
 
@@ -47,14 +47,14 @@ class Mask:
             new.shape = heads.shape(self.shape)
         return new
 
-    def box(self, given: Argument, b: Scalar, h: Scalar, row: Scalar, key: Scalar) -> Box:
+    def box(self, given: Argument, b: Scalar, h: Scalar, row: Scalar, key: Scalar) -> Subview:
         at = [i if size > 1 else 0 for i, size in zip((b, h), self.shape, strict=False)]
         r, k = (i if size > 1 else 0 for i, size in zip((row, key), self.shape[2:], strict=True))
         return given[at[0], at[1], r:, k:]
 
 
 @dataclass(frozen=True)
-class Place:
+class QueryTile:
     """What one tile of queries is: of which batch and heads, from which row on."""
 
     batch: Scalar
@@ -63,16 +63,16 @@ class Place:
     keys: Scalar  # that take part
     offset: Scalar  # position of the first query among them
 
-    def rows_from(self, more: Scalar) -> "Place":
+    def rows_from(self, more: Scalar) -> "QueryTile":
         return replace(self, row=self.row + more)
 
-    def count(self, part: Segment) -> Scalar:
+    def count(self, part: KeySegment) -> Scalar:
         """Keys of a part that take part."""
         left = self.keys - part.start
         return min(part.count, left) if isinstance(left, int) else minimum(part.count, left)
 
 
-class Facts:
+class AttentionFacts:
     """What the program of one attention depends on."""
 
     def __init__(
@@ -81,7 +81,7 @@ class Facts:
         op: AttentionOp,
         result: SSAValue,
         masks: list[Mask],
-        segments: list[Segment],
+        segments: list[KeySegment],
         way: Way,
     ) -> None:
         self.launch, self.op, self.result = launch, op, result
@@ -107,7 +107,7 @@ class Facts:
         self.plain = simple and self.cap <= 0 and self.scale > 0
         self.rounds = self.element != f32 and any(m.element == self.element for m in masks)
 
-    def place(self, c: Tracer, given: Arguments, item: Scalar) -> Place:
+    def place(self, c: Tracer, given: Arguments, item: Scalar) -> QueryTile:
         """Tiles that see most keys come first where their number differs: cores then end at about
         the same time. Where all see as many, those of a head come one after the other: cores have
         them at a time, and their keys cross HBM once."""
@@ -125,9 +125,9 @@ class Facts:
             memref = given[length]
             first = c.now(c.read(memref[(0,) * len(memref.shape)], below=self.keys + 1))
             keys = first if isinstance(keys, int) else minimum(keys, first)
-        return Place(batch, head % self.heads, tile * self.tiles.rows, keys, offset)
+        return QueryTile(batch, head % self.heads, tile * self.tiles.rows, keys, offset)
 
-    def span(self, at: Place, part: Segment) -> tuple[Scalar, Scalar, Scalar]:
+    def span(self, at: QueryTile, part: KeySegment) -> tuple[Scalar, Scalar, Scalar]:
         """The tiles of some keys that a tile of queries meets, from the first to the one after the
         last; and from which one on some key may not take part (ALWAYS: in any)."""
         M, N = self.tiles.rows, self.tiles_of(part).keys
@@ -143,7 +143,7 @@ class Facts:
             first, masked = maximum(0, (token + at.offset - (self.left + part.start)) // N), ALWAYS
         return first, last, masked
 
-    def tiles_of(self, part: Segment) -> Tiles:
+    def tiles_of(self, part: KeySegment) -> AttentionTiles:
         """In which keys of a part come: a part with less keys than a tile has a smaller one, where
         the tile has nothing but these keys."""
         t, grain = self.tiles, max(FRACTAL, BLOCK * 8 // bitwidth(self.element))
@@ -155,12 +155,12 @@ class Facts:
         key_part = largest(count, t.key_part, grain)
         return t._replace(keys=count, piece=count, key_part=key_part)
 
-    def first_key(self, at: Place, j: Scalar) -> Scalar:
+    def first_key(self, at: QueryTile, j: Scalar) -> Scalar:
         """The key of a part where tile j begins: the last one ends with the `length`, since what is
         behind is of no meaning, even times 0."""
         start = j * self.tiles.keys
         return start if self.op.length is None else minimum(start, at.keys - self.tiles.keys)
 
-    def box(self, given: Argument, at: Place, tile: Tile, col: Scalar = 0) -> Box:
+    def box(self, given: Argument, at: QueryTile, tile: Tile, col: Scalar = 0) -> Subview:
         """The box of query or result that a tile is of, from a column on."""
         return self.together.box(given, at.batch, at.head, at.row, col, tile.shape)

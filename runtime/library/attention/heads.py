@@ -54,7 +54,7 @@ class Heads:
 
     def box(
         self, given: v.Argument, batch: Scalar, head: Scalar, row: Scalar, col: Scalar, size: Shape
-    ) -> v.Box:
+    ) -> v.Subview:
         """The box of a tile of this size, whose rows begin at `row` of those of all these heads."""
         if self.inner:
             box = given[batch, row // self.count :, head, 0:, col:]

@@ -44,7 +44,7 @@ def seen_through(launch: Launch, value: SSAValue, box: Box) -> tuple[SSAValue, B
 
 
 @dataclass
-class Source:
+class AttentionSource:
     """One of the operands, or what it has from one token on: `value`, [B, H, T, E] or with heads
     and tokens exchanged."""
 
@@ -102,31 +102,31 @@ class Source:
 
 
 @dataclass
-class Segment:
+class KeySegment:
     """Keys that stand in one tensor, and so do their values. `start`: the first of them;
     `key_token`, `value_token`: where that one is in its tensor."""
 
     start: int
     count: int
-    key: Source
+    key: AttentionSource
     key_token: int
-    value: Source
+    value: AttentionSource
     value_token: int
 
 
-def segments_of(launch: Launch, op: AttentionOp) -> list[Segment]:
+def segments_of(launch: Launch, op: AttentionOp) -> list[KeySegment]:
     """A cache and what is new are read where they are."""
     keys, values = pieces(launch, op, "key"), pieces(launch, op, "value")
     longer = max(keys, values, key=len)
     starts = list(accumulate((s.tokens for s in longer[:-1]), initial=0))
-    found: list[Segment] = []
+    found: list[KeySegment] = []
     for i, (start, source) in enumerate(zip(starts, longer, strict=True)):
-        at: list[tuple[Source, int]] = []
+        at: list[tuple[AttentionSource, int]] = []
         for those in (keys, values):
             if len(those) > 1 and [s.tokens for s in those] != [s.tokens for s in longer]:
                 raise NotLowered("keys and values are put together of other parts")
             at.append((those[i], 0) if len(those) > 1 else (those[0], start))
-        found.append(Segment(start, source.tokens, *at[0], *at[1]))
+        found.append(KeySegment(start, source.tokens, *at[0], *at[1]))
     return found
 
 
@@ -143,20 +143,20 @@ def joined(launch: Launch, value: SSAValue) -> list[tuple[SSAValue, int, int]]:
     return found
 
 
-def pieces(launch: Launch, op: AttentionOp, name: str) -> list[Source]:
+def pieces(launch: Launch, op: AttentionOp, name: str) -> list[AttentionSource]:
     value: SSAValue = getattr(op, name)
     parts = joined(launch, value)
     if parts[0][1] != op.dimension(name, 2):  # not one token after the other
         parts = [(value, 0, 0)]
-    return [Source(op, name, launch, part) for part, _, _ in parts]
+    return [AttentionSource(op, name, launch, part) for part, _, _ in parts]
 
 
-class Operand:
+class OperandRing:
     """A source in a program: tiles of it in a ring of L1."""
 
     def __init__(
         self,
-        source: Source,
+        source: AttentionSource,
         ring: Any,
         c: Tracer,
         pull: Pull,
@@ -192,10 +192,10 @@ class Operand:
         if source.size % self.shape[1] and not source.is_input:  # what is beside it is another one
             end = plus(box.offsets[dims[1]], source.size - col)
             ends = tuple(end if i == dims[1] else d for i, d in enumerate(argument.shape))
-        place = v.Box(argument, box.offsets, dims, (1,) * len(box.sizes), ends)
+        place = v.Subview(argument, box.offsets, dims, (1,) * len(box.sizes), ends)
         return self.c.load(tile, place, pad=0)
 
-    def in_block(self, batch: Scalar, head: Scalar, token: Scalar, col: Scalar) -> v.Box:
+    def in_block(self, batch: Scalar, head: Scalar, token: Scalar, col: Scalar) -> v.Subview:
         """The box of a tile that is a block, or ends in one: the table says where it lies."""
         assert self.table is not None
         blocks, rows = self.table.shape[0], self.shape[0]
@@ -234,7 +234,7 @@ def narrowest(launch: Launch, value: SSAValue) -> int:
     return min(bits, *(narrowest(launch, v) for v in op.operands))
 
 
-def box_dims(source: Source) -> tuple[int, int]:
+def box_dims(source: AttentionSource) -> tuple[int, int]:
     """The dimensions of rows and elements."""
     by_tokens = source.op.tokens_first(source.name) != (source.heads > 1)
     return (1, 3) if by_tokens else (2, 3)

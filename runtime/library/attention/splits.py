@@ -12,13 +12,13 @@ splits of an item are added in their order, whichever core had them first.
 from xdsl.dialects.builtin import f32
 
 from ge.runtime.library.attention.cores import Vector, several
-from ge.runtime.library.attention.facts import Facts
+from ge.runtime.library.attention.facts import AttentionFacts
 from ge.runtime.library.language.indices import Scalar
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Argument, Tile, exp, maximum
 
 
-def why_whole(a: Facts) -> str:
+def why_whole(a: AttentionFacts) -> str:
     """Why keys are not shared by cores; empty: they may be. What is rounded relative to the largest
     score so far depends on which keys came before."""
     if a.op.is_integer or a.weight_grid is not None:
@@ -35,7 +35,7 @@ def share_of(first: Scalar, last: Scalar, split: Scalar, splits: int) -> tuple[S
 class Splits:
     """What is stored of each item's splits, and merged. `u`: the tiles of parts of sums."""
 
-    def __init__(self, attention: Facts, c: Tracer, vector: Vector, u: Tile) -> None:
+    def __init__(self, attention: AttentionFacts, c: Tracer, vector: Vector, u: Tile) -> None:
         t, count = attention.tiles, attention.items * attention.splits
         self.a, self.c, self.vector, self.u = attention, c, vector, u
         self.sums: Argument = c.workspace(count, t.rows, t.value_size, dtype=f32)

@@ -36,7 +36,7 @@ LAST = 0.8
 
 
 @dataclass(frozen=True)
-class Problem:
+class AttentionProblem:
     """What the choice depends on. Each of `items` groups of `rows` queries sees some keys, which
     `sharing` groups have in common. A vector core has multiples of `unit` rows; `whole`: values are
     not summed in parts; `step`: how many keys are met at a time, where not any number. Of each
@@ -59,7 +59,9 @@ class Problem:
     offset: int = 0  # of the first query among the keys
 
     @staticmethod
-    def of(op: AttentionOp, count: int = 1, unit: int = 1, whole: bool = False) -> "Problem":
+    def of(
+        op: AttentionOp, count: int = 1, unit: int = 1, whole: bool = False
+    ) -> "AttentionProblem":
         """Rows of a tile are those of `count` heads."""
         batch, heads, queries, size = op.sizes("query")
         _, key_heads, keys, value_size = op.sizes("value")
@@ -69,7 +71,7 @@ class Problem:
         for mask in op.masks:
             q, k = (1, 1, *shape_of(mask))[-2:]
             masks.append((q * count > 1, k > 1, bitwidth(element_type(mask))))
-        return Problem(
+        return AttentionProblem(
             batch * heads // count,
             queries * count,
             keys,
@@ -121,7 +123,7 @@ def block_of(op: AttentionOp) -> int:
     return 0 if op.table is None else op.sizes("key")[2] // numel(shape_of(op.table))
 
 
-class Tiles(NamedTuple):
+class AttentionTiles(NamedTuple):
     """A tile of queries has `rows`, and meets `keys` at a time, of which L1 has `piece` at a time;
     `size` and `value_size` are those of its and of values' elements, and `value_part` elements
     are summed at a time. The cube has `size_part` elements or `key_part` keys in L0A and L0B at a
@@ -149,20 +151,20 @@ class Tiles(NamedTuple):
 
 
 @lru_cache(64)  # what comes before or behind attention asks for the same tiles
-def tiles_for(p: Problem, target: Target) -> tuple[tuple[float, Tiles, int], ...]:
+def tiles_for(p: AttentionProblem, target: Target) -> tuple[tuple[float, AttentionTiles, int], ...]:
     """Those that fit, the fastest first, with the cycles that they take; each for one core, then
     for as many as share its keys where that is faster. Raises NotLowered where none fits."""
     fit = [t for t in candidates(p, target) if not overflow(p, t, target)]
     if fit:
         known = dict[tuple[int, ...], float]()
 
-        def cycles(t: Tiles, splits: int = 1) -> float:
+        def cycles(t: AttentionTiles, splits: int = 1) -> float:
             key = (*t[:8], t.copies > 1, splits)  # on what else there is no estimate depends
             if (found := known.get(key)) is None:
                 found = known[key] = estimate(p, t, target, splits)
             return found
 
-        found = list[tuple[float, Tiles, int]]()
+        found = list[tuple[float, AttentionTiles, int]]()
         for t in sorted(fit, key=lambda t: (cycles(t), -t.copies, -t.back, -t.sums)):
             found.append((cycles(t), t, 1))
             shared = [(cycles(t, n), t, n) for n in splits_for(p, t, target)]
@@ -174,7 +176,7 @@ def tiles_for(p: Problem, target: Target) -> tuple[tuple[float, Tiles, int], ...
     raise NotLowered(f"{text}, which has {target.core_memories[memory]}")
 
 
-def candidates(p: Problem, target: Target) -> Iterator[Tiles]:
+def candidates(p: AttentionProblem, target: Target) -> Iterator[AttentionTiles]:
     """Of the pieces of keys the largest with which the others fit into L1."""
     parts = target.vector_parts
     unit = max([p.grain, *(BLOCK * 8 // bits for _, _, bits in p.masks)])
@@ -193,7 +195,7 @@ def candidates(p: Problem, target: Target) -> Iterator[Tiles]:
                     for sums in (2, 1):
                         if sums * 4 * rows * (some + value_part) <= room["l0c"] or rows == FRACTAL:
                             for copies, back in COPIES:
-                                yield Tiles(*shape, parts, own, copies, back, sums)
+                                yield AttentionTiles(*shape, parts, own, copies, back, sums)
 
 
 def sizes(known: tuple[int, ...], whole: int, unit: int) -> list[int]:
@@ -203,7 +205,7 @@ def sizes(known: tuple[int, ...], whole: int, unit: int) -> list[int]:
     return [n for n in found if n < whole] + [whole] * (whole <= max(known[0], unit))
 
 
-def value_parts(p: Problem) -> list[int]:
+def value_parts(p: AttentionProblem) -> list[int]:
     """How many elements of values are summed at a time."""
     size, found = p.aligned[1], [p.aligned[1]]
     while found[-1] >= LONG_VALUE and found[-1] % (2 * p.grain) == 0 and size == p.value_size:
@@ -219,7 +221,7 @@ def largest(whole: int, most: int, grain: int) -> int:
     return max(fits, default=grain)
 
 
-def part(length: int, rows: int, cols: int, p: Problem, target: Target) -> int:
+def part(length: int, rows: int, cols: int, p: AttentionProblem, target: Target) -> int:
     """The longest part of a sum of which half of L0A and half of L0B hold two: the other halves are
     for the other product."""
     l0a, l0b = (target.core_memories[memory] // (4 * p.width) for memory in ("l0a", "l0b"))
@@ -227,7 +229,7 @@ def part(length: int, rows: int, cols: int, p: Problem, target: Target) -> int:
     return largest(length, min(l0a // rows, l0b // cols, LONGEST_PART), p.grain)
 
 
-def overflow(p: Problem, t: Tiles, target: Target) -> list[tuple[str, int]]:
+def overflow(p: AttentionProblem, t: AttentionTiles, target: Target) -> list[tuple[str, int]]:
     """The memories that are too small, and how much would be needed."""
     M, N, n, E, D, width = t.rows, t.keys, t.piece, t.size, t.value_part, p.width
     H, narrow, integer = M // t.parts, p.element != f32, p.is_integer
@@ -247,7 +249,7 @@ def overflow(p: Problem, t: Tiles, target: Target) -> list[tuple[str, int]]:
     return [(m, size) for m, size in needed.items() if size > room[m]]
 
 
-def splits_for(p: Problem, t: Tiles, target: Target) -> Iterator[int]:
+def splits_for(p: AttentionProblem, t: AttentionTiles, target: Target) -> Iterator[int]:
     """How many cores may share the keys of a tile of queries: each has some tiles of them."""
     items, steps = p.items * ceil(p.rows / t.rows), ceil(p.keys / t.keys)
     yield from (n for n in SPLITS if n <= steps and items * n <= MOST_TURNS * target.cube_cores)
@@ -267,7 +269,7 @@ def summed(rows: int, size: int, core: Core) -> float:
     return core.by_column("mul", rows, size * 4) + core.vector("add", rows, size * 4)
 
 
-def merging(p: Problem, t: Tiles, splits: int, core: Core) -> float:
+def merging(p: AttentionProblem, t: AttentionTiles, splits: int, core: Core) -> float:
     """Cycles of a barrier, and of adding what several cores have of a tile of queries."""
     H, D = t.rows // t.parts, t.value_size
     items = ceil(p.items * ceil(p.rows / t.rows) / core.target.cube_cores)
@@ -277,7 +279,7 @@ def merging(p: Problem, t: Tiles, splits: int, core: Core) -> float:
     return core.barrier + stored + items * (splits * each + stored)
 
 
-def estimate(p: Problem, t: Tiles, target: Target, splits: int = 1) -> float:
+def estimate(p: AttentionProblem, t: AttentionTiles, target: Target, splits: int = 1) -> float:
     """Cycles of the busiest core. `splits`: how many cores share the keys. Raises NotLowered for a
     target that lacks a fact."""
     try:
@@ -286,7 +288,7 @@ def estimate(p: Problem, t: Tiles, target: Target, splits: int = 1) -> float:
         raise NotLowered(f"attention takes facts of {target.name}: {e.message}") from None
 
 
-def cycles_of(p: Problem, t: Tiles, core: Core, splits: int) -> float:
+def cycles_of(p: AttentionProblem, t: AttentionTiles, core: Core, splits: int) -> float:
     M, N, H, D = t.rows, t.keys, t.rows // t.parts, t.value_size
     width, target = p.width, core.target
     pieces, more, tiles = N // t.piece, D // t.value_part, ceil(p.rows / M)

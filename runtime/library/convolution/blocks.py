@@ -12,14 +12,14 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up, element_type, shape_of
 from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.convolution.cuts import (
-    Convolution,
-    Cut,
+    ConvolutionCut,
+    ConvolutionProblem,
     unfolding,
 )
 from ge.runtime.library.language.indices import Condition, Index, Scalar, SharedIndex, ceil_div
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.unfolded import Unfolded
-from ge.runtime.library.language.values import Box, Expression, Tile, Transposed
+from ge.runtime.library.language.values import Expression, Subview, Tile, Transposed
 from ge.runtime.library.launch import Arguments
 from ge.runtime.library.windows.windows import Rest
 
@@ -29,11 +29,16 @@ COPIES = 2 * 4 * COPIED  # bytes of two tiles of them
 Side: TypeAlias = "Tile | Transposed | Unfolded"
 
 
-class Blocks:
+class ConvolutionWriter:
     """The program of a convolution, while it is written."""
 
     def __init__(
-        self, c: Tracer, w: Convolution, cut: Cut, arguments: Arguments, rest: Rest
+        self,
+        c: Tracer,
+        w: ConvolutionProblem,
+        cut: ConvolutionCut,
+        arguments: Arguments,
+        rest: Rest,
     ) -> None:
         self.c, self.w, self.cut, self.arguments, self.rest = c, w, cut, arguments, rest
         element = element_type(w.op.input)
@@ -198,7 +203,7 @@ class Blocks:
 
     def result(
         self, value: SSAValue, image: Scalar, m: Scalar, at: Sequence[Any], rows: int
-    ) -> Box:
+    ) -> Subview:
         """A box of the result, or of what is added to it."""
         if self.w.turned:
             box = self.arguments[value][image, at[0] :, at[1] :, m:]

@@ -36,8 +36,8 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import normalize_axis, shape_of
 from ge.runtime.library.choices import chosen, is_free
-from ge.runtime.library.convolution.blocks import COPIES, Blocks
-from ge.runtime.library.convolution.cuts import Convolution, least_bytes
+from ge.runtime.library.convolution.blocks import COPIES, ConvolutionWriter
+from ge.runtime.library.convolution.cuts import ConvolutionProblem, least_bytes
 from ge.runtime.library.convolution.times import Candidates, cycles
 from ge.runtime.library.costs.paces import Core
 from ge.runtime.library.language.tracing import Tracer
@@ -57,7 +57,7 @@ def lower_convolution(launch: Launch) -> Written:
     last = body.ops[-1]
     turned = isinstance(last, TransposeOp) and last.ints("permutation") == (0, 2, 3, 1)
     placed = last if turned or isinstance(last, ConcatOp) else None
-    written = by_blocks(launch, Convolution.of(op, turned), Blocks, placed)
+    written = by_blocks(launch, ConvolutionProblem.of(op, turned), ConvolutionWriter, placed)
     if op.groups == 1 or placed is not None or op.channel_axis != 1:
         return written
     try:
@@ -103,8 +103,8 @@ DEPTHWISE = lower_sliding, lower_channels_last, lower_merged
 
 def by_blocks(
     launch: Launch,
-    w: Convolution,
-    blocks: type[Blocks],
+    w: ConvolutionProblem,
+    blocks: type[ConvolutionWriter],
     placed: TensorOp | None = None,
     unfolded: bool = False,
 ) -> Written:

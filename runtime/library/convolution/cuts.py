@@ -21,7 +21,7 @@ from ge.runtime.library.windows.windows import Windows, windows_of
 
 
 @dataclass(frozen=True)
-class Convolution(Windows):
+class ConvolutionProblem(Windows):
     """A convolution: `batch` times weights of one group by windows of its channels."""
 
     op: ConvOp | ConvTransposeOp = field(compare=False)
@@ -42,7 +42,7 @@ class Convolution(Windows):
     single_lines: bool = False  # blocks have one line
 
     @classmethod
-    def of(cls, op: ConvOp, turned: bool) -> "Convolution":
+    def of(cls, op: ConvOp, turned: bool) -> "ConvolutionProblem":
         """Raises NotLowered for what is no convolution of images."""
         shape, weight, last = op.input_shape(), shape_of(op.weight), op.channel_axis != 1
         element = element_of(op)
@@ -108,7 +108,7 @@ class Convolution(Windows):
             return (self.batch, *self.result, self.outs)
         return (self.batch, self.outs, *self.result)
 
-    def shapes(self, cut: "Cut") -> dict[SSAValue, Shape]:
+    def shapes(self, cut: "ConvolutionCut") -> dict[SSAValue, Shape]:
         """Of memrefs."""
         op = self.op
         image = (prod(self.image),) if cut.image and cut.image.whole else self.image
@@ -147,7 +147,7 @@ class ImagePart:
 
 
 @dataclass(frozen=True)
-class Cut:
+class ConvolutionCut:
     """Blocks of m channels by `lines` x `cols` pixels; steps of `channels` input channels, in parts
     of `part`; how many `sums`. `image`: where windows are unfolded in L1."""
 
@@ -164,19 +164,19 @@ class Cut:
     def n(self) -> int:
         return self.lines * self.cols
 
-    def counts(self, w: Convolution) -> tuple[int, int, int]:
+    def counts(self, w: ConvolutionProblem) -> tuple[int, int, int]:
         """Blocks of channels, of lines and of columns."""
         lines, cols = w.result[-2:]
         return ceil(w.outs / self.m), ceil(lines / self.lines), ceil(cols / self.cols)
 
-    def blocks(self, w: Convolution) -> int:
+    def blocks(self, w: ConvolutionProblem) -> int:
         return w.batch * w.planes * prod(self.counts(w))
 
-    def passes(self, w: Convolution) -> bool:
+    def passes(self, w: ConvolutionProblem) -> bool:
         """Whether vector cores have a part in it."""
         return w.passing > 0 or w.copies > 0 or (self.image is not None and not w.last)
 
-    def room(self, w: Convolution, target: Target) -> int:
+    def room(self, w: ConvolutionProblem, target: Target) -> int:
         """Bytes of UB that are left for results."""
         room = target.ub_bytes - w.copies
         if self.image is None or w.last:
@@ -184,7 +184,7 @@ class Cut:
         count = 4 * self.image.pixels // w.parts(target) * self.channels
         return room - count * w.bits // 8
 
-    def passing_rows(self, w: Convolution, target: Target) -> int:
+    def passing_rows(self, w: ConvolutionProblem, target: Target) -> int:
         """Rows of a block that pass a vector core at a time: of even pieces the largest that fits;
         0: not even the least one does."""
         parts, least = target.vector_parts, ceil(FRACTAL / target.vector_parts)
@@ -204,7 +204,7 @@ class Sizes(NamedTuple):
     counts: list[int]
 
 
-def block_sizes(w: Convolution, target: Target) -> Iterator[Sizes]:
+def block_sizes(w: ConvolutionProblem, target: Target) -> Iterator[Sizes]:
     """Those whose sums fit into L0C."""
     unit, most = w.unit, target.core_memories["l0c"] // SUM_BYTES
     plain, unfolded = channel_steps(w, unit)
@@ -218,7 +218,7 @@ def block_sizes(w: Convolution, target: Target) -> Iterator[Sizes]:
                     yield Sizes(m, high, wide, image, unfolded)
 
 
-def cuts(w: Convolution, target: Target, block: Sizes) -> Iterator[Cut]:
+def cuts(w: ConvolutionProblem, target: Target, block: Sizes) -> Iterator[ConvolutionCut]:
     """Those of blocks that fit on a core."""
     bits, room, unit = w.bits, target.core_memories, w.unit
     m, high, wide, image, counts = block
@@ -233,12 +233,12 @@ def cuts(w: Convolution, target: Target, block: Sizes) -> Iterator[Cut]:
         if 2 * (m * depth + pixels + (m + n) * unit) * bits // 8 > room["l1"]:
             continue
         if part := best_part(depth // unit, most // unit) * unit:
-            cut = Cut(m, high, wide, count, depth, part, min(sums, 2), image)
+            cut = ConvolutionCut(m, high, wide, count, depth, part, min(sums, 2), image)
             if cut.room(w, target) >= 0:
                 yield cut
 
 
-def least_bytes(w: Convolution) -> dict[str, int]:
+def least_bytes(w: ConvolutionProblem) -> dict[str, int]:
     """What the least block takes of each memory: a fractal of channels by one of pixels."""
     unit, counts = w.unit, [count for found in channel_steps(w, w.unit) for count in found]
     depth = align_up(min([min(count, w.ins) for count in counts], default=1) * w.taps, unit)
@@ -247,7 +247,7 @@ def least_bytes(w: Convolution) -> dict[str, int]:
     return {"l0c": unit * unit * SUM_BYTES, "l0a": part, "l0b": part, "l1": l1}
 
 
-def pixel_blocks(w: Convolution, unit: int) -> list[tuple[int, int]]:
+def pixel_blocks(w: ConvolutionProblem, unit: int) -> list[tuple[int, int]]:
     """Lines and columns of blocks: one line, or some whole lines."""
     lines, cols = w.result[-2:]
     blocks = [(1, c) for c in extents(cols, unit)]
@@ -260,7 +260,7 @@ def pixel_blocks(w: Convolution, unit: int) -> list[tuple[int, int]]:
     return blocks
 
 
-def channel_steps(w: Convolution, unit: int) -> tuple[list[int], list[int]]:
+def channel_steps(w: ConvolutionProblem, unit: int) -> tuple[list[int], list[int]]:
     """How many channels a step may have; and how many where windows are unfolded in L1."""
     plain, unfolded = list[int](), list[int]()
     if w.is_matmul or not w.last:
@@ -272,7 +272,7 @@ def channel_steps(w: Convolution, unit: int) -> tuple[list[int], list[int]]:
     return plain, unfolded
 
 
-def unfolding(w: Convolution, width: int, pixels: int, whole: bool) -> Unfolding:
+def unfolding(w: ConvolutionProblem, width: int, pixels: int, whole: bool) -> Unfolding:
     """How windows of `pixels` results are unfolded of lines of `width` pixels in L1; `whole`: lines
     as they lie in memory, else those parts that windows are within."""
     line = 1 if whole else w.line_step
@@ -281,7 +281,7 @@ def unfolding(w: Convolution, width: int, pixels: int, whole: bool) -> Unfolding
     return Unfolding(width, pixels, (high, wide), strides, (down, across), left)
 
 
-def image_in_l1(w: Convolution, lines: int, cols: int, unit: int) -> ImagePart:
+def image_in_l1(w: ConvolutionProblem, lines: int, cols: int, unit: int) -> ImagePart:
     """The least part of an image that the windows of a block are within, in multiples of `unit`
     pixels. Lines come whole where the block has all columns."""
     if cols >= w.result[1] and not w.shared:

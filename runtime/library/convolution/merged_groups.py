@@ -17,8 +17,8 @@ from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.support.types import align_up, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
-from ge.runtime.library.convolution.blocks import Blocks
-from ge.runtime.library.convolution.cuts import Convolution, Cut
+from ge.runtime.library.convolution.blocks import ConvolutionWriter
+from ge.runtime.library.convolution.cuts import ConvolutionCut, ConvolutionProblem
 from ge.runtime.library.costs.paces import Core, cycles_of_blocks
 from ge.runtime.library.costs.rates import peak_macs, window_rate
 from ge.runtime.library.language.indices import ceil_div
@@ -30,10 +30,10 @@ from ge.runtime.library.windows.windows import Rest
 MOST = 96  # channels of a merged group: more are products of zeros
 
 
-def merged(op: ConvOp, target: Target) -> Convolution:
+def merged(op: ConvOp, target: Target) -> ConvolutionProblem:
     """With as many groups in one as are fastest to unfold and to multiply, for each channel. Raises
     NotLowered where windows are not unfolded, or no groups may be merged."""
-    w = Convolution.of(op, False)
+    w = ConvolutionProblem.of(op, False)
     if not w.unfolds:
         raise NotLowered("windows of its groups are not unfolded")
     rate = window_rate(w.kernel, w.strides, w.dilations, target)
@@ -54,18 +54,18 @@ def merged(op: ConvOp, target: Target) -> Convolution:
     return replace(new, copies=buffer_bytes(new))
 
 
-def row_elements(w: Convolution) -> int:
+def row_elements(w: ConvolutionProblem) -> int:
     """Of a row of weights as it comes, in a tile."""
     return align_up(shape_of(w.op.weight)[1] * w.taps, BLOCK * 8 // w.bits)
 
 
-def buffer_bytes(w: Convolution) -> int:
+def buffer_bytes(w: ConvolutionProblem) -> int:
     """In UB."""
     elements = 2 * w.outs * row_elements(w) + align_up(w.depth, BLOCK * 8 // w.bits)
     return elements * w.bits // 8
 
 
-def merging_us(w: Convolution, target: Target) -> float:
+def merging_us(w: ConvolutionProblem, target: Target) -> float:
     """Microseconds of making the weights, of which vector cores have some groups each."""
     core, size = Core.of(target), w.bits / 8
     own = shape_of(w.op.weight)[1] * w.taps * size
@@ -75,11 +75,16 @@ def merging_us(w: Convolution, target: Target) -> float:
     return (core.barrier + cycles) / target.cycles_per_us
 
 
-class MergedBlocks(Blocks):
+class MergedBlocks(ConvolutionWriter):
     """The program, while it is written."""
 
     def __init__(
-        self, c: Tracer, w: Convolution, cut: Cut, arguments: Arguments, rest: Rest
+        self,
+        c: Tracer,
+        w: ConvolutionProblem,
+        cut: ConvolutionCut,
+        arguments: Arguments,
+        rest: Rest,
     ) -> None:
         super().__init__(c, w, cut, arguments, rest)
         if self.weight is not None:

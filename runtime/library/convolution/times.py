@@ -8,7 +8,13 @@ from operator import itemgetter
 
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK, Memory
-from ge.runtime.library.convolution.cuts import Convolution, Cut, Sizes, block_sizes, cuts
+from ge.runtime.library.convolution.cuts import (
+    ConvolutionCut,
+    ConvolutionProblem,
+    Sizes,
+    block_sizes,
+    cuts,
+)
 from ge.runtime.library.costs.cycles import l0_cycles, pop_rate, push_rate
 from ge.runtime.library.costs.paces import Core, cycles_of_blocks
 from ge.runtime.library.costs.rates import window_rate
@@ -20,12 +26,12 @@ class Candidates:
     """For the fastest cut of a convolution. `even`: blocks of channels are whole, as others would
     be written behind them; `unfolded`: windows are unfolded in L1."""
 
-    w: Convolution
+    w: ConvolutionProblem
     target: Target
     even: bool = False
     unfolded: bool = False
 
-    def cycles(self, cut: Cut, most: float = inf) -> float:
+    def cycles(self, cut: ConvolutionCut, most: float = inf) -> float:
         """Of a cut; infinite where it takes `most`, or has no program."""
         w = self.w
         if (self.even and w.outs % cut.m) or (self.unfolded and cut.image is None):
@@ -34,12 +40,12 @@ class Candidates:
         fits = found < most and (not w.passing or cut.passing_rows(w, self.target) > 0)
         return found if fits else inf
 
-    def cuts(self) -> Iterator[Cut]:
+    def cuts(self) -> Iterator[ConvolutionCut]:
         blocks = block_sizes(self.w, self.target)
         return (cut for sizes in blocks for cut in cuts(self.w, self.target, sizes))
 
     @lru_cache(1024)
-    def fastest(self) -> Cut | None:
+    def fastest(self) -> ConvolutionCut | None:
         """None where none fits. Blocks that are too slow for the cube alone are not cut."""
         w, target = self.w, self.target
         bounds = [(least_cycles(w, sizes, target), sizes) for sizes in block_sizes(w, target)]
@@ -53,11 +59,11 @@ class Candidates:
         return best
 
 
-def least_cycles(w: Convolution, sizes: Sizes, target: Target) -> float:
+def least_cycles(w: ConvolutionProblem, sizes: Sizes, target: Target) -> float:
     """What no cut into these blocks goes below, as if all channels came in one step: all blocks of
     the busiest core, by their products, by what is loaded, or by how their sums leave."""
     m, high, wide, image, _ = sizes
-    whole = Cut(m, high, wide, w.ins, w.depth, w.depth, 1, image)
+    whole = ConvolutionCut(m, high, wide, w.ins, w.depth, w.depth, 1, image)
     core, (down, lines, across) = Core.of(target), whole.counts(w)
     users, size = w.batch * w.planes * lines * across, w.bits / 8
     width = w.depth * size
@@ -74,7 +80,7 @@ def least_cycles(w: Convolution, sizes: Sizes, target: Target) -> float:
     return rounds * max(cube, load, core.out(m * whole.n * SUM_BYTES))
 
 
-def cycles(w: Convolution, cut: Cut, target: Target, most: float = inf) -> float:
+def cycles(w: ConvolutionProblem, cut: ConvolutionCut, target: Target, most: float = inf) -> float:
     """Of the busiest core; infinite where sums or loads alone take `most`."""
     core, (down, high, across), steps = Core.of(target), cut.counts(w), ceil(w.ins / cut.channels)
     users, size = w.batch * w.planes * high * across, w.bits / 8  # of weights
@@ -118,7 +124,9 @@ def cycles(w: Convolution, cut: Cut, target: Target, most: float = inf) -> float
     )
 
 
-def brought(w: Convolution, cut: Cut, down: int, target: Target) -> tuple[float, float]:
+def brought(
+    w: ConvolutionProblem, cut: ConvolutionCut, down: int, target: Target
+) -> tuple[float, float]:
     """Cycles of MTE2 for the windows of a step, and of the vector cores before."""
     core, size, real = Core.of(target), w.bits / 8, min(cut.channels, w.ins)
     if (image := cut.image) is None:
@@ -143,7 +151,7 @@ def brought(w: Convolution, cut: Cut, down: int, target: Target) -> tuple[float,
     return parts * pop, max(load, turn, push)
 
 
-def passed(w: Convolution, cut: Cut, target: Target) -> tuple[float, float]:
+def passed(w: ConvolutionProblem, cut: ConvolutionCut, target: Target) -> tuple[float, float]:
     """Cycles of a vector core for the sums of a block: of what it loads, and stores. Pieces of
     memory are rows of the block, or lines of rows where a block has columns that there are not."""
     core, (high, wide) = Core.of(target), w.result[-2:]

@@ -33,11 +33,16 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph.convolution import ConvTransposeOp
 from ge.dialects.support.types import Shape, shape_of
-from ge.runtime.library.convolution.blocks import Blocks
+from ge.runtime.library.convolution.blocks import ConvolutionWriter
 from ge.runtime.library.convolution.convolution import by_blocks
-from ge.runtime.library.convolution.cuts import Convolution, Cut, element_of, has_bias
+from ge.runtime.library.convolution.cuts import (
+    ConvolutionCut,
+    ConvolutionProblem,
+    element_of,
+    has_bias,
+)
 from ge.runtime.library.language.indices import Index, Scalar, SharedIndex
-from ge.runtime.library.language.values import Box, Tile, Transposed
+from ge.runtime.library.language.values import Subview, Tile, Transposed
 from ge.runtime.library.launch import Launch, NotLowered, Written
 from ge.runtime.library.windows.windows import windows_of
 
@@ -49,7 +54,7 @@ def lower_transposed(launch: Launch) -> Written:
 
 
 @dataclass(frozen=True)
-class Phases(Convolution):
+class Phases(ConvolutionProblem):
     """A transposed convolution as convolutions of stride 1: `kernel` has the elements that a phase
     has at most, `result` those of its results at most. `steps`: strides, and numbers of phases;
     `begins`: pads; `whole`: the kernel and the result as they are."""
@@ -96,7 +101,7 @@ class Phases(Convolution):
         lines = (high,) if self.single_lines or step == 1 else (high // step, step)
         return (self.batch, self.outs, *planes, *lines, wide // across, across)
 
-    def shapes(self, cut: Cut) -> dict[SSAValue, Shape]:
+    def shapes(self, cut: ConvolutionCut) -> dict[SSAValue, Shape]:
         op = self.op
         shapes: dict[SSAValue, Shape] = {
             op.input: (self.batch, self.ins, *self.image),
@@ -126,7 +131,7 @@ def counts(sizes: Shape, steps: Shape) -> Shape:
     return tuple(ceil(size / step) for size, step in zip(sizes, steps, strict=True))
 
 
-class PhaseBlocks(Blocks):
+class PhaseBlocks(ConvolutionWriter):
     """Places are pairs along each dimension: the place in a phase, and the phase."""
 
     w: Phases
@@ -183,12 +188,12 @@ class PhaseBlocks(Blocks):
         """The elements of the kernel that a phase may have, numbered."""
         return list(enumerate(product(*map(range, self.w.kernel))))
 
-    def load_tap(self, tile: Tile, number: int, box: Box) -> None:
+    def load_tap(self, tile: Tile, number: int, box: Subview) -> None:
         self.c.load(tile, box, pad=0, rows=(number, self.cut.channels, self.w.taps))
 
     def result(
         self, value: SSAValue, image: Scalar, m: Scalar, at: Sequence[Any], rows: int
-    ) -> Box:
+    ) -> Subview:
         w, steps = self.w, self.w.steps
         *planes, (line, odd), (col, phase) = at
         front = [u * step + e for (u, e), step in zip(planes, steps, strict=False)]

@@ -19,9 +19,9 @@ from ge.dialects.tile.transfers import LoadOp
 from ge.dialects.tile.types import Pipe
 from ge.runtime.library.costs.cycles import Share
 from ge.runtime.library.costs.nest import Leaf, Seen, Walk
-from ge.runtime.library.costs.reuse import Numbers
+from ge.runtime.library.costs.reuse import CoreNumbers
 from ge.runtime.library.costs.traffic import Held, KernelTraffic
-from ge.runtime.library.costs.units import Unit, cycles
+from ge.runtime.library.costs.units import CoreUnit, cycles
 
 MOST_TURNS = 8  # that are followed for what is loaded again
 MOST_KINDS = 4  # of cores that are followed: those whose pipes have most to do
@@ -33,7 +33,7 @@ class Estimate:
 
     core_us: float  # of the busiest core, or pair of a cube core and vector cores
     hbm_us: float  # what the bytes of the operands take at least
-    units: Sequence[Unit]  # of that core
+    units: Sequence[CoreUnit]  # of that core
 
     def pipes(self) -> list[tuple[Pipe, float]]:
         """How long each pipe of a unit is busy."""
@@ -47,7 +47,7 @@ def cores_of(op: KernelOp) -> dict[int, int]:
     kinds = dict[Hashable, list[int]]()
     loops = [[o for o in p.body.block.ops if isinstance(o, ForOp)] for p in op.programs]
     for core in range(op.core_count):
-        at = Numbers(core, op.core_count, 0, largest=True)
+        at = CoreNumbers(core, op.core_count, 0, largest=True)
         turns = tuple([len(at.steps(loop)) for ops in loops for loop in ops])
         kinds.setdefault(turns, []).append(core)
     return {cores[0]: len(cores) for cores in kinds.values()}
@@ -83,10 +83,10 @@ class LoopNests:
         core_us = max(found) / self.target.cycles_per_us
         return Estimate(core_us, self.traffic.hbm(held)[1], cores[found.index(max(found))])
 
-    def units(self, walks: Sequence[Walk], shares: Sequence[Share]) -> list[Unit]:
+    def units(self, walks: Sequence[Walk], shares: Sequence[Share]) -> list[CoreUnit]:
         """A core, or a cube core and the vector cores beside it."""
-        units, first = list[Unit](), 0
+        units, first = list[CoreUnit](), 0
         for walk in walks:
-            units.append(Unit(walk, shares[first], self.target, self.cycles))
+            units.append(CoreUnit(walk, shares[first], self.target, self.cycles))
             first += walk.program.parts
         return units

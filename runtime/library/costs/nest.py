@@ -34,7 +34,7 @@ from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import BarrierOp, KernelOp, ProgramOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import BoxType, Pipe, TileType, fifo_type
-from ge.runtime.library.costs.reuse import Numbers
+from ge.runtime.library.costs.reuse import CoreNumbers
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,7 +66,7 @@ Part: TypeAlias = Leaf | Loop
 Timed: TypeAlias = ForOp | IfOp | Instruction | BarrierOp
 
 
-class Box(NamedTuple):
+class MovedBox(NamedTuple):
     """What an instruction moves: the sizes of its whole box, and the greatest offsets with which
     that lies in the memref."""
 
@@ -82,7 +82,7 @@ class Seen:
     def __init__(self) -> None:
         self.ops: dict[Block, Sequence[Timed]] = {}
         self.branches: dict[IfOp, Sequence[Block | None]] = {}
-        self.boxes: dict[Instruction, Box] = {}
+        self.boxes: dict[Instruction, MovedBox] = {}
         self.leaves: dict[tuple[Operation, tuple[int, ...]], Leaf] = {}
 
     def ops_of(self, block: Block) -> Sequence[Timed]:
@@ -94,7 +94,7 @@ class Seen:
                     self.branches[op] = [r.blocks[0] if r.blocks else None for r in op.regions]
         return ops
 
-    def taken(self, op: IfOp, at: Numbers) -> Sequence[Timed]:
+    def taken(self, op: IfOp, at: CoreNumbers) -> Sequence[Timed]:
         """The ops of the branch that is taken."""
         block = self.branches[op][0 if at.number(operands_of(op)[0]) else 1]
         return () if block is None else self.ops_of(block)
@@ -106,7 +106,7 @@ class Walk:
     def __init__(self, op: KernelOp, program: ProgramOp, core: int, seen: Seen) -> None:
         self.program, self.seen = program, seen
         self.parts = op.parts
-        start = Numbers(core, op.core_count, 0, largest=True)
+        start = CoreNumbers(core, op.core_count, 0, largest=True)
         ops = seen.ops_of(program.body.block)
         self.nest = self.parts_of(ops, start)
         self.loaded, self.stored = Counter[SSAValue](), Counter[SSAValue]()
@@ -123,7 +123,7 @@ class Walk:
                 found[-1].append(part)
         return found
 
-    def parts_of(self, ops: Sequence[Timed], at: Numbers) -> list[Part]:
+    def parts_of(self, ops: Sequence[Timed], at: CoreNumbers) -> list[Part]:
         parts: list[Part] = []
         for op in ops:
             if isinstance(op, ForOp):
@@ -134,13 +134,13 @@ class Walk:
                 parts.append(self.leaf(op, at))
         return parts
 
-    def loop(self, op: ForOp, at: Numbers) -> list[Part]:
+    def loop(self, op: ForOp, at: CoreNumbers) -> list[Part]:
         """Its steps in runs of those that take the same branches, and are as long."""
         variable, ops, steps = op.body.block.args[0], self.seen.ops_of(op.body.block), at.steps(op)
         inner = [o for o in ops if isinstance(o, IfOp | ForOp)]
 
         @cache
-        def inside(n: int) -> Numbers:
+        def inside(n: int) -> CoreNumbers:
             return at.where(variable, steps[n])
 
         @cache
@@ -167,7 +167,7 @@ class Walk:
             parts += [Loop(begin, looked)] if looked else begin
         return parts
 
-    def leaf(self, op: Instruction | BarrierOp, at: Numbers) -> Leaf:
+    def leaf(self, op: Instruction | BarrierOp, at: CoreNumbers) -> Leaf:
         known = self.seen.leaves
         if isinstance(op, BarrierOp):
             return known.setdefault((op, ()), Leaf(op, (), None, (), (), (), (), None, 0))
@@ -197,7 +197,7 @@ class Walk:
                 moved = self.loaded if isinstance(part.op, LoadOp) else self.stored
                 moved[part.memref] += times * part.bytes
 
-    def sizes(self, op: Instruction, at: Numbers) -> tuple[int, ...]:
+    def sizes(self, op: Instruction, at: CoreNumbers) -> tuple[int, ...]:
         """Of its box, as far as it lies in the memref, or of what a fifo takes."""
         if (box := self.seen.boxes.get(op)) is None:
             box = self.seen.boxes[op] = self.box(op)
@@ -208,16 +208,16 @@ class Walk:
         found = within(view, [at.number(offset) for offset in box.offsets])
         return tuple([max(high - low, 0) for low, high in found])
 
-    def box(self, op: Instruction) -> Box:
+    def box(self, op: Instruction) -> MovedBox:
         if isinstance(op, PushOp | PopOp):
             rows, cols = fifo_type(fifo_of(op)).shape
-            return Box((rows // self.parts, cols))
+            return MovedBox((rows // self.parts, cols))
         for value in op.operands:
             if isinstance(value.type, BoxType) and isinstance(view := value.owner, ViewOp):
                 spans = zip(memref_shape(view.source), view.box_sizes, view.box_steps, strict=True)
                 last = [extent - (size - 1) * step - 1 for extent, size, step in spans]
-                return Box(view.box_sizes, view, view.offsets, last)
-        return Box(())
+                return MovedBox(view.box_sizes, view, view.offsets, last)
+        return MovedBox(())
 
 
 def fifo_of(op: PushOp | PopOp) -> SSAValue:

@@ -42,7 +42,7 @@ Turn: TypeAlias = dict[Piece, int]
 """The pieces that a core loads in a turn, and their bytes."""
 
 
-class Unknown(Exception):
+class UnknownNumber(Exception):
     """A number that depends on what is in device memory."""
 
 
@@ -83,7 +83,7 @@ def loaded_again(
         early, late = (sum(part, Counter[SSAValue]()) for part in halves(rounds))
         more = (count - most // 2) / (most - most // 2)
         return early + Counter({m: int(more * size) for m, size in late.items()})
-    except Unknown:
+    except UnknownNumber:
         return Counter()
 
 
@@ -93,7 +93,7 @@ def halves(rounds: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
 
 def count_of_turns(program: ProgramOp, part: int, cores: int) -> int:
     """Of the first core."""
-    at = Numbers(0, cores, part)
+    at = CoreNumbers(0, cores, part)
     return sum(len(at.steps(op)) for op in program.body.block.ops if isinstance(op, ForOp))
 
 
@@ -123,7 +123,7 @@ def again(
 
 def turns_of(items: Sequence[Load | Inner], part: int, core: int, cores: int) -> Iterator[Turn]:
     """What one core loads in each turn. Raises Unknown."""
-    at = Numbers(core, cores, part)
+    at = CoreNumbers(core, cores, part)
     for item in items:
         if isinstance(item, Inner):
             for turn in at.steps(item.op):
@@ -144,7 +144,9 @@ def loads_in(block: Block) -> list[Load | Inner]:
     return found
 
 
-def pieces(items: Sequence[Load | Inner], at: "Numbers", times: int) -> Iterator[tuple[Piece, int]]:
+def pieces(
+    items: Sequence[Load | Inner], at: "CoreNumbers", times: int
+) -> Iterator[tuple[Piece, int]]:
     """What loads bring, which are run so many times."""
     for item in items:
         if type(item) is Load:
@@ -155,7 +157,7 @@ def pieces(items: Sequence[Load | Inner], at: "Numbers", times: int) -> Iterator
             yield from pieces(item.items, inner, times * len(steps))
 
 
-class Numbers:
+class CoreNumbers:
     """The index values of one core. With `largest` numbers that it reads are the largest that they
     may be, else they are not known."""
 
@@ -166,9 +168,9 @@ class Numbers:
         self.depth, self.outer = 0, self
         self.depths: dict[Block | None, int] = {}  # loops around blocks
 
-    def where(self, variable: SSAValue, step: int) -> "Numbers":
+    def where(self, variable: SSAValue, step: int) -> "CoreNumbers":
         """In a step of a loop. What does not change in the loop is computed once, outside."""
-        inner = Numbers.__new__(Numbers)
+        inner = CoreNumbers.__new__(CoreNumbers)
         inner.own, inner.largest, inner.depths = self.own, self.largest, self.depths
         inner.known = {**self.known, variable: step}
         inner.depth, inner.outer = self.depth + 1, self
@@ -216,4 +218,4 @@ class Numbers:
             case ReadOp() if self.largest:
                 return op.span[-1]
             case _:
-                raise Unknown
+                raise UnknownNumber

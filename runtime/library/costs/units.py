@@ -58,7 +58,7 @@ class Content:
     ready_before: float = 0.0  # when the copy before was written
 
 
-class Unit:
+class CoreUnit:
     """A cube core, or a vector core beside it: its pipes, and when they are done."""
 
     def __init__(self, walk: Walk, share: Share, target: Target, cycles: dict[Leaf, float]) -> None:
@@ -165,7 +165,7 @@ class Unit:
                 content.before = deque([end + cycles for end in content.before])
 
 
-def cycles(units: Sequence[Unit], target: Target) -> float:
+def cycles(units: Sequence[CoreUnit], target: Target) -> float:
     """Of a core, or a cube core and the vector cores beside it. All wait for each other at
     barriers."""
     for number, phase in enumerate(zip(*[unit.walk.phases for unit in units], strict=True)):
@@ -191,7 +191,7 @@ def tiles_pushed(parts: Sequence[Part]) -> int:
 
 
 def pass_on(
-    units: Sequence[Unit], begins: Sequence[float], pushed: Sequence[int], target: Target
+    units: Sequence[CoreUnit], begins: Sequence[float], pushed: Sequence[int], target: Target
 ) -> None:
     """Where tiles pass in one direction alone, who pops them begins with the first, and ends after
     the last one."""
@@ -229,7 +229,7 @@ class Exchange:
     of whole steps of the first unit's outermost loop, where these are alike, as tiles may pass at
     their ends alone."""
 
-    def __init__(self, units: Sequence[Unit], target: Target) -> None:
+    def __init__(self, units: Sequence[CoreUnit], target: Target) -> None:
         self.units, self.cross = units, target.cross_flag_cycles
         self.pushed = defaultdict[SSAValue, list[float]](list)
         self.popped = defaultdict[SSAValue, list[float]](list)
@@ -281,7 +281,7 @@ class Exchange:
         for unit, end in zip(self.units, found, strict=True):
             unit.meet(max(unit.end, end))
 
-    def runs(self, unit: Unit, leaf: Leaf) -> bool:
+    def runs(self, unit: CoreUnit, leaf: Leaf) -> bool:
         """Run an instruction, unless it waits for the other unit."""
         if not isinstance(leaf.op, PushOp | PopOp):
             unit.run(leaf)

@@ -29,7 +29,7 @@ class Argument:
     def dtype(self) -> Attribute:
         return self.element
 
-    def __getitem__(self, key: Any) -> "Box":
+    def __getitem__(self, key: Any) -> "Subview":
         """`a[i:, h, j:]`: a box from there on; ranges are its rows and columns, whose number the
         tile says that it is loaded to or stored from; `h` is one index. `a[i::2]`: every second.
         `a[i:end]`: what lies from `end` on is padded by loads, and left as it is by stores."""
@@ -47,7 +47,7 @@ class Argument:
                 raise GeError(f"a box ends at {end}, before its tensor", hint=hint)
         spans = tuple(i for i, at in enumerate(keys) if isinstance(at, slice))
         limited = any((part := span(at)) is not None and part.stop is not None for at in keys)
-        return Box(self, tuple(starts), spans, tuple(steps), tuple(ends) if limited else ())
+        return Subview(self, tuple(starts), spans, tuple(steps), tuple(ends) if limited else ())
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +74,7 @@ def start_of(at: "slice[Any, Any, Any]") -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
+class Subview:
     """A box of an argument; `spans` are the dimensions along which it has more than one element;
     `ends`, where it has some, are those of all dimensions."""
 
@@ -85,7 +85,7 @@ class Box:
     ends: tuple[Scalar, ...] = ()
     lengths: tuple[int, ...] = ()
 
-    def sized(self, *lengths: int) -> "Box":
+    def sized(self, *lengths: int) -> "Subview":
         """The box with as many elements along its ranges: of more than two, the first ones together
         are the rows of its tile, and the others the columns."""
         if len(lengths) != len(self.spans):

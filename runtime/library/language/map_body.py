@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ge.runtime.library.language.tracing import Tracer
 
 
-class Body:
+class MapBody:
     """The region of one `tile.map`, while it is written."""
 
     def __init__(self, tracer: "Tracer") -> None:

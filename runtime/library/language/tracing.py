@@ -52,7 +52,7 @@ from ge.runtime.library.language.indices import (
     truth_of,
     whole,
 )
-from ge.runtime.library.language.map_body import Body
+from ge.runtime.library.language.map_body import MapBody
 from ge.runtime.library.language.sides import HERE, Side
 from ge.runtime.library.language.unfolded import Unfolded
 
@@ -286,7 +286,7 @@ class Tracer:
 
     def read(
         self,
-        box: v.Box,
+        box: v.Subview,
         below: int | None = None,
         least: int = 0,
         distinct: bool = False,
@@ -307,7 +307,7 @@ class Tracer:
         span = range(least, below)
         return ReadIndex("read", box=box, span=span, distinct=distinct, ascending=ascending)
 
-    def read_index(self, box: v.Box, count: int) -> Index:
+    def read_index(self, box: v.Subview, count: int) -> Index:
         """The index at one place of an argument, of `count`; those below 0 count from the end. Of
         one it is 0, but read, so that others are refused."""
         index = self.read(box, count, -count)
@@ -318,7 +318,7 @@ class Tracer:
     def load(
         self,
         tile: v.Tile,
-        box: v.Box,
+        box: v.Subview,
         pad: float | None = None,
         rows: tuple[Scalar, int, int] | None = None,
     ) -> v.Tile:
@@ -341,7 +341,7 @@ class Tracer:
         self.fill(one, argument.number)
         return tile
 
-    def store(self, box: v.Box, tile: v.Tile, relu: bool = False, add: bool = False) -> None:
+    def store(self, box: v.Subview, tile: v.Tile, relu: bool = False, add: bool = False) -> None:
         """From L0C or UB to device memory, as its element type."""
         side = self.side_of(tile)
         place = v.box_of(box).value(side, tile.shape)
@@ -497,7 +497,7 @@ class Tracer:
         return new
 
     def map(self, target: v.Tile, value: v.Expression) -> None:
-        body = Body(self)
+        body = MapBody(self)
         result = body.value(value)
         if result.type != (wanted := target.type.tensor):  # repeated along rows or columns
             result = body.broadcast(result, wanted)

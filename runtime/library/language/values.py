@@ -21,7 +21,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.tile.buffers import SlotOp, ViewOp
 from ge.dialects.tile.types import Memory, TileType, tile_in
-from ge.runtime.library.language.arguments import Argument, Box, Shape, keys_of, span, start_of
+from ge.runtime.library.language.arguments import Argument, Shape, Subview, keys_of, span, start_of
 from ge.runtime.library.language.indices import Index, Scalar, SharedIndex, number_of
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Tile(Expression):
     def part(self, row: Scalar, col: Scalar, shape: Shape) -> "Tile":
         """A sub-tile from (row, col) on."""
         is_all = shape == self.shape and number_of(row) == number_of(col) == 0
-        return self if is_all else Part(self, row, col, shape)
+        return self if is_all else SubTile(self, row, col, shape)
 
     def __getitem__(self, key: Any) -> "Tile":
         """`t[a:b]`, `t[:, a:b]`: a sub-tile whose bounds are known while the kernel is traced."""
@@ -170,7 +170,7 @@ class Slot(Tile):
         return side.value(("slot", id(ring), id(index)), SlotOp, ring, index)
 
 
-class Part(Tile):
+class SubTile(Tile):
     """A sub-tile."""
 
     def __init__(self, whole: Tile, row: Scalar, col: Scalar, shape: Shape):
@@ -225,7 +225,10 @@ class Ring:
 WAYS_OUT: dict[type[Any], tuple[str, str]] = {
     Ring: ("a ring", "write ring[j], one of its copies"),
     Argument: ("an argument of the kernel", "write x[i:], a box that begins there"),
-    Box: ("a box of an argument", "c.load(tile, x[i:]) reads it, c.store(x[i:], tile) writes it"),
+    Subview: (
+        "a box of an argument",
+        "c.load(tile, x[i:]) reads it, c.store(x[i:], tile) writes it",
+    ),
     Transposed: ("a transposed tile", "assign it to a tile first: t[:] = s.T"),
     Index: ("an index", "rows(n, base) and columns(n, base) are tiles of numbers"),
 }
@@ -241,8 +244,8 @@ def tile_of(what: Any) -> Tile:
     return what if isinstance(what, Tile) else refuse(what, "a tile")
 
 
-def box_of(what: Any) -> Box:
-    return what if isinstance(what, Box) else refuse(what, "a box, x[i:],")
+def box_of(what: Any) -> Subview:
+    return what if isinstance(what, Subview) else refuse(what, "a box, x[i:],")
 
 
 def expression(what: Any) -> Expression:

@@ -80,7 +80,7 @@ class Matrices:
 
 
 @dataclass(frozen=True)
-class Cut:
+class MatmulCut:
     """Blocks of m x n of the result. L1 takes steps of k of their operands, L0 parts of these; L0C
     holds `sums` blocks."""
 
@@ -112,7 +112,7 @@ SPLITS = (2, 3, 4, 6, 8, 12, 16, 24)  # cores that share the terms of a block's 
 
 
 @lru_cache(1024)
-def best_shared_wave(p: Matrices, target: Target, most: float) -> tuple[Cut, int] | None:
+def best_shared_wave(p: Matrices, target: Target, most: float) -> tuple[MatmulCut, int] | None:
     """The fastest cut whose last wave is shared, and by how many cores each of its blocks; None:
     none takes less than so many cycles."""
     core, cores, found = Core.of(target), target.cube_cores, None
@@ -135,7 +135,7 @@ def best_shared_wave(p: Matrices, target: Target, most: float) -> tuple[Cut, int
 
 
 @lru_cache(1024)
-def columns_together(cut: Cut, p: Matrices, target: Target) -> int:
+def columns_together(cut: MatmulCut, p: Matrices, target: Target) -> int:
     """How many columns of blocks are walked down together, row after row of them: all, or fewer
     where L2 has no room for both operands and so fewer bytes cross HBM."""
     down, across = cut.counts(p)
@@ -158,19 +158,19 @@ def columns_together(cut: Cut, p: Matrices, target: Target) -> int:
 
 
 @lru_cache(1024)
-def best_cut(ps: tuple[Matrices, ...], target: Target) -> Cut | None:
+def best_cut(ps: tuple[Matrices, ...], target: Target) -> MatmulCut | None:
     """The fastest cut for all of these, of one m and k; None: there is none that fits."""
     return fastest(all_cuts(ps, target), partial(cycles, Counter(ps), target))
 
 
-def all_cuts(ps: Sequence[Matrices], target: Target) -> Iterator[Cut]:
+def all_cuts(ps: Sequence[Matrices], target: Target) -> Iterator[MatmulCut]:
     """Those that fit all of these."""
     largest = max(ps, key=lambda p: (p.terms, p.n, p.m))
     m, n, k = (lcm(*sizes) for sizes in zip(*{p.units for p in ps}, strict=True))
     return cuts(largest, (m, n, k), target)
 
 
-def cycles(ps: Counter[Matrices], target: Target, cut: Cut, most: float = inf) -> float:
+def cycles(ps: Counter[Matrices], target: Target, cut: MatmulCut, most: float = inf) -> float:
     """Of the busiest core; infinite where the cube of one alone takes `most`."""
     blocks = [cut.blocks(p) * count for p, count in ps.items()]
     rounds = ceil(sum(blocks) / target.cube_cores)
@@ -181,7 +181,7 @@ def cycles(ps: Counter[Matrices], target: Target, cut: Cut, most: float = inf) -
     return rounds * mean + max([alone for _, alone in paces]) + merged
 
 
-def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[Cut]:
+def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[MatmulCut]:
     """Those that fit on a core, of multiples of these sizes."""
     bits, room = bitwidth(p.element), target.core_memories
     inner = max(FRACTAL, BLOCK * 8 // bits)  # a fractal is 16 x 32 bytes, and columns may be inner
@@ -194,7 +194,7 @@ def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[C
                 continue
             longest = room["l1"] * 8 // (2 * (m + p.terms * n) * bits)
             for parts, part in depths(p, (inner, unit), deepest, longest):
-                yield Cut(m, n, parts * part, part, min(sums, 2))
+                yield MatmulCut(m, n, parts * part, part, min(sums, 2))
 
 
 def least_bytes(ps: Sequence[Matrices]) -> dict[str, int]:
@@ -250,7 +250,7 @@ def epilogue(rows: int, cols: int, p: Matrices, core: Core) -> float:
     )
 
 
-def pace(cut: Cut, p: Matrices, target: Target, most: float = inf) -> tuple[float, float]:
+def pace(cut: MatmulCut, p: Matrices, target: Target, most: float = inf) -> tuple[float, float]:
     """Cycles of a block, and of what no other work goes on beside. Where the cube alone takes
     `most` for a block, how its operands come is not asked: then they are infinite."""
     core, size, steps = Core.of(target), p.bits / 8, -(-p.k // cut.k // p.splits)
@@ -290,7 +290,7 @@ def rows_at_a_time(rows: int, cols: int, parts: int, block: int, most: int) -> i
     return (within or whole or fitting)[0]
 
 
-def operands(cut: Cut, p: Matrices, target: Target) -> tuple[float, float, float]:
+def operands(cut: MatmulCut, p: Matrices, target: Target) -> tuple[float, float, float]:
     """Cycles of a step: of loading its operands; of loading those that the vector cores compute
     first, row by row; and of computing them."""
     core, depth, load, beside, computed = Core.of(target), p.k / ceil(p.k / cut.k), 0.0, 0.0, 0.0

@@ -33,7 +33,7 @@ class Epilogue(Pull):
     end: "Scalar | None" = None  # of the rows that are stored, along dimension `row`
     row: int = 0
 
-    def box(self, value: SSAValue, box: Box) -> v.Box:
+    def box(self, value: SSAValue, box: Box) -> v.Subview:
         found = super().box(value, box)
         return ending(found, self.row, self.end) if value in self.dependent else found
 

@@ -27,7 +27,7 @@ from ge.runtime.library.costs.paces import Core
 from ge.runtime.library.launch import Launch, NotLowered, Replaced, Written, no_room
 from ge.runtime.library.matmul.blocks import (
     SPLITS,
-    Cut,
+    MatmulCut,
     all_cuts,
     best_cut,
     best_shared_wave,
@@ -35,7 +35,7 @@ from ge.runtime.library.matmul.blocks import (
     least_bytes,
 )
 from ge.runtime.library.matmul.padding import choices, copying, may_be_copied
-from ge.runtime.library.matmul.program import Blocks, part_of
+from ge.runtime.library.matmul.program import MatmulPlan, part_of
 from ge.runtime.library.matmul.sections import Section, sections_of
 from ge.runtime.library.programs import bytes_left
 from ge.runtime.library.rows.simple_ops import simple_body
@@ -76,13 +76,13 @@ def written_for(launch: Launch) -> Written:
     return fitting(launch, sections, cut)
 
 
-def fitting(launch: Launch, sections: Sequence[Section], cut: Cut) -> Written:
+def fitting(launch: Launch, sections: Sequence[Section], cut: MatmulCut) -> Written:
     """The program, in which sums pass to the vector cores in parts that fit. Raises NotLowered
     where none does."""
     rows, most = gcd(cut.m, *(s.part_rows for s in sections)), MOST
     unit = lcm(*(s.row_unit for s in sections))
     while True:
-        written = Blocks(launch, sections, cut, rows, most).written()
+        written = MatmulPlan(launch, sections, cut, rows, most).written()
         if len(sections) == 1 and not sections[0].has_vector_cores:
             return written
         left = bytes_left(launch, written)
@@ -122,8 +122,8 @@ def with_copies(target: Target, sections: Sequence[Section]) -> Sequence[Section
 
 
 def with_splits(
-    target: Target, sections: Sequence[Section], cut: Cut
-) -> tuple[list[Section], Cut] | None:
+    target: Target, sections: Sequence[Section], cut: MatmulCut
+) -> tuple[list[Section], MatmulCut] | None:
     """With cores that share the terms of sums; None where that takes no less time, or where it is
     for any number of blocks."""
     if is_open() or not all(map(may_share, sections)):
@@ -146,7 +146,7 @@ def with_splits(
 
 def with_last_wave(
     target: Target, sections: Sequence[Section], least: float
-) -> tuple[list[Section], Cut] | None:
+) -> tuple[list[Section], MatmulCut] | None:
     """With cores that share what is left where all of them have had as many blocks."""
     (section, *others) = sections
     if others or len(section.terms) > 1:

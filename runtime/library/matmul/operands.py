@@ -39,7 +39,7 @@ from ge.runtime.library.pulling import Pull, between
 
 
 @dataclass(frozen=True)
-class Operand:
+class MatmulOperand:
     """One side of a matmul: matrices, `turned` where the matmul takes them transposed. `shape` is
     that of its memref, or of the value where it is computed; `side`: whether the terms of products
     are its rows (0) or its columns (1); `groups`: numbers of matrices, where these are named."""
@@ -72,7 +72,7 @@ class Operand:
         if not own or not is_given(self.launch, self.groups):
             raise NotLowered("numbers of groups are computed")
         count, (argument, ones) = self.shape[0], (arguments[self.groups], (1,) * len(own))
-        return [c.now(c.read_index(v.Box(argument, tuple(place), (), ones), count))]
+        return [c.now(c.read_index(v.Subview(argument, tuple(place), (), ones), count))]
 
     def as_taken(self, tile: Tile) -> Tile | Transposed:
         return tile.T if self.turned else tile
@@ -182,13 +182,15 @@ class Feed:
     launch: Launch
     arguments: Arguments
     most: int
-    copies: dict[Operand, Any] = field(default_factory=dict[Operand, Any])  # `padding.Copy`
+    copies: dict[MatmulOperand, Any] = field(
+        default_factory=dict[MatmulOperand, Any]
+    )  # `padding.Copy`
     passing: dict[Any, tuple[Any, Queue]] = field(default_factory=dict[Any, tuple[Any, Queue]])
 
     def __post_init__(self) -> None:
         self.pull = Pull(self.c, self.launch, self.arguments)
 
-    def fill(self, tile: Tile, operand: Operand, box: Box, copy: Index) -> Tile:
+    def fill(self, tile: Tile, operand: MatmulOperand, box: Box, copy: Index) -> Tile:
         """Bring a box to a tile of L1, copy number `copy` of a ring."""
         if (place := operand.in_memory(box)) is None:
             return self.compute(tile, operand, box, copy)
@@ -196,9 +198,11 @@ class Feed:
         ones = (1,) * len(there.sizes)
         if (copy_of_it := self.copies.get(operand)) is not None:
             return self.c.load(tile, copy_of_it.box(there.offsets, tuple(dims)), 0)
-        return self.c.load(tile, v.Box(self.arguments[value], there.offsets, tuple(dims), ones), 0)
+        return self.c.load(
+            tile, v.Subview(self.arguments[value], there.offsets, tuple(dims), ones), 0
+        )
 
-    def compute(self, tile: Tile, operand: Operand, box: Box, copy: Index) -> Tile:
+    def compute(self, tile: Tile, operand: MatmulOperand, box: Box, copy: Index) -> Tile:
         rows, cols = tile.shape
         each = self.rows_of(operand, tile.shape)
         together = each * self.c.parts
@@ -215,7 +219,7 @@ class Feed:
             queue.pop(tile.part(at, 0, (together, cols)) if count > 1 else tile)
         return tile
 
-    def rows_of(self, operand: Operand, shape: v.Shape) -> int:
+    def rows_of(self, operand: MatmulOperand, shape: v.Shape) -> int:
         """How many rows of a tile a vector core computes at a time."""
         return rows_at_a_time(*shape, self.c.parts, operand.block_along(0), self.most)
 
@@ -225,7 +229,7 @@ class Feed:
             self.passing[key] = ring, self.c.queue(ring)
         return self.passing[key]
 
-    def pulled(self, target: Tile, operand: Operand, box: Box) -> None:
+    def pulled(self, target: Tile, operand: MatmulOperand, box: Box) -> None:
         """A box in a tile. Where there are fewer rows than one core computes, each core has them
         all: what stands at others' places is of as little use as what is beyond the last row."""
         (extent, depth), (each, cols) = operand.shape[-2:], box.sizes[-2:]

@@ -46,7 +46,7 @@ Term: TypeAlias = tuple[SSAValue, int]
 
 
 @dataclass(frozen=True)
-class Output:
+class MatmulOutput:
     """A result of a launch, and its dimensions' steps along the rows and the columns of the matmuls
     that it depends on, 0 where it has none. It has `columns` columns of each of the `terms`."""
 
@@ -100,20 +100,20 @@ class Output:
     def stored(
         self,
         argument: v.Argument,
-        place: "Place",
+        place: "ResultBlock",
         rows: int,
         cols: int,
         end: "Scalar | None" = None,
-    ) -> v.Box:
+    ) -> v.Subview:
         """The box of so many rows and columns in memory, from a place on; of the rows before
         `end`."""
         at = self.box(place, rows, cols).offsets
         row, col = self.spans(place.rows)
         if row == col:
             at, col = (*at[:col], 0, *at[col:]), col + 1
-        return ending(v.Box(argument, at, (row, col), (1,) * len(at)), row, end)
+        return ending(v.Subview(argument, at, (row, col), (1,) * len(at)), row, end)
 
-    def box(self, place: "Place", rows: int, cols: int) -> Box:
+    def box(self, place: "ResultBlock", rows: int, cols: int) -> Box:
         """The box of so many rows and columns from a place on. What is beyond the rows of a batch,
         or beyond the columns, is beyond the output's end."""
         offsets: list[Scalar] = []
@@ -136,7 +136,7 @@ class Output:
         return Box(tuple(offsets), tuple(sizes))
 
 
-def ending(box: v.Box, row: int, end: "Scalar | None") -> v.Box:
+def ending(box: v.Subview, row: int, end: "Scalar | None") -> v.Subview:
     """The box, of the rows before `end` alone."""
     if end is None:
         return box
@@ -144,7 +144,7 @@ def ending(box: v.Box, row: int, end: "Scalar | None") -> v.Box:
 
 
 @dataclass(frozen=True)
-class Place:
+class ResultBlock:
     """Rows and columns of one of `batches` matmuls of as many rows each."""
 
     batches: int
@@ -172,7 +172,7 @@ class Origins:
                 found.update(op.results)
         return found
 
-    def output(self, value: SSAValue) -> Output:
+    def output(self, value: SSAValue) -> MatmulOutput:
         """Raises NotLowered where its elements are not each one of each matmul."""
         shape = shape_of(value)
         if value not in self.dependent:
@@ -194,7 +194,7 @@ class Origins:
         last = max(first for _, first in terms)
         if last + columns > n or covered(shape, rows) != prod(rows_before):
             raise NotLowered(OTHER_ORDER)
-        return Output(value, terms, rows, cols, columns)
+        return MatmulOutput(value, terms, rows, cols, columns)
 
     def whole_rows(self, op: ReduceOp) -> None:
         """Raises NotLowered where an op reduces something else than rows of a matmul."""
@@ -312,9 +312,9 @@ def covered(shape: Shape, steps: Shape) -> int:
     return count
 
 
-def together(outputs: Sequence[Output]) -> list[list[Output]]:
+def together(outputs: Sequence[MatmulOutput]) -> list[list[MatmulOutput]]:
     """Groups of outputs that share columns of a matmul."""
-    groups: list[list[Output]] = []
+    groups: list[list[MatmulOutput]] = []
     for output in outputs:
         touched = [g for g in groups if any(shared(output, o) for o in g)]
         groups = [g for g in groups if g not in touched]
@@ -322,7 +322,7 @@ def together(outputs: Sequence[Output]) -> list[list[Output]]:
     return groups
 
 
-def shared(a: Output, b: Output) -> bool:
+def shared(a: MatmulOutput, b: MatmulOutput) -> bool:
     pairs = product(a.terms, b.terms)
     return any(m is n and i < j + b.columns and j < i + a.columns for (m, i), (n, j) in pairs)
 

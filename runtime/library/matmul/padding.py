@@ -21,7 +21,7 @@ from ge.runtime.library.costs.rates import MOST_STRIDE, share_of
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar, ceil_div
 from ge.runtime.library.language.tracing import Tracer
-from ge.runtime.library.matmul.operands import Operand
+from ge.runtime.library.matmul.operands import MatmulOperand
 
 ROW = 512  # bytes that rows of a copy are multiples of: the full rate
 MOST = 32768  # bytes of a tile of a copy
@@ -33,7 +33,7 @@ def padded_stride(stride: int, bits: int) -> int:
     return min(align_up(stride, unit), MOST_STRIDE // unit * unit)
 
 
-def may_be_copied(operand: Operand, whole: bool, target: Target) -> bool:
+def may_be_copied(operand: MatmulOperand, whole: bool, target: Target) -> bool:
     """Whether its rows are loaded at less than the full rate where they lie. `whole`: all of them
     are, from the first column on; long rows that are no terms of a sum come apart only then."""
     if not target.split_cores or not operand.is_plain or operand.shape[-2] == 1:
@@ -50,7 +50,7 @@ def choices(sides: Sequence[int]) -> Iterator[frozenset[int]]:
         yield from map(frozenset, combinations(sides, count))
 
 
-def copying(operand: Operand, target: Target) -> float:
+def copying(operand: MatmulOperand, target: Target) -> float:
     """Cycles of a copy: what the vector cores or HBM take."""
     core, size, (*_, cols) = Core.of(target), operand.bits / 8, operand.shape
     rows, (height, wide) = prod(operand.shape[:-1]), tile_shape(operand, cols)
@@ -60,7 +60,7 @@ def copying(operand: Operand, target: Target) -> float:
     return core.barrier + max(time, rows * cols * size / (core.hbm * target.cube_cores))
 
 
-def tile_shape(operand: Operand, cols: int) -> tuple[int, int]:
+def tile_shape(operand: MatmulOperand, cols: int) -> tuple[int, int]:
     """Of a tile of a copy of so many columns, which are cut evenly."""
     unit, most = ROW * 8 // operand.bits, MOST * 8 // operand.bits
     wide = align_up(ceil(cols / ceil(cols / most)), unit)
@@ -71,7 +71,7 @@ class Copy:
     """A copy of an operand in a workspace, which is whole behind the next barrier: its columns come
     in parts of `size`, a multiple of `step`, whose rows lie one after the other."""
 
-    def __init__(self, c: Tracer, operand: Operand, source: v.Argument, step: int) -> None:
+    def __init__(self, c: Tracer, operand: MatmulOperand, source: v.Argument, step: int) -> None:
         *self.lead, self.height, cols = operand.shape
         self.c, self.operand, self.source = c, operand, source
         most = padded_stride(MOST_STRIDE, operand.bits)
@@ -81,15 +81,15 @@ class Copy:
         shape = *self.lead, self.parts, self.height, wide
         self.target = c.workspace(*shape, dtype=operand.element)
 
-    def box(self, at: Sequence[Scalar], dims: tuple[int, int]) -> v.Box:
+    def box(self, at: Sequence[Scalar], dims: tuple[int, int]) -> v.Subview:
         """Where the box is that begins there in the operand."""
         *lead, row, col = at
         number: Scalar = 0 if self.parts == 1 else col // self.size
         place = *lead, number, row, col - number * self.size
         return self.boxed(self.target, place, tuple(d + 1 for d in dims))
 
-    def boxed(self, argument: v.Argument, at: Sequence[Scalar], dims: tuple[int, ...]) -> v.Box:
-        return v.Box(argument, tuple(at), dims, (1,) * len(at))
+    def boxed(self, argument: v.Argument, at: Sequence[Scalar], dims: tuple[int, ...]) -> v.Subview:
+        return v.Subview(argument, tuple(at), dims, (1,) * len(at))
 
     def write(self) -> None:
         c, (rows, cols) = self.c, tile_shape(self.operand, self.size)

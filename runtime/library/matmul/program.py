@@ -14,11 +14,11 @@ from ge.runtime.library.language.indices import Condition, Index, Scalar, ceil_d
 from ge.runtime.library.language.tracing import Queue, Tracer
 from ge.runtime.library.language.values import Tile, Transposed
 from ge.runtime.library.launch import Arguments, Launch, Written
-from ge.runtime.library.matmul.blocks import Cut, columns_together
+from ge.runtime.library.matmul.blocks import MatmulCut, columns_together
 from ge.runtime.library.matmul.epilogue import Epilogue
 from ge.runtime.library.matmul.lots import Lot, lots
-from ge.runtime.library.matmul.operands import Feed, Operand
-from ge.runtime.library.matmul.outputs import Place, has_relu
+from ge.runtime.library.matmul.operands import Feed, MatmulOperand
+from ge.runtime.library.matmul.outputs import ResultBlock, has_relu
 from ge.runtime.library.matmul.padding import Copy
 from ge.runtime.library.matmul.sections import Section
 from ge.runtime.library.matmul.split_sums import SharedWave, SplitSums
@@ -33,13 +33,13 @@ def part_of(size: int, most: int, unit: int) -> int:
 
 
 @dataclass(frozen=True)
-class Blocks:
+class MatmulPlan:
     """The program of matmuls: how they are cut, in parts of how many rows sums pass to the vector
     cores, and how many elements of operands one of these computes at a time."""
 
     launch: Launch
     sections: Sequence[Section]
-    cut: Cut
+    cut: MatmulCut
     rows: int
     most: int
 
@@ -61,18 +61,18 @@ class Blocks:
                 shapes |= {out.value: out.stored_shape(section.p.m) for out in section.outputs}
 
         def write(c: Tracer, arguments: Arguments) -> None:
-            Writer(self, c, arguments).write_all()
+            MatmulWriter(self, c, arguments).write_all()
 
         return Written(write, self.cores, shapes)
 
 
-class Writer:
+class MatmulWriter:
     """The program, while it is written."""
 
-    def __init__(self, blocks: Blocks, c: Tracer, arguments: Arguments) -> None:
+    def __init__(self, blocks: MatmulPlan, c: Tracer, arguments: Arguments) -> None:
         self.blocks, self.c, self.cut, self.arguments = blocks, c, blocks.cut, arguments
         self.rings: dict[tuple[tuple[int, int], int], Tile] = {}
-        self.leads: dict[Operand, list[Scalar]] = {}  # of the matrices of a block
+        self.leads: dict[MatmulOperand, list[Scalar]] = {}  # of the matrices of a block
         self.lot: Lot | None = None  # whose blocks are written
         self.sums: list[Tile] = []
         self.popped: dict[tuple[Shape, int], tuple[Tile, Queue]] = {}
@@ -167,7 +167,7 @@ class Writer:
             self.pull.end = high
             for block in c.range(ceil_div(ceil_div(high - low, cut.m) - first, apart)):
                 row = c.now(low + (first + block * apart) * cut.m)
-                place = Place(1, p.m, 0, row, c.now(column * cut.n))
+                place = ResultBlock(1, p.m, 0, row, c.now(column * cut.n))
                 self.sum_up(section, place, block)
                 self.bring_out(section, place, block)
         self.pull.end = None
@@ -208,7 +208,7 @@ class Writer:
             for to in section.outputs:
                 self.pull.store(to.value, to.box(at, least, cols))
 
-    def place(self, section: Section, block: Index) -> Place:
+    def place(self, section: Section, block: Index) -> ResultBlock:
         """Where a block is, whose matrices are those that `loaded` takes then."""
         c, p, (down, across) = self.c, section.p, self.cut.counts(section.p)
         group = columns_together(self.cut, p, c.target)
@@ -222,18 +222,18 @@ class Writer:
             rest = c.now(inside % (down * group))
             row, column = c.now(rest // wide), c.now(first + rest % wide)
         cut = self.cut
-        place = Place(p.batch, p.m, batch, c.now(row * cut.m), c.now(column * cut.n))
+        place = ResultBlock(p.batch, p.m, batch, c.now(row * cut.m), c.now(column * cut.n))
         self.take_matrices(section, place.batch)
         return place
 
-    def place_in(self, section: Section, lot: Lot, block: Index) -> Place:
+    def place_in(self, section: Section, lot: Lot, block: Index) -> ResultBlock:
         """Where a block of a lot is: blocks of a row of them come one after the other."""
         c, s, across = self.c, lot.stretch, self.cut.counts(section.p)[1]
         line, column = c.now(block // across), c.now(block % across)
         group = c.now(line // lot.blocks)
         row = group * s.size + line % lot.blocks * lot.rows + (s.first + lot.begin)
         self.take_matrices(section, c.now(group + s.group))
-        return Place(1, section.p.m, 0, c.now(row), c.now(column * self.cut.n))
+        return ResultBlock(1, section.p.m, 0, c.now(row), c.now(column * self.cut.n))
 
     def take_matrices(self, section: Section, number: Scalar) -> None:
         """The matrices of a block: `loaded` takes them."""
@@ -242,7 +242,7 @@ class Writer:
             self.leads[operand] = operand.matrix(batches, number, self.c, self.arguments)
 
     def sum_up(
-        self, section: Section, place: Place, turn: Index, split: Index | None = None
+        self, section: Section, place: ResultBlock, turn: Index, split: Index | None = None
     ) -> None:
         """The sums of a block, or of the part of their terms that has this number."""
         c, steps, splits = self.c, ceil(section.p.k / self.cut.k), section.splits
@@ -255,7 +255,7 @@ class Writer:
         for i in c.range(count):  # the copies of L1 take turns from one block to the next
             self.step(section, place, first + i, begin + i, i == 0, sums)
 
-    def bring_out(self, section: Section, place: Place, turn: Index) -> None:
+    def bring_out(self, section: Section, place: ResultBlock, turn: Index) -> None:
         """The sums of a whole block."""
         sums = self.sums_in(section, turn)
         if section.is_direct:
@@ -272,7 +272,7 @@ class Writer:
             for value, (_, first), tile in zip(values, section.terms, tiles, strict=True):
                 self.pull.terms[value, first] = tile
             self.pull.col, self.pull.columns = col, cols
-            at = Place(1, section.p.m, 0, 0, col)
+            at = ResultBlock(1, section.p.m, 0, 0, col)
             for out in section.outputs:
                 self.pull.store(out.value, out.box(at, rows, cols))
 
@@ -291,7 +291,7 @@ class Writer:
     def step(
         self,
         section: Section,
-        place: Place,
+        place: ResultBlock,
         copy: Index,
         step: Index,
         start: Condition | bool,
@@ -309,7 +309,7 @@ class Writer:
     def loaded(
         self,
         section: Section,
-        operand: Operand,
+        operand: MatmulOperand,
         shape: tuple[int, int],
         at: tuple[Scalar, Scalar],
         copy: Index,
@@ -341,7 +341,7 @@ class Writer:
         for i in self.c.range(count):
             yield i // across * rows, 0 if across == 1 else i % across * cols, rows, cols
 
-    def store(self, section: Section, place: Place, sums: Tile) -> None:
+    def store(self, section: Section, place: ResultBlock, sums: Tile) -> None:
         whole = self.cut.m if self.lot is None else self.lot.rows
         for row, col, rows, cols in self.parts(section, gcd(whole, section.part_rows), whole):
             part = sums if (rows, cols) == sums.shape else sums.part(row, col, (rows, cols))
@@ -350,7 +350,9 @@ class Writer:
                 box = out.stored(self.arguments[out.value], at, rows, cols, self.pull.end)
                 self.c.store(box, part, relu=True in has_relu(out.value))
 
-    def pass_on(self, section: Section, place: Place, sums: Sequence[Tile], turn: Index) -> None:
+    def pass_on(
+        self, section: Section, place: ResultBlock, sums: Sequence[Tile], turn: Index
+    ) -> None:
         c, own = self.c, self.blocks.rows // self.c.parts
         for row, col, rows, cols in self.parts(section, self.blocks.rows, self.block_rows):
             for number, ((term, _), acc) in enumerate(zip(section.terms, sums, strict=True)):
@@ -371,14 +373,14 @@ class Writer:
                 for _ in c.range(row // rows - ends // rows + 1):
                     self.follow_last(section, at, left, (own, cols))
 
-    def follow(self, section: Section, at: Place, shape: v.Shape, by_all: bool) -> None:
+    def follow(self, section: Section, at: ResultBlock, shape: v.Shape, by_all: bool) -> None:
         """What follows the matmuls, of so many rows and columns of each vector core, from a place
         on; of the first one alone where that has all rows."""
         for _ in self.c.range(1 - self.c.part) if self.c.parts > 1 and not by_all else (0,):
             below = at.row + self.c.part * shape[0] if self.c.parts > 1 and by_all else at.row
             self.write_outputs(section, replace(at, row=below), shape)
 
-    def follow_last(self, section: Section, at: Place, left: int, shape: v.Shape) -> None:
+    def follow_last(self, section: Section, at: ResultBlock, left: int, shape: v.Shape) -> None:
         """Where the rows of all vector cores together are more than those that are left: each has
         as many of these as there are, the first ones all of theirs."""
         own, cols = shape
@@ -389,7 +391,7 @@ class Writer:
                 there = replace(at, row=at.row + part * own)
                 self.write_outputs(section, there, (mine, cols))
 
-    def write_outputs(self, section: Section, at: Place, shape: v.Shape) -> None:
+    def write_outputs(self, section: Section, at: ResultBlock, shape: v.Shape) -> None:
         rows, cols = shape
         own = self.blocks.rows // self.c.parts, cols
         for number, (term, first) in enumerate(section.terms):

@@ -27,8 +27,8 @@ from ge.runtime.library.costs.paces import applied_by
 from ge.runtime.library.launch import Launch, NotLowered
 from ge.runtime.library.matmul.blocks import Matrices
 from ge.runtime.library.matmul.lots import stretches
-from ge.runtime.library.matmul.operands import Operand, is_given
-from ge.runtime.library.matmul.outputs import AnyMatmul, Origins, Output, has_relu, together
+from ge.runtime.library.matmul.operands import MatmulOperand, is_given
+from ge.runtime.library.matmul.outputs import AnyMatmul, MatmulOutput, Origins, has_relu, together
 from ge.runtime.library.matmul.padding import padded_stride
 
 MULTIPLIED = (f16, bf16, f32, i8)
@@ -49,20 +49,22 @@ class Product:
         return ((), prod(batch) * m, n, k) if self.folded else (batch, m, n, k)
 
     @cached_property
-    def lhs(self) -> Operand:
+    def lhs(self) -> MatmulOperand:
         _, m, _, k = self.sizes
         turned, value = is_turned(self.op), self.op.lhs
         in_rows = self.folded and is_given(self.launch, value)
         shape = (m, k) if in_rows else shape_of(value)
-        return Operand(self.launch, value, shape, turned, 0 if turned else 1)
+        return MatmulOperand(self.launch, value, shape, turned, 0 if turned else 1)
 
     @cached_property
-    def rhs(self) -> Operand:
+    def rhs(self) -> MatmulOperand:
         turned, value = bool(self.op.transpose_rhs.value.data), self.op.rhs
         op, groups = self.op, None
         if isinstance(op, GroupedMatmulOp) and not op.in_order:
             groups = op.groups
-        return Operand(self.launch, value, shape_of(value), turned, 1 if turned else 0, groups)
+        return MatmulOperand(
+            self.launch, value, shape_of(value), turned, 1 if turned else 0, groups
+        )
 
     @cached_property
     def group_sizes(self) -> tuple[int, ...]:
@@ -90,7 +92,7 @@ class Product:
         return (self.groups,) if self.groups else self.sizes[0]
 
     @property
-    def operands(self) -> tuple[Operand, Operand]:
+    def operands(self) -> tuple[MatmulOperand, MatmulOperand]:
         return self.lhs, self.rhs
 
     @property
@@ -123,7 +125,7 @@ class Section:
     the first of the columns that are needed of it."""
 
     terms: tuple[tuple[Product, int], ...]
-    outputs: tuple[Output, ...]
+    outputs: tuple[MatmulOutput, ...]
     ops: tuple[TensorOp, ...]  # between the matmuls and the outputs
     splits: int = 1  # cores that share the terms of a block's sums: `split_sums.py`
     last_wave: bool = False  # of the blocks that are left where all cores have had as many
@@ -173,7 +175,7 @@ class Section:
         return replace(p, units=units, splits=splits, last_wave=last_wave)
 
     @property
-    def copied_operands(self) -> list[Operand]:
+    def copied_operands(self) -> list[MatmulOperand]:
         found = dict.fromkeys(t.operands[i] for t, _ in self.terms for i in sorted(self.copied))
         return list(found)
 
@@ -270,7 +272,7 @@ def sections_of(launch: Launch) -> list[Section]:
     return sections
 
 
-def folds(launch: Launch, op: AnyMatmul, outputs: Sequence[Output]) -> bool:
+def folds(launch: Launch, op: AnyMatmul, outputs: Sequence[MatmulOutput]) -> bool:
     """Whether rows of all left-hand sides may be those of one matmul: there is one right-hand side,
     they lie in memory, and no part of the rows ends within a fractal."""
     batch, m, _, _ = op.dimensions()

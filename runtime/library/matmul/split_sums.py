@@ -27,7 +27,7 @@ from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Index, Scalar, ceil_div
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Tile
-from ge.runtime.library.matmul.blocks import Cut, Matrices
+from ge.runtime.library.matmul.blocks import MatmulCut, Matrices
 
 
 class SplitSums:
@@ -78,7 +78,7 @@ class SharedWave:
     """The blocks that are left where all cores have had `waves` blocks each: `splits` cores have
     the terms of each of them, and their parts are in a workspace."""
 
-    def __init__(self, c: Tracer, p: Matrices, cut: Cut) -> None:
+    def __init__(self, c: Tracer, p: Matrices, cut: MatmulCut) -> None:
         self.c, self.cut, self.splits = c, cut, p.splits
         self.waves, self.left = cut.waves(p, c.target.cube_cores)
         self.before = self.waves * c.target.cube_cores

@@ -380,7 +380,7 @@ class MovePull(Pull):
             found = self.filled(shape, value, found)
         argument = self.arguments[piece.target.out]
         for starts, spans in piece.target.places(box):
-            self.c.store(v.Box(argument, starts, spans, (1,) * len(starts)), found)
+            self.c.store(v.Subview(argument, starts, spans, (1,) * len(starts)), found)
 
     def filled(self, shape: v.Shape, like: SSAValue, found: Any) -> v.Tile:
         """A tile of its own for what is computed."""
@@ -442,7 +442,7 @@ class MovePull(Pull):
         tile = self.ring(shape, op.input)
         known = tuple(steps.get(i) or 1 for i in range(len(box.sizes)))
         spans = tuple(long_dims(box)) or (len(box.sizes) - 1,)
-        self.c.load(tile, v.Box(self.arguments[op.input], needed.offsets, spans, known), pad=0)
+        self.c.load(tile, v.Subview(self.arguments[op.input], needed.offsets, spans, known), pad=0)
         return tile
 
     def padded(self, op: PadOp, box: Box, shape: v.Shape) -> v.Expression:
@@ -505,5 +505,5 @@ class MovePull(Pull):
         if indices not in self.loaded:
             raise NotLowered("indices are read from device memory")
         starts = tuple(offsets) or (0,) * len(self.arguments[indices].shape)
-        box = v.Box(self.arguments[indices], starts, (), (1,) * len(starts))
+        box = v.Subview(self.arguments[indices], starts, (), (1,) * len(starts))
         return self.c.read_index(box, count)

@@ -30,7 +30,7 @@ from ge.dialects.support.types import (
 )
 from ge.runtime.library.launch import Launch, NotLowered, Replaced, Written
 from ge.runtime.library.matmul.sections import MULTIPLIED
-from ge.runtime.library.rows.simple_ops import EXACT, Simplify, Writer, blocks, simple_body
+from ge.runtime.library.rows.simple_ops import EXACT, BlockWriter, Simplify, blocks, simple_body
 
 MOST_PARTS = 64  # that a dimension is set together of
 
@@ -59,7 +59,7 @@ def plain_form(launch: Launch, op: TensorOp) -> Simplify | None:
     return next((f for t, f in PLAIN.items() if isinstance(op, t)), None)
 
 
-def sum_of_products(op: MatmulOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+def sum_of_products(op: MatmulOp, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
     """Of rows times columns; along the dimension of the sums, wherever that is in both operands."""
     lhs, rhs = (w.cast(x, element_type(op.result)) for x in operands)
     a, b = shape_of(lhs), shape_of(rhs)
@@ -77,7 +77,7 @@ def sum_of_products(op: MatmulOp, operands: list[SSAValue], w: Writer) -> SSAVal
     return w.reshape(w.reduce("sum", w.add(e.MulOp, lhs, rhs), (axis,)), shape_of(op.result))
 
 
-def tri(op: TriOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+def tri(op: TriOp, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
     x, (*_, rows, cols), k = operands[0], shape_of(op.input), op.ints("k")
     if k is None and op.k_value is not None:
         raise NotLowered("its diagonal is not in the text")
@@ -90,7 +90,7 @@ def tri(op: TriOp, operands: list[SSAValue], w: Writer) -> SSAValue:
     return w.add(e.SelectOp, belongs, x, w.number(0, x))
 
 
-def one_hot(op: OneHotOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+def one_hot(op: OneHotOp, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
     shape, depth = shape_of(op.indices), op.ints("depth")
     if depth is None:
         raise NotLowered("its depth is not in the text")
@@ -110,7 +110,7 @@ def one_hot(op: OneHotOp, operands: list[SSAValue], w: Writer) -> SSAValue:
     return w.add(e.SelectOp, found, on, off)
 
 
-def pad(op: PadOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+def pad(op: PadOp, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
     """Along one dimension after the other: parts of the input, set side by side."""
     x, amounts, rank = operands[0], op.ints("pads"), rank_of(op.input)
     axes = distinct_axes(op.ints("axes") or range(rank), rank)
@@ -125,7 +125,7 @@ def pad(op: PadOp, operands: list[SSAValue], w: Writer) -> SSAValue:
     return x
 
 
-def pad_computed(op: PadOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+def pad_computed(op: PadOp, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
     """With a number that is known at run time only: it is repeated, and set beside the input, of
     which negative amounts take something away."""
     assert op.value is not None
@@ -149,7 +149,7 @@ def pad_computed(op: PadOp, operands: list[SSAValue], w: Writer) -> SSAValue:
     return x
 
 
-def side_by_side(x: SSAValue, axis: int, spans: list[tuple[int, int]], w: Writer) -> SSAValue:
+def side_by_side(x: SSAValue, axis: int, spans: list[tuple[int, int]], w: BlockWriter) -> SSAValue:
     if len(spans) > MOST_PARTS:
         raise NotLowered(f"{len(spans)} parts are set side by side, more than {MOST_PARTS}")
     parts = [
@@ -160,7 +160,7 @@ def side_by_side(x: SSAValue, axis: int, spans: list[tuple[int, int]], w: Writer
     return joined(parts, axis, w)
 
 
-def joined(parts: Sequence[SSAValue], axis: int, w: Writer) -> SSAValue:
+def joined(parts: Sequence[SSAValue], axis: int, w: BlockWriter) -> SSAValue:
     if len(parts) == 1:
         return parts[0]
     op = ConcatOp.of(parts, axis=axis)

@@ -23,7 +23,7 @@ from ge.runtime.library.launch import Launch, NotLowered
 from ge.runtime.library.places import long_dims
 
 
-class Values(Protocol):
+class RunningSource(Protocol):
     """Where the tiles of values come from."""
 
     @property
@@ -39,7 +39,9 @@ class Values(Protocol):
     def level_before(self, loop: LoopIndex, box: Box) -> int | None: ...
 
 
-def accumulated(pull: Values, op: CumulativeOp, value: SSAValue, box: Box, column: bool) -> v.Tile:
+def accumulated(
+    pull: RunningSource, op: CumulativeOp, value: SSAValue, box: Box, column: bool
+) -> v.Tile:
     """The tile of a box, which has all of the axis or a part in a loop over all of them. Raises
     NotLowered where it has not."""
     (axis,), dims = op.row_axes() or (-1,), long_dims(box)
@@ -62,7 +64,7 @@ class Scan:
     """The sums of one box, while they are written."""
 
     def __init__(
-        self, pull: Values, op: CumulativeOp, value: SSAValue, box: Box, axis: int
+        self, pull: RunningSource, op: CumulativeOp, value: SSAValue, box: Box, axis: int
     ) -> None:
         self.pull, self.c, self.op, self.value = pull, pull.c, op, value
         self.extent, self.size = shape_of(value)[axis], box.sizes[axis]

@@ -49,7 +49,7 @@ from ge.runtime.library.launch import NotLowered
 EXACT = 1 << 24  # whole numbers from 0 on that f32 has
 
 
-class Writer:
+class BlockWriter:
     """A block, while ops are added."""
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ def wide(value: SSAValue) -> Attribute:
     return f32 if is_float(element) and bitwidth(element) < 32 else element
 
 
-Simplify = Callable[[Any, list[SSAValue], Writer], "SSAValue | tuple[SSAValue, ...]"]
+Simplify = Callable[[Any, list[SSAValue], BlockWriter], "SSAValue | tuple[SSAValue, ...]"]
 
 
 def simple_form(op: TensorOp) -> Simplify | None:
@@ -115,7 +115,7 @@ def simple_body(
     body: Body, form_of: Callable[[TensorOp], Simplify | None] = simple_form
 ) -> tuple[Body, dict[SSAValue, SSAValue]]:
     """The body in simple ops, and its value for each of the body's."""
-    w, new = Writer(), dict[SSAValue, SSAValue]()
+    w, new = BlockWriter(), dict[SSAValue, SSAValue]()
     for i, value in enumerate(body.inputs):
         new[value] = w.block.insert_arg(value.type, i)
     for op in body.ops:
@@ -133,7 +133,7 @@ def simple_body(
     return Body(ops, list(w.block.args), [new[v] for v in body.outputs]), new
 
 
-def softmax(op: n.SoftmaxLike, operands: list[SSAValue], w: Writer) -> SSAValue:
+def softmax(op: n.SoftmaxLike, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
     (x,) = operands
     axis, rank = n.axis_of(op.axis.value.data, x), rank_of(x)
     axes = range(axis, rank) if op.flatten.value.data else (axis,)
@@ -146,19 +146,19 @@ def softmax(op: n.SoftmaxLike, operands: list[SSAValue], w: Writer) -> SSAValue:
     return w.add(e.SubOp, below, w.add(e.LogOp, total))
 
 
-def centered(x: SSAValue, axes: Sequence[int], w: Writer) -> SSAValue:
+def centered(x: SSAValue, axes: Sequence[int], w: BlockWriter) -> SSAValue:
     part = w.number(1 / prod(shape_of(x)[i] for i in axes), x)
     return w.add(e.SubOp, x, w.add(e.MulOp, w.reduce("sum", x, axes), part))
 
 
-def inverse_rms(x: SSAValue, axes: Sequence[int], epsilon: float, w: Writer) -> SSAValue:
+def inverse_rms(x: SSAValue, axes: Sequence[int], epsilon: float, w: BlockWriter) -> SSAValue:
     part = w.number(1 / prod(shape_of(x)[i] for i in axes), x)
     mean = w.add(e.MulOp, w.sum_of_squares(x, axes), part)
     root = w.add(e.SqrtOp, w.add(e.AddOp, mean, w.number(epsilon, x)))
     return w.add(e.ReciprocalOp, root)
 
 
-def trailing_norm(op: n.TrailingNorm, operands: list[SSAValue], w: Writer) -> SSAValue:
+def trailing_norm(op: n.TrailingNorm, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
     x, scale, *bias = operands
     axes = range(n.axis_of(op.axis.value.data, x), rank_of(x))
     x = w.cast(x, wide(x))
@@ -169,7 +169,7 @@ def trailing_norm(op: n.TrailingNorm, operands: list[SSAValue], w: Writer) -> SS
     return w.add(e.AddOp, y, w.cast(bias[0], element_type(x))) if bias else y
 
 
-def group_norm(op: n.GroupNormOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+def group_norm(op: n.GroupNormOp, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
     x, scale, bias = operands
     (batch, channels, *rest), groups = shape_of(x), op.groups.value.data
     x = w.cast(x, wide(x))
@@ -183,7 +183,7 @@ def group_norm(op: n.GroupNormOp, operands: list[SSAValue], w: Writer) -> SSAVal
     return w.reshape(w.add(e.AddOp, w.add(e.MulOp, rows, factor), bias), shape_of(x))
 
 
-def batch_norm(op: n.BatchNormOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+def batch_norm(op: n.BatchNormOp, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
     x, *parameters = operands
     x = w.cast(x, wide(x))
     shape: Shape = (shape_of(x)[1], *(1,) * (rank_of(x) - 2))
@@ -195,7 +195,7 @@ def batch_norm(op: n.BatchNormOp, operands: list[SSAValue], w: Writer) -> SSAVal
     return w.add(e.AddOp, w.add(e.MulOp, x, factor), offset)
 
 
-def reduce(op: ReduceOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+def reduce(op: ReduceOp, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
     x, kind = operands[0], op.kind.data
     axes = op.reduced_axes()
     is_number = is_float(element_type(x))
@@ -230,7 +230,7 @@ def reduce(op: ReduceOp, operands: list[SSAValue], w: Writer) -> SSAValue:
     return w.reshape(y, shape_of(op.results[0]))
 
 
-def arg_reduce(op: ArgReduceOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+def arg_reduce(op: ArgReduceOp, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
     """Numbers of elements are f32: the vector unit reduces no integers of 32 bits."""
     (x,), rank, kind = operands, rank_of(operands[0]), op.kind.data
     axis = normalize_axis(op.axis.value.data, rank)
@@ -239,7 +239,7 @@ def arg_reduce(op: ArgReduceOp, operands: list[SSAValue], w: Writer) -> SSAValue
 
 
 def first_extreme(
-    x: SSAValue, axis: int, kind: str, is_last: bool, w: Writer
+    x: SSAValue, axis: int, kind: str, is_last: bool, w: BlockWriter
 ) -> tuple[SSAValue, SSAValue]:
     """Numbers along an axis, and that of the first extreme, or of the last one."""
     count = shape_of(x)[axis]
@@ -254,7 +254,7 @@ def first_extreme(
     return numbers, w.reduce("max" if is_last else "min", chosen, (axis,))
 
 
-def hardmax(op: n.HardmaxOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+def hardmax(op: n.HardmaxOp, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
     (x,), axis = operands, n.axis_of(op.axis.value.data, operands[0])
     shape = shape_of(x)
     if op.flatten.value.data:
@@ -266,7 +266,7 @@ def hardmax(op: n.HardmaxOp, operands: list[SSAValue], w: Writer) -> SSAValue:
 
 
 def dynamic_quantize(
-    op: DynamicQuantizeOp, operands: list[SSAValue], w: Writer
+    op: DynamicQuantizeOp, operands: list[SSAValue], w: BlockWriter
 ) -> tuple[SSAValue, SSAValue, SSAValue]:
     (x,) = operands
     rows = w.cast(w.reshape(x, (numel(shape_of(x)),)), wide(x))
@@ -287,7 +287,7 @@ def dynamic_quantize(
     return codes, w.reshape(scale, ()), w.reshape(w.cast(point, ui8), ())
 
 
-def cumulative(op: CumulativeOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+def cumulative(op: CumulativeOp, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
     if (axes := op.row_axes()) is None or len(operands) > 1:
         raise NotLowered(f"the axis of {op.name} is not in the text")
     x, flags = w.cast(operands[0], wide(operands[0])), (op.exclusive, op.reverse)
@@ -296,7 +296,7 @@ def cumulative(op: CumulativeOp, operands: list[SSAValue], w: Writer) -> SSAValu
     return w.add(CumulativeOp, x, kind=kind, axis=axis, exclusive=exclusive, reverse=reverse)
 
 
-def concat(op: ConcatOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+def concat(op: ConcatOp, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
     """On three dimensions, of which it is along the second one."""
     result = op.results[0]
     axis = normalize_axis(op.axis.value.data, rank_of(result))
@@ -309,7 +309,7 @@ def concat(op: ConcatOp, operands: list[SSAValue], w: Writer) -> SSAValue:
     return w.reshape(joined.result, shape_of(result))
 
 
-def gather(op: GatherOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+def gather(op: GatherOp, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
     """Rows of a matrix, at a vector of indices."""
     x, indices = operands
     rows, *rest = shape_of(x)
@@ -320,7 +320,7 @@ def gather(op: GatherOp, operands: list[SSAValue], w: Writer) -> SSAValue:
     return w.reshape(found, shape_of(op.results[0]))
 
 
-def blocks(op: BlockOp, operands: list[SSAValue], w: Writer) -> SSAValue:
+def blocks(op: BlockOp, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
     """Blocks of pixels are dimensions of their own, which a transposition moves."""
     (x,), b, is_dcr = operands, op.block.value.data, op.mode.data == "dcr"
     n, c, high, wide = shape_of(x)

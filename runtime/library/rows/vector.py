@@ -37,7 +37,7 @@ def lower_vector(launch: Launch) -> Written:
     return new.original(fitting(new, tilings(new), partial(by_boxes, new)))
 
 
-class Cut(NamedTuple):
+class VectorCut(NamedTuple):
     """Sizes of boxes, and how many tiles there are of each for what is loaded and stored."""
 
     sizes: Shape
@@ -47,7 +47,7 @@ class Cut(NamedTuple):
         return f"{self.sizes}" if self.copies > 1 else f"{self.sizes} alone"
 
 
-def by_boxes(launch: Rewritten, cut: Cut) -> Written:
+def by_boxes(launch: Rewritten, cut: VectorCut) -> Written:
     """By boxes of the results, of these sizes; of a dimension that is reduced they are parts.
     Raises NotLowered where boxes would store elements of a result again."""
     sizes, copies = cut
@@ -130,7 +130,7 @@ def place(number: Scalar, shape: Shape, sizes: Shape) -> tuple[Scalar, ...]:
 
 
 def fitting(
-    launch: Rewritten, candidates: Iterator[Cut], written: Callable[[Cut], Written]
+    launch: Rewritten, candidates: Iterator[VectorCut], written: Callable[[VectorCut], Written]
 ) -> Written:
     """The program of the first cut that fits. Raises NotLowered where none do."""
     last: Written | NotLowered = NotLowered("")
@@ -160,7 +160,7 @@ def row_dim(launch: Rewritten) -> int | None:
     return max(others, default=None)
 
 
-def tilings(launch: Rewritten) -> Iterator[Cut]:
+def tilings(launch: Rewritten) -> Iterator[VectorCut]:
     """Sizes of boxes, the best first: the largest that leave something to do for each core, if
     possible several times, and then smaller and smaller ones. Before rows that would be loaded
     again are cut into parts, whole ones are tried without a second tile of what comes and goes, as
@@ -208,12 +208,12 @@ def tilings(launch: Rewritten) -> Iterator[Cut]:
         return tuple(found)
 
     while True:
-        yield Cut(sizes(each, whole))
+        yield VectorCut(sizes(each, whole))
         if each > (step if last in free else 1):
             each = ceil(each / 2)
             continue
         if again and all(whole[d] == shape[d] for d in whole):
-            yield Cut(sizes(each, whole), copies=1)
+            yield VectorCut(sizes(each, whole), copies=1)
         longest = row if row in whole and whole[row] > 1 else last
         if longest not in whole or whole[longest] <= (step if longest == last else 1):
             return

@@ -40,7 +40,7 @@ EXACT = 1 << 23  # numbers of elements that f32 has, with halves
 
 
 @dataclass(frozen=True)
-class Cut:
+class GatherCut:
     """`width` columns (or rows, along the last axis) of a core at a time, of which `part` elements
     along the axis come at once, and `high` indices."""
 
@@ -62,7 +62,7 @@ def lower_gather_elements(launch: Launch) -> Written:
     cores = min(count, target.vector_cores)
 
     def write(c: Tracer, given: Arguments) -> None:
-        Blocks(c, w, cut, given).write(count)
+        GatherWriter(c, w, cut, given).write(count)
 
     return Written(write, cores, w.shapes())
 
@@ -78,7 +78,7 @@ def is_sparse(op: GatherElementsOp) -> bool:
     return of_part or (numel(indices) * BLOCK < size and numel(indices) <= MOST_SINGLE)
 
 
-def cut_of(w: Gathered, launch: Launch) -> Cut:
+def cut_of(w: Gathered, launch: Launch) -> GatherCut:
     """Three quarters of UB are for what is gathered of. Raises NotLowered where f32 has not all
     places."""
     room, cores = launch.target.ub_bytes * 3 // 4, launch.target.vector_cores
@@ -90,19 +90,21 @@ def cut_of(w: Gathered, launch: Launch) -> Cut:
         if size * w.bytes > room or align_up(w.count, unit) * index > left:
             raise NotLowered(f"a row of {w.size} elements does not fit into ub")
         most = min(room // (size * w.bytes), left // (align_up(w.count, unit) * index))
-        return Cut(max(min(most, ceil(w.before / cores)), 1), w.size, w.count)
+        return GatherCut(max(min(most, ceil(w.before / cores)), 1), w.size, w.count)
     most = min(ceil(w.before * w.after / cores), room // (w.size * w.bytes))
     width = min(align_up(max(most, 1), unit), w.after)
     part = min(w.size, room // (width * w.bytes))
     if width * w.size >= EXACT:
         raise NotLowered(f"f32 has not all numbers of {width} x {w.size} elements")
-    return Cut(width, ceil(w.size / ceil(w.size / part)), min(w.count, left // (width * index)))
+    return GatherCut(
+        width, ceil(w.size / ceil(w.size / part)), min(w.count, left // (width * index))
+    )
 
 
-class Blocks:
+class GatherWriter:
     """The program, while it is written."""
 
-    def __init__(self, c: Tracer, w: Gathered, cut: Cut, given: Arguments) -> None:
+    def __init__(self, c: Tracer, w: Gathered, cut: GatherCut, given: Arguments) -> None:
         self.c, self.w, self.cut, self.given = c, w, cut, given
         element, index = element_type(w.op.input), element_type(w.op.indices)
         if w.is_last:
@@ -173,6 +175,6 @@ class Blocks:
         box = self.given[self.w.op.input][plane, row:, col:]
         return self.c.load(self.source[turn], self.row(box, self.cut.part), pad=0)
 
-    def row(self, box: v.Box, lines: int) -> v.Box:
+    def row(self, box: v.Subview, lines: int) -> v.Subview:
         """A box of lines as one row."""
         return box.sized(lines, self.cut.width)

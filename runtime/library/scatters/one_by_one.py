@@ -35,7 +35,7 @@ Scattered: TypeAlias = Lines[ScatterElementsOp]
 
 
 @dataclass(frozen=True)
-class Cut:
+class ScatterCut:
     """`lines` of a tile, along the last axis, or `width` columns; of which `part` elements along
     the axis come at once, and `high` updates."""
 
@@ -45,7 +45,7 @@ class Cut:
     high: int
 
     @staticmethod
-    def of(p: Scattered, target: Target) -> "Cut":
+    def of(p: Scattered, target: Target) -> "ScatterCut":
         """Three quarters of UB are for what updates are put into."""
         room, unit, cores = target.ub_bytes * 3 // 4, p.unit, target.vector_cores
         most = room // p.bytes // unit * unit  # elements
@@ -64,7 +64,7 @@ class Cut:
         each = 2 * (p.index_bytes + p.bytes) + 4 * (1 + (width > 1)) + NUMBERS
         high = (target.ub_bytes - room) // (each * lines * width)
         high = min(max(high // grain * grain, grain), align_up(p.count, grain))
-        return Cut(lines, width, part, high)
+        return ScatterCut(lines, width, part, high)
 
     def items(self, p: Scattered) -> int:
         """What cores share."""
@@ -80,20 +80,20 @@ class Cut:
         return ceil(self.items(p) / target.vector_cores) * each
 
 
-def one_by_one(p: Scattered, cut: Cut, target: Target) -> Written:
+def one_by_one(p: Scattered, cut: ScatterCut, target: Target) -> Written:
     """The program."""
     cores = min(cut.items(p), target.vector_cores)
 
     def write(c: Tracer, given: Arguments) -> None:
-        Tiles(c, p, cut).write(given)
+        ScatterWriter(c, p, cut).write(given)
 
     return Written(write, cores, p.shapes())
 
 
-class Tiles:
+class ScatterWriter:
     """The program, while it is written."""
 
-    def __init__(self, c: Tracer, p: Scattered, cut: Cut) -> None:
+    def __init__(self, c: Tracer, p: Scattered, cut: ScatterCut) -> None:
         self.c, self.p, self.cut = c, p, cut
         element = element_type(p.op.input)
         whole, some = cut.part * cut.width, cut.high * cut.width
@@ -130,7 +130,7 @@ class Tiles:
             at = at - v.columns(1, first)
         return at * self.cut.width + self.inner if self.cut.width > 1 else at
 
-    def box(self, of: Argument, plane: Scalar, row: Scalar, col: Scalar, count: int) -> v.Box:
+    def box(self, of: Argument, plane: Scalar, row: Scalar, col: Scalar, count: int) -> v.Subview:
         """So many elements along the axis."""
         if self.p.is_last:
             return of[plane:, row:]

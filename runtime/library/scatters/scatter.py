@@ -34,7 +34,7 @@ from ge.dialects.support.types import Shape, align_up, element_type, normalize_a
 from ge.dialects.tile.types import BLOCK
 from ge.runtime.library.language.indices import Index, Scalar, minimum
 from ge.runtime.library.language.tracing import Tracer
-from ge.runtime.library.language.values import Argument, Box
+from ge.runtime.library.language.values import Argument, Subview
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
 from ge.runtime.library.rows.vector import shared
 
@@ -47,7 +47,7 @@ LEAST_BYTES = 512  # of a row that a core has of several
 
 
 @dataclass(frozen=True)
-class Rows:
+class ScatterRows:
     """`planes` x `rows` x `cols` elements, and `count` rows that are put into each plane."""
 
     op: Scatter
@@ -57,7 +57,7 @@ class Rows:
     count: int
 
     @classmethod
-    def of(cls, op: Scatter) -> "Rows":
+    def of(cls, op: Scatter) -> "ScatterRows":
         """Raises NotLowered for a reduction that stores have not."""
         shape = shape_of(op.input)
         if isinstance(op, TensorScatterOp):
@@ -88,7 +88,7 @@ class Rows:
 
     def box(
         self, of: Argument, plane: Scalar, row: Scalar, col: Scalar, is_one: bool = False
-    ) -> Box:
+    ) -> Subview:
         """Rows, or one, and the columns from `col` on."""
         if self.cols == 1:
             return of[plane, row:]
@@ -120,7 +120,7 @@ def lower_scatter(launch: Launch) -> Written:
         raise NotLowered(f"there are ops beside {op.name}")
     if numel(shape_of(op.input)) == 0 or numel(shape_of(op.updates)) == 0:
         raise NotLowered("it has no elements")
-    w, bits = Rows.of(op), bitwidth(element_type(op.input))
+    w, bits = ScatterRows.of(op), bitwidth(element_type(op.input))
     if bits < 8:
         raise NotLowered("elements of less than a byte are not moved")
     if w.cols == 1 and w.planes * w.count > MOST_PLACED:
@@ -132,7 +132,7 @@ def lower_scatter(launch: Launch) -> Written:
     return by_columns(launch, w, min(width, MOST))
 
 
-def by_columns(launch: Launch, w: Rows, width: int) -> Written:
+def by_columns(launch: Launch, w: ScatterRows, width: int) -> Written:
     """With so many columns of a plane at a time."""
     op, element = w.op, element_type(w.op.input)
     across = ceil(w.cols / width)
@@ -168,7 +168,7 @@ class Share:
     width: int
 
     @classmethod
-    def of(cls, w: Rows, cores: int) -> "Share":
+    def of(cls, w: ScatterRows, cores: int) -> "Share":
         """Rows whole, if there are enough of them."""
         bits = bitwidth(element_type(w.op.input))
         unit = BLOCK * 8 // bits
@@ -178,7 +178,7 @@ class Share:
         return cls(parts, align_up(ceil(w.cols / across), unit))
 
 
-def by_updates(launch: Launch, w: Rows) -> Written:
+def by_updates(launch: Launch, w: ScatterRows) -> Written:
     """Updates of rows, shared by the cores."""
     op, element, most = w.op, element_type(w.op.input), launch.target.vector_cores
     share = Share.of(w, most)

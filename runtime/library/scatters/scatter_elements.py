@@ -35,7 +35,7 @@ from ge.runtime.library.language.values import Argument
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
 from ge.runtime.library.rows.vector import LEAST, place, shared
 from ge.runtime.library.scatters.lines import counted
-from ge.runtime.library.scatters.one_by_one import Cut, Scattered, one_by_one
+from ge.runtime.library.scatters.one_by_one import ScatterCut, Scattered, one_by_one
 
 MOST = 4096  # elements of a box
 COUNTED = "cast compare scalar select cast"  # on a line of indices
@@ -69,7 +69,7 @@ def lower_scatter_elements(launch: Launch) -> Written:
     check(op)
     shape, sizes = w.shapes()[op.result], sizes_of(w, target.vector_cores)
     count = prod(ceil(d / n) for d, n in zip(shape, sizes, strict=True))
-    cores, cut = min(count, target.vector_cores), Cut.of(w, target)
+    cores, cut = min(count, target.vector_cores), ScatterCut.of(w, target)
     if cut.cycles(w, target) < ceil(count / cores) * passing(w, sizes, target):
         return one_by_one(w, cut, target)
 

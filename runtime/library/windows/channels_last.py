@@ -115,7 +115,7 @@ class Pixels:
 
 
 @dataclass(frozen=True)
-class Cut:
+class ChannelsLastCut:
     """Blocks of `lines` lines of `cols` pixels, of so many channels."""
 
     lines: int
@@ -162,13 +162,13 @@ class Cut:
         return cycles_of_blocks(rounds, (load, 1), (vector, 1))
 
 
-def cuts(w: Pixels, target: Target) -> list[Cut]:
+def cuts(w: Pixels, target: Target) -> list[ChannelsLastCut]:
     """Those that fit, but for what follows, the fastest first."""
     (high, wide), unit, parts = w.result, w.unit, (1, 2, 4, 8, 16, 32, 64)
     channels = {align_up(ceil(w.channels / n), unit) for n in parts}
     cols = {align_up(ceil(wide / n), unit) for n in parts}
     lines = {ceil(high / n) for n in (*parts, 3, 6, 12, 24, high) if n <= high}
-    found = [Cut(*sizes) for sizes in product(lines, cols, channels)]
+    found = [ChannelsLastCut(*sizes) for sizes in product(lines, cols, channels)]
     room = target.core_memories["ub"]
     fitting = (cut for cut in found if cut.bytes(w) <= room)
     return sorted(fitting, key=lambda cut: (cut.cycles(w, target), cut.lines, cut.cols))
@@ -193,20 +193,26 @@ def lower_channels_last(launch: Launch) -> Written:
     raise NotLowered("no block of it fits into ub")
 
 
-def by_blocks(launch: Launch, w: Pixels, value: SSAValue, cut: Cut) -> Written:
+def by_blocks(launch: Launch, w: Pixels, value: SSAValue, cut: ChannelsLastCut) -> Written:
     def write(c: Tracer, arguments: Arguments) -> None:
-        Blocks(c, launch, w, value, cut, arguments).write()
+        ChannelsLastWriter(c, launch, w, value, cut, arguments).write()
 
     cores = min(cut.blocks(w), launch.target.vector_cores)
     us = Core.of(launch.target).us("vector", cut.cycles(w, launch.target))
     return Written(write, cores, w.shapes, us)
 
 
-class Blocks:
+class ChannelsLastWriter:
     """The program, while it is written. `value`: what the sums are."""
 
     def __init__(
-        self, c: Tracer, launch: Launch, w: Pixels, value: SSAValue, cut: Cut, arguments: Arguments
+        self,
+        c: Tracer,
+        launch: Launch,
+        w: Pixels,
+        value: SSAValue,
+        cut: ChannelsLastCut,
+        arguments: Arguments,
     ) -> None:
         self.c, self.launch, self.w, self.value = c, launch, w, value
         self.cut, self.arguments = cut, arguments

@@ -44,7 +44,7 @@ from ge.runtime.library.windows.windows import Rest
 
 
 @dataclass(frozen=True)
-class Cut:
+class PoolingCut:
     """Blocks of so many channels, lines and columns of pixels."""
 
     channels: int
@@ -102,7 +102,7 @@ class Cut:
         return cycles_of_blocks(rounds, (load, times), (vector, times), (store, 1))
 
 
-def cuts(p: Pool, rest: Rest) -> list[Cut]:
+def cuts(p: Pool, rest: Rest) -> list[PoolingCut]:
     """With operands that are numbers for channels, a block has one channel."""
     lines, cols = p.w.result[-2:]
     unit = BLOCK * 8 // min(rest.narrowest, bitwidth(p.sums))
@@ -110,7 +110,7 @@ def cuts(p: Pool, rest: Rest) -> list[Cut]:
     wide = [align_up(ceil(cols / n), unit) for n in (1, 2, 4, 8, 16, 32, 64) if n <= cols]
     high = sorted({ceil(lines / n) for n in range(1, lines + 1)})
     return [
-        Cut(n, h, c)
+        PoolingCut(n, h, c)
         for n in (channels if not rest.others else [1])
         for c in dict.fromkeys(wide)
         for h in high
@@ -136,16 +136,18 @@ def lower_pool(launch: Launch) -> Written:
         return turned.written(launch.target)
 
     def write(c: Tracer, arguments: Arguments) -> None:
-        Blocks(c, p, cut, arguments, rest).write()
+        PoolingWriter(c, p, cut, arguments, rest).write()
 
     cores = min(cut.blocks(p), launch.target.vector_cores)
     return Written(write, cores, w.shapes | rest.shapes)
 
 
-class Blocks:
+class PoolingWriter:
     """The program, while it is written."""
 
-    def __init__(self, c: Tracer, p: Pool, cut: Cut, arguments: Arguments, rest: Rest) -> None:
+    def __init__(
+        self, c: Tracer, p: Pool, cut: PoolingCut, arguments: Arguments, rest: Rest
+    ) -> None:
         self.c, self.p, self.w, self.cut, self.arguments = c, p, p.w, cut, arguments
         self.rest, self.pitch = rest, cut.lines + p.shift
         self.rows, self.computed = cut.rows(p), cut.computed(p)
@@ -205,7 +207,7 @@ class Blocks:
 
             self.rest.compute(known, (self.computed, cut.cols), keep)
 
-    def box(self, value: SSAValue, row: Scalar, at: Sequence[Scalar], count: int = 1) -> v.Box:
+    def box(self, value: SSAValue, row: Scalar, at: Sequence[Scalar], count: int = 1) -> v.Subview:
         """Lines of a result's channels."""
         *plane, line, col = at
         box = self.arguments[value][0, row:, *plane, line:, col:]

@@ -52,7 +52,7 @@ parts of the axis."""
 
 
 @dataclass(frozen=True)
-class Axis:
+class ResizeAxis:
     """Element i of the result lies at (a i + b) / c of `size` elements, and is one of `count`.
     `nearest`: it is element floor of that."""
 
@@ -64,7 +64,7 @@ class Axis:
     nearest: bool
 
     @classmethod
-    def of(cls, op: ResizeOp, size: int, count: int, scale: float) -> "Axis":
+    def of(cls, op: ResizeOp, size: int, count: int, scale: float) -> "ResizeAxis":
         """Raises NotLowered where the places are no line of fractions."""
         numbers = np.arange(count, dtype=np.float64)
         at = coordinates(op.coordinates.data, numbers, count, size, scale, (0.0, 1.0))
@@ -128,7 +128,7 @@ class Resizing:
     op: ResizeOp
     shape: Shape
     result: Shape
-    axes: dict[int, Axis]
+    axes: dict[int, ResizeAxis]
 
     @classmethod
     def of(cls, op: ResizeOp) -> "Resizing":
@@ -142,11 +142,11 @@ class Resizing:
             raise NotLowered("it is resized by what is not in the text")
         if op.keep_aspect_ratio_policy.data != "stretch":
             raise NotLowered("its scale is a bound")
-        shape, result, axes = shape_of(op.input), shape_of(op.result), dict[int, Axis]()
+        shape, result, axes = shape_of(op.input), shape_of(op.result), dict[int, ResizeAxis]()
         scales = op.scale_values() or [result[i] / shape[i] for i in op.resized_axes()]
         for i, scale in zip(op.resized_axes(), scales, strict=True):
             if scale != 1 or shape[i] != result[i]:
-                axes[i] = Axis.of(op, shape[i], result[i], scale)
+                axes[i] = ResizeAxis.of(op, shape[i], result[i], scale)
         end = max(axes) + 1
         inner = (prod(shape[end:]),) * (prod(shape[end:]) > 1)
         before = (1,) * (end + len(inner) == 1)  # a line
@@ -154,7 +154,7 @@ class Resizing:
         return cls(op, (*before, *shape[:end], *inner), (*before, *result[:end], *inner), axes)
 
     @property
-    def last(self) -> Axis | None:
+    def last(self) -> ResizeAxis | None:
         """Where columns are resized."""
         return self.axes.get(len(self.shape) - 1)
 
@@ -194,7 +194,7 @@ def lower_resize(launch: Launch) -> Written:
 
 
 @dataclass(frozen=True)
-class Cut:
+class ResizeCut:
     """Blocks of so many lines and columns of the result."""
 
     lines: int
@@ -228,7 +228,7 @@ class Cut:
         return cycles_of_blocks(rounds, (load, 1), (vector, 1))
 
 
-def cuts(w: Resizing, target: Target) -> list[Cut]:
+def cuts(w: Resizing, target: Target) -> list[ResizeCut]:
     """The fastest by estimate first."""
     unit = BLOCK * 8 // bitwidth(element_type(w.op.input))
     lines, cols = w.result[-2:]
@@ -236,26 +236,26 @@ def cuts(w: Resizing, target: Target) -> list[Cut]:
     wide = dict.fromkeys(align_up(ceil(cols / n), unit) for n in range(1, ceil(cols / unit) + 1))
     across, down = w.last, w.axes.get(len(w.shape) - 2)
     wide = [n for n in wide if across is None or across.is_exact(n)]
-    found = [Cut(h, n) for n in wide for h in high if down is None or down.is_exact(h)]
+    found = [ResizeCut(h, n) for n in wide for h in high if down is None or down.is_exact(h)]
     if not found:
         raise NotLowered("its places are fractions of numbers that f32 has not")
     return sorted(found, key=lambda cut: cut.cycles(w, target))
 
 
-def by_blocks(launch: Launch, w: Resizing, cut: Cut) -> Written:
+def by_blocks(launch: Launch, w: Resizing, cut: ResizeCut) -> Written:
     count = prod(cut.counts(w))
 
     def write(c: Tracer, arguments: Arguments) -> None:
-        Blocks(c, w, arguments, cut).write()
+        ResizeWriter(c, w, arguments, cut).write()
 
     shapes = {w.op.input: w.shape, w.op.result: w.result}
     return Written(write, min(count, launch.target.vector_cores), shapes)
 
 
-class Blocks:
+class ResizeWriter:
     """The program, while it is written."""
 
-    def __init__(self, c: Tracer, w: Resizing, arguments: Arguments, cut: Cut) -> None:
+    def __init__(self, c: Tracer, w: Resizing, arguments: Arguments, cut: ResizeCut) -> None:
         self.c, self.w, self.cut = c, w, cut
         self.source, self.out = arguments[w.op.input], arguments[w.op.result]
         element, lines, cols = element_type(w.op.input), cut.lines, cut.cols
@@ -305,7 +305,7 @@ class Blocks:
             stored[:] = cast(before * self.shares[0] + after * self.shares[1], element)
         return stored
 
-    def find_columns(self, axis: Axis, col: Scalar) -> None:
+    def find_columns(self, axis: ResizeAxis, col: Scalar) -> None:
         """The columns around those of a block, counted from the first one that is loaded, and their
         weights."""
         first, part = axis.parts(cast(columns(self.cut.cols), f32), col)
@@ -347,7 +347,7 @@ class Blocks:
     def lines(
         self,
         tiles: Iterator[Tile],
-        axis: Axis | None,
+        axis: ResizeAxis | None,
         starts: Sequence[Scalar],
         line: Scalar,
         begin: Scalar,

@@ -139,7 +139,7 @@ class Sliding(Windows):
 
 
 @dataclass(frozen=True)
-class Cut:
+class SlidingCut:
     """Blocks of `rows` channels, `lines` and `cols` of pixels."""
 
     rows: int
@@ -195,18 +195,18 @@ class Cut:
         )
 
 
-def cuts(w: Sliding, narrowest: int, target: Target) -> list[Cut]:
+def cuts(w: Sliding, narrowest: int, target: Target) -> list[SlidingCut]:
     """`narrowest`: bits of an element."""
     lines, cols = w.result[-2:]
     unit = BLOCK * 8 // narrowest
     rows = [n for n in (1, 2, 4, 8, 16, 32, 64, 128) if n < 2 * w.channels]
     wide = [align_up(ceil(cols / n), unit) for n in (1, 2, 4, 8, 16, 32, 64) if n <= cols]
     high = sorted({ceil(lines / n) for n in range(1, lines + 1)})
-    found = [Cut(r, n, c) for r in rows for c in wide for n in high if n == 1 or c >= cols]
+    found = [SlidingCut(r, n, c) for r in rows for c in wide for n in high if n == 1 or c >= cols]
     if (step := w.strides[-1]) > 1 and "gather" in target.vector_cycles:
         reach = (w.kernel[-1] - 1) * w.dilations[-1] + 1  # columns that windows see
         whole = align_up(cols + max(0, ceil((reach - step) / step)), unit)
-        found += [Cut(r, n, whole, takes=True) for r in rows for n in high]
+        found += [SlidingCut(r, n, whole, takes=True) for r in rows for n in high]
     return found
 
 
@@ -223,17 +223,19 @@ def lower_sliding(launch: Launch) -> Written:
     cut = next(iter(in_order(sorted(fitting, key=lambda cut: cut.cycles(w, launch.target)))))
 
     def write(c: Tracer, arguments: Arguments) -> None:
-        Blocks(c, w, cut, arguments, rest).write()
+        SlidingWriter(c, w, cut, arguments, rest).write()
 
     cores = min(cut.blocks(w), launch.target.vector_cores)
     us = Core.of(launch.target).us("vector", cut.cycles(w, launch.target))
     return Written(write, cores, w.shapes | rest.shapes, us)
 
 
-class Blocks:
+class SlidingWriter:
     """The program, while it is written."""
 
-    def __init__(self, c: Tracer, w: Sliding, cut: Cut, arguments: Arguments, rest: Rest) -> None:
+    def __init__(
+        self, c: Tracer, w: Sliding, cut: SlidingCut, arguments: Arguments, rest: Rest
+    ) -> None:
         self.c, self.w, self.cut, self.arguments, self.rest = c, w, cut, arguments, rest
         self.pixels = cut.lines * cut.cols
         high = {phase: w.high(taps, cut.lines) for phase, taps in w.phases.items()}

@@ -127,7 +127,7 @@ class Turned:
         count = prod(self.counts)
 
         def write(c: Tracer, arguments: Arguments) -> None:
-            Blocks(c, self, arguments).write(count)
+            TurnedWriter(c, self, arguments).write(count)
 
         shapes = {op.input: (w.channels, *w.image), op.result: (w.channels, prod(w.result))}
         return Written(write, min(count, target.vector_cores), shapes)
@@ -144,7 +144,7 @@ def fastest_turned(p: Pool, target: Target) -> Turned | None:
     return min(blocks, key=lambda b: b.cycles(target), default=None)
 
 
-class Blocks:
+class TurnedWriter:
     """The program, while it is written."""
 
     def __init__(self, c: Tracer, b: Turned, arguments: Arguments) -> None:

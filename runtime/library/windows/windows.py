@@ -226,7 +226,7 @@ class Rest:
 
     def column_box(
         self, value: SSAValue, memref: Argument, image: Scalar, group: Scalar, row: Scalar
-    ) -> v.Box:
+    ) -> v.Subview:
         """Of an operand that is no whole one."""
         return memref[image if self.others[value] == "image" else group, row:, 0:]
 

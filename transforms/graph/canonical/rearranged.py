@@ -34,7 +34,7 @@ from ge.transforms.graph.canonical.linear_maps import as_type, shaped
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 from ge.transforms.graph.canonical.sampling import (
     MOST_TAPS,
-    Numbers,
+    FloatArithmetic,
     can_sample,
     channels_first,
     table_of,
@@ -51,7 +51,7 @@ def reverse_by_indices(op: ReverseSequenceOp, make: Make) -> Replacement:
     batch, time = (normalize_axis(a.value.data, rank) for a in (op.batch_axis, op.time_axis))
     if not can_sample(op):
         return None
-    ends, n = as_type(make, op.lengths, i32), Numbers(make)
+    ends, n = as_type(make, op.lengths, i32), FloatArithmetic(make)
     steps = make.dense(dense(np.arange(shape[time], dtype=np.int32)[:, None]))
     fallen = make(g.SubOp, make(g.SubOp, ends, make.constant(1, i32)), steps)
     places = n.where(make(g.CompareOp, steps, ends, predicate="lt"), fallen, steps)  # time x batch
@@ -173,7 +173,7 @@ def pool_by_taps(op: MaxPoolIndicesOp, make: Make) -> Replacement:
     sizes, window = shape[2:], op.window().resolved(shape_of(op.input)[2:])
     if not can_sample(op) or prod(window.kernel) > MOST_TAPS or prod(shape) > 1 << 31:
         return None
-    rank, n = window.rank, Numbers(make)
+    rank, n = window.rank, FloatArithmetic(make)
     reach = [(m - 1) * s + window.extent(i) for i, (m, s) in enumerate(zip(places, window.strides))]
     ends = [max(r - p - d, 0) for r, p, d in zip(reach, window.pads, sizes, strict=False)]
     pads = [0, 0, *window.pads[:rank], 0, 0, *ends]

@@ -19,7 +19,7 @@ from ge.transforms.graph.canonical.linear_maps import as_type, shaped
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 from ge.transforms.graph.canonical.sampling import (
     MOST_TAPS,
-    Numbers,
+    FloatArithmetic,
     Taps,
     can_sample,
     channels_first,
@@ -34,7 +34,7 @@ NEAR = 6  # samples beside an element, where these are more than half an element
 MOST_PRODUCTS = 1 << 26  # elements of a product of weights
 
 
-def around(n: Numbers, at: SSAValue, size: int, low: float, high: float) -> Taps:
+def around(n: FloatArithmetic, at: SSAValue, size: int, low: float, high: float) -> Taps:
     """The elements before and after coordinates, [2, ..]; their weights are 0 where a coordinate is
     not in `low` to `high`."""
     inside, ones = n.inside(at, low, high), (1,) * rank_of(at)
@@ -47,7 +47,7 @@ def around(n: Numbers, at: SSAValue, size: int, low: float, high: float) -> Taps
 
 
 def cell_taps(
-    n: Numbers, start: SSAValue, end: SSAValue, op: RoiAlignOp, cells: int, size: int
+    n: FloatArithmetic, start: SSAValue, end: SSAValue, op: RoiAlignOp, cells: int, size: int
 ) -> Taps:
     """[taps, cells, regions]: of samples at equal steps in each cell, the elements around."""
     samples, length = op.sampling_ratio.value.data, n.sub(end, start)
@@ -67,7 +67,7 @@ def roi_align_of_rows(op: RoiAlignOp, make: Make) -> Replacement:
     (rows, columns), kind = op.ints("output_size") or (1, 1), op.mode.data
     if not can_sample(op) or not 0 < 4 * ratio**2 <= MOST_TAPS:
         return None
-    n, regions = Numbers(make), shape_of(op.rois)[0]
+    n, regions = FloatArithmetic(make), shape_of(op.rois)[0]
     rois = make(
         TransposeOp, as_type(make, op.rois, wide(element_type(op.rois))), permutation=[1, 0]
     )
@@ -90,7 +90,7 @@ def roi_align_of_rows(op: RoiAlignOp, make: Make) -> Replacement:
 
 
 def cell_weights(
-    n: Numbers, start: SSAValue, end: SSAValue, op: RoiAlignOp, cells: int, size: int
+    n: FloatArithmetic, start: SSAValue, end: SSAValue, op: RoiAlignOp, cells: int, size: int
 ) -> SSAValue:
     """[regions, cells, size]: how much of each element is in the mean of a cell's samples, of which
     there is one for about each element: next to an element are no more than `NEAR`. `start`, `end`:
@@ -126,7 +126,7 @@ def roi_align_by_matrices(op: RoiAlignOp, make: Make) -> Replacement:
         return None
     if regions * rows * across * channels > MOST_PRODUCTS:
         return None
-    n, element = Numbers(make), element_type(op.input)
+    n, element = FloatArithmetic(make), element_type(op.input)
     rois = n.mul(as_type(make, op.rois, wide(element)), op.spatial_scale.value.data)
     rois = n.sub(rois, 0.5) if op.half_pixel.value.data else rois
     x1, y1, x2, y2 = (
@@ -153,7 +153,7 @@ def roi_align_by_matrices(op: RoiAlignOp, make: Make) -> Replacement:
 
 
 def cell_masks(
-    n: Numbers, first: SSAValue, last: SSAValue, cells: int, size: int
+    n: FloatArithmetic, first: SSAValue, last: SSAValue, cells: int, size: int
 ) -> tuple[SSAValue, SSAValue]:
     """[regions, cells, size]: which elements along an axis are in each cell of a region from one
     element to another one; [regions, cells, 1]: whether any is. Corners are [regions, 1, 1]."""
@@ -180,7 +180,7 @@ def max_roi_pool_by_masks(op: MaxRoiPoolOp, make: Make) -> Replacement:
     (rows, columns), element = op.ints("output_size") or (1, 1), element_type(op.input)
     if not can_sample(op) or regions * channels * rows * high * across > MOST_PRODUCTS:
         return None
-    n, rois = Numbers(make), as_type(make, op.rois, wide(element))
+    n, rois = FloatArithmetic(make), as_type(make, op.rois, wide(element))
     image, *corners = (make(SliceOp, rois, starts=[k], ends=[k + 1], axes=[1]) for k in range(5))
     scale, shape = op.spatial_scale.value.data, (regions, 1, 1)
     x1, y1, x2, y2 = (n.mul(shaped(make, v, shape), scale) for v in corners)

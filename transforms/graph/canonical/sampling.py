@@ -47,7 +47,7 @@ def wide(element: Attribute) -> Attribute:
 
 
 @dataclass(frozen=True)
-class Numbers:
+class FloatArithmetic:
     """Arithmetic of floats, of values and numbers."""
 
     make: Make
@@ -139,7 +139,7 @@ def weighted_rows(
     weight = shaped(make, as_type(make, weight, own), (taps, places, 1))
     product = make(g.MulOp, rows, weight)
     if may_be_nothing:
-        n = Numbers(make)
+        n = FloatArithmetic(make)
         product = n.where(n.test("ne", weight, 0.0), product, 0.0)
     if taps > 1:
         product = make(ReduceOp, product, kind=kind, axes=[0])
@@ -157,11 +157,11 @@ def channels_first(
 # ---- grids ---------------------------------------------------------------------------------------
 
 
-def linear_weight(n: Numbers, distance: SSAValue) -> SSAValue:
+def linear_weight(n: FloatArithmetic, distance: SSAValue) -> SSAValue:
     return n.clip(n.sub(1.0, n.make(g.AbsOp, distance)), 0.0, 1.0)
 
 
-def cubic_weight(n: Numbers, distance: SSAValue, a: float = -0.75) -> SSAValue:
+def cubic_weight(n: FloatArithmetic, distance: SSAValue, a: float = -0.75) -> SSAValue:
     """Keys' cubic convolution kernel (IEEE ASSP 29, 1981)."""
     d = n.make(g.AbsOp, distance)
     near = n.add(n.mul(n.mul(n.sub(n.mul(a + 2, d), a + 3), d), d), 1.0)
@@ -169,14 +169,14 @@ def cubic_weight(n: Numbers, distance: SSAValue, a: float = -0.75) -> SSAValue:
     return n.where(n.test("le", d, 1.0), near, n.where(n.test("lt", d, 2.0), far, 0.0))
 
 
-TAPS: dict[str, tuple[Sequence[int], Callable[[Numbers, SSAValue], SSAValue] | None]] = {
+TAPS: dict[str, tuple[Sequence[int], Callable[[FloatArithmetic, SSAValue], SSAValue] | None]] = {
     "nearest": (range(1), None),
     "linear": (range(2), linear_weight),
     "cubic": (range(-1, 3), cubic_weight),
 }
 
 
-def reflected(n: Numbers, x: SSAValue, size: int, align_corners: bool) -> SSAValue:
+def reflected(n: FloatArithmetic, x: SSAValue, size: int, align_corners: bool) -> SSAValue:
     """Mirrored at the centres of the border's elements, or at their edges."""
     low, span = (0.0, size - 1.0) if align_corners else (-0.5, float(size))
     if span == 0:
@@ -186,7 +186,7 @@ def reflected(n: Numbers, x: SSAValue, size: int, align_corners: bool) -> SSAVal
     return n.add(n.where(n.test("gt", t, span), n.sub(2 * span, t), t), low)
 
 
-def taps_at(n: Numbers, x: SSAValue, mode: str) -> tuple[SSAValue, SSAValue]:
+def taps_at(n: FloatArithmetic, x: SSAValue, mode: str) -> tuple[SSAValue, SSAValue]:
     """The elements around coordinates [1, places], and their weights."""
     offsets, weigh = TAPS[mode]
     x = n.make(g.RoundOp, x) if weigh is None else x
@@ -194,18 +194,18 @@ def taps_at(n: Numbers, x: SSAValue, mode: str) -> tuple[SSAValue, SSAValue]:
     return index, ones(n, index) if weigh is None else weigh(n, n.sub(index, x))
 
 
-def ones(n: Numbers, like: SSAValue) -> SSAValue:
+def ones(n: FloatArithmetic, like: SSAValue) -> SSAValue:
     """As many as there are finite numbers."""
     return n.add(n.mul(like, 0.0), 1.0)
 
 
-def zero_outside(n: Numbers, x: SSAValue, size: int, mode: str) -> Taps:
+def zero_outside(n: FloatArithmetic, x: SSAValue, size: int, mode: str) -> Taps:
     index, weight = taps_at(n, x, mode)
     inside = n.inside(index, 0.0, size - 1.0)
     return Taps(size, n.where(inside, index, 0.0), n.where(inside, weight, 0.0))
 
 
-def grid_taps(op: GridSampleOp, n: Numbers, x: SSAValue, size: int) -> Taps:
+def grid_taps(op: GridSampleOp, n: FloatArithmetic, x: SSAValue, size: int) -> Taps:
     """Around the coordinates [1, places] along one axis, as the kernel has them."""
     corners, mode, padding = bool(op.align_corners.value.data), op.mode.data, op.padding_mode.data
     x = n.add(n.where(n.test("ne", x, x), -1.0, x), 1.0)
@@ -233,7 +233,7 @@ def grid_sample_of_rows(op: GridSampleOp, make: Make) -> Replacement:
     taps = len(offsets) ** rank
     if not can_sample(op) or not is_float(element_type(op.input)) or taps > MOST_TAPS:
         return None
-    n, places = Numbers(make), numel(shape_of(op.grid)) // rank
+    n, places = FloatArithmetic(make), numel(shape_of(op.grid)) // rank
     grid = make(TransposeOp, shaped(make, op.grid, (places, rank)), permutation=[1, 0])
     grid = as_type(make, grid, wide(element_type(grid)))
     axes: list[Taps] = []
@@ -257,7 +257,7 @@ def affine_grid_by_axes(op: AffineGridOp, make: Make) -> Replacement:
     if not can_sample(op) or op.size_value is not None:
         return None
     batch, rank, _ = shape_of(op.theta)
-    sizes, n = shape_of(op.result)[1:-1], Numbers(make)
+    sizes, n = shape_of(op.result)[1:-1], FloatArithmetic(make)
     theta = as_type(make, op.theta, wide(element_type(op.theta)))
 
     def column(i: int) -> SSAValue:
@@ -288,7 +288,7 @@ def deform_conv_of_rows(op: DeformConvOp, make: Make) -> Replacement:
     parts, taps, (*_, tall, broad) = op.offset_group.value.data, prod(kernel), shape_of(op.result)
     if not can_sample(op):
         return None
-    n, window = Numbers(make), op.window().resolved(tuple(sizes))
+    n, window = FloatArithmetic(make), op.window().resolved(tuple(sizes))
     count, own = tall * broad, wide(element_type(op.input))
 
     def by_places(value: SSAValue, each: int) -> SSAValue:

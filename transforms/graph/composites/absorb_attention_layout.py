@@ -30,7 +30,15 @@ from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, Unsqueeze
 from ge.dialects.graph.slicing import SplitOp
 from ge.dialects.support.types import DYNAMIC, array_ints, rank_of, shape_of
 from ge.transforms.analysis.dimensions import Dimensions, Size, Sizes, volume
-from ge.transforms.analysis.layouts import Axes, Axis, Trace, leaves, new_axes, permute, regroup
+from ge.transforms.analysis.layouts import (
+    Axes,
+    LayoutAxis,
+    Trace,
+    leaves,
+    new_axes,
+    permute,
+    regroup,
+)
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.passes import FunctionPass
 from ge.transforms.rewriting.relations import Relation, Ulps
@@ -62,7 +70,7 @@ def is_empty(sizes: Sequence[Size]) -> bool:
 
 
 @dataclass(frozen=True)
-class Source:
+class LayoutSource:
     """A value `at` that has the elements of an operand, times a factor, as four dimensions of
     `sizes` in memory, with what it saves to read it."""
 
@@ -112,7 +120,7 @@ def visible_heads(heads: Axes) -> Axes | None:
     return shown if heads[: len(shown)] == shown else None
 
 
-def part_of(trace: Trace, axis: Axis) -> tuple[int, int, int] | None:
+def part_of(trace: Trace, axis: LayoutAxis) -> tuple[int, int, int] | None:
     """Dimension of the traced value, number of parts and part that the chosen index of an axis
     stands for; None if the axis is not the outermost of the dimension."""
     for i, axes in enumerate(trace.front):
@@ -122,7 +130,7 @@ def part_of(trace: Trace, axis: Axis) -> tuple[int, int, int] | None:
     return None
 
 
-def express(trace: Trace) -> Source | None:
+def express(trace: Trace) -> LayoutSource | None:
     """The traced value as heads or tokens first, None if it is neither."""
     batch, heads, tokens, size = (leaves(d) for d in trace.dims)
     order = trace.order()
@@ -141,15 +149,15 @@ def express(trace: Trace) -> Source | None:
     if chosen and part is None:
         return None
     sizes = tuple(volume([a.size for a in d]) for d in dims)
-    return Source(trace.at, sizes, tokens_first, trace.factor, part, trace.gain)
+    return LayoutSource(trace.at, sizes, tokens_first, trace.factor, part, trace.gain)
 
 
 def locate(
     value: SSAValue, dimensions: Dimensions, repeats: bool = True, factors: bool = True
-) -> Source | None:
+) -> LayoutSource | None:
     """The best source of an operand, None if none saves anything."""
     trace = Trace(value, dimensions, repeats)
-    best: Source | None = None
+    best: LayoutSource | None = None
     for _ in trace.steps():
         if trace.factor != 1 and not factors:
             break
@@ -214,9 +222,9 @@ class AbsorbOperands(Layout):
         new = rebuilt(op, emit, operands, **params)
         substitute(RULE, new, rewriter, op.result, new.result)
 
-    def locate(self, op: AttentionOp, repeats: bool) -> dict[str, Source]:
+    def locate(self, op: AttentionOp, repeats: bool) -> dict[str, LayoutSource]:
         """The sources, by name, of the operands that are not tokens-first yet."""
-        result: dict[str, Source] = {}
+        result: dict[str, LayoutSource] = {}
         for name in OPERANDS:
             if op.tokens_first(name):
                 continue
@@ -227,7 +235,7 @@ class AbsorbOperands(Layout):
                 result[name] = source
         return result
 
-    def heads(self, op: AttentionOp, sources: dict[str, Source], name: str) -> Size:
+    def heads(self, op: AttentionOp, sources: dict[str, LayoutSource], name: str) -> Size:
         if name in sources:
             return sources[name].sizes[2 if sources[name].tokens_first else 1]
         return self.dimensions.of(getattr(op, name))[2 if op.tokens_first(name) else 1]

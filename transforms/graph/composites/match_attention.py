@@ -42,7 +42,7 @@ from ge.dialects.support.types import array_ints, element_type, numel, rank_of, 
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, Sizes, volume
 from ge.transforms.graph.composites.absorb_attention_layout import is_empty, target_of
 from ge.transforms.graph.composites.narrow_computation import before_widening
-from ge.transforms.graph.composites.value_grids import Grid, dequantized_again
+from ge.transforms.graph.composites.value_grids import IntegerGrid, dequantized_again
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.losses import loss_us
@@ -67,7 +67,7 @@ class Mask:
 
 
 @dataclass(frozen=True)
-class Scores:
+class MatchedScores:
     """How scores are computed from a matmul of query and transposed key. `ops` are those on the
     way, the last one first; without a matmul `why` says where the search ended."""
 
@@ -76,11 +76,11 @@ class Scores:
     softcap: float = 0.0
     masks: tuple[Mask, ...] = ()
     fill: float | None = None
-    grid: Grid | None = None
+    grid: IntegerGrid | None = None
     ops: tuple[Operation, ...] = ()
     why: str = ""
 
-    def ended(self, op: Operation, why: str) -> "Scores":
+    def ended(self, op: Operation, why: str) -> "MatchedScores":
         return replace(self, why=f"{op.name} {why}")
 
 
@@ -90,7 +90,7 @@ class ScoresSearch:
     def __init__(self, dimensions: Dimensions, quantized: bool) -> None:
         self.dimensions, self.quantized = dimensions, quantized
 
-    def search(self, value: SSAValue, scores: Scores) -> Scores:
+    def search(self, value: SSAValue, scores: MatchedScores) -> MatchedScores:
         op = value.owner
         if not isinstance(op, Operation) or len(scores.ops) == MOST_STEPS:
             return replace(scores, why="scores are no matmul")
@@ -121,7 +121,7 @@ class ScoresSearch:
         """Whether a reshape keeps queries and keys as they are."""
         return self.dimensions.of(a)[-2:] == self.dimensions.of(b)[-2:] and rank_of(a) > 1
 
-    def scaled(self, op: g.MulOp | g.DivOp, scores: Scores) -> Scores:
+    def scaled(self, op: g.MulOp | g.DivOp, scores: MatchedScores) -> MatchedScores:
         for value, factor in op.sides():
             number = number_of(factor)
             if not number or numel(shape_of(factor)) > 1 or rank_of(factor) > rank_of(value):
@@ -130,8 +130,8 @@ class ScoresSearch:
             return self.search(value, replace(scores, scale=scores.scale * number))
         return scores.ended(op, "is by more than a number")
 
-    def on_grid(self, op: DequantizeOp, scores: Scores) -> Scores:
-        grid = Grid.of(op)
+    def on_grid(self, op: DequantizeOp, scores: MatchedScores) -> MatchedScores:
+        grid = IntegerGrid.of(op)
         if grid is None or not grid.source.has_one_use():
             return scores.ended(op, "has no scale and zero point of its own that are known")
         if scores.grid or scores.softcap or frexp(scores.scale)[0] != 0.5:
@@ -139,7 +139,7 @@ class ScoresSearch:
         grid = replace(grid, scale=grid.scale * scores.scale)
         return self.search(grid.source, replace(scores, grid=grid))
 
-    def masked(self, op: g.AddOp | g.SelectOp, scores: Scores) -> Scores:
+    def masked(self, op: g.AddOp | g.SelectOp, scores: MatchedScores) -> MatchedScores:
         if scores.grid:
             return scores.ended(op, "masks scores that are quantized after it")
         if scores.scale != 1 or scores.softcap:
@@ -175,7 +175,7 @@ class Weights:
     matmul: MatmulOp | None = None
     transposed: bool = False  # whether the matmul is V^T P^T = (P V)^T
     undefined: str = "nan"
-    grid: Grid | None = None
+    grid: IntegerGrid | None = None
     ops: tuple[Operation, ...] = ()
     why: str = ""
 
@@ -220,7 +220,7 @@ def find_weights(softmax: SoftmaxOp, dimensions: Dimensions, quantized: bool) ->
             break
         if quantized and isinstance(op, QuantizeOp):
             after = dequantized_again(op)
-            grid = None if after is None or weights.grid else Grid.of(after)
+            grid = None if after is None or weights.grid else IntegerGrid.of(after)
             if after is None or grid is None:
                 why = "the weights are not dequantized by one number that they were quantized by"
                 return replace(weights, ops=(op, *weights.ops), why=why)
@@ -257,7 +257,7 @@ class AttentionBuilder:
     emitted: the first run is without `emit`."""
 
     dimensions: Dimensions
-    scores: Scores
+    scores: MatchedScores
     weights: Weights
     first: MatmulOp
     last: MatmulOp
@@ -438,7 +438,7 @@ class FindAttention(Search):
         assert isinstance(op, SoftmaxOp)
         if op.axis.value.data not in (-1, rank_of(op.input) - 1):
             return
-        scores = ScoresSearch(self.dimensions, self.quantized).search(op.input, Scores())
+        scores = ScoresSearch(self.dimensions, self.quantized).search(op.input, MatchedScores())
         weights = find_weights(op, self.dimensions, self.quantized)
         ops = (*weights.ops, op, *scores.ops)
         if self.quantized and not any(isinstance(o, QuantizeOp | DequantizeOp) for o in ops):

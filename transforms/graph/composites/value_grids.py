@@ -13,7 +13,7 @@ from ge.transforms.rewriting.matching import number_of
 
 
 @dataclass(frozen=True)
-class Grid:
+class IntegerGrid:
     """Scale and zero point of the integers of type `to` between a value and what it becomes."""
 
     source: SSAValue
@@ -22,7 +22,7 @@ class Grid:
     to: IntegerType
 
     @staticmethod
-    def of(op: DequantizeOp) -> "Grid | None":
+    def of(op: DequantizeOp) -> "IntegerGrid | None":
         """None for what is no quantize and dequantize by the same two numbers."""
         before = op.input.owner
         if not isinstance(before, QuantizeOp) or not op.input.has_one_use():
@@ -36,7 +36,7 @@ class Grid:
         integers = before.to
         if not isinstance(integers, IntegerType):
             return None
-        return Grid(before.input, scale, int(zero or 0), cast(IntegerType, integers))
+        return IntegerGrid(before.input, scale, int(zero or 0), cast(IntegerType, integers))
 
     def params(self, name: str, factor: float = 1.0) -> dict[str, Attribute]:
         scale, zero = FloatAttr(self.scale * factor, f64), IntegerAttr(self.zero, self.to)
