@@ -8,8 +8,9 @@ from xdsl.dialects.builtin import f32
 from xdsl.dialects.test import TestOp as Sink
 from xdsl.ir import Block, Operation, SSAValue
 
-from ge.dialects.fused_op import RegionOp
+from ge.dialects.fused_op import NormOp, RegionOp
 from ge.dialects.graph.elementwise import AddOp, NegOp
+from ge.dialects.graph.normalization import RmsNormOp
 from ge.dialects.support.types import tensor
 from ge.lowering.pipeline.collector import paused_collector
 from ge.transforms.fusion.groups import Group, Groups
@@ -130,3 +131,18 @@ def test_a_far_search_gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
     groups = Groups(block)
     assert not groups.merge(groups.of(chain[0]), groups.of(side))
     assert groups.merge(groups.of(chain[-1]), groups.of(side))
+
+
+def test_a_group_is_a_region_where_what_its_kind_is_for_has_come_apart() -> None:
+    """As where a norm has no program with what stands before it: what is left would not verify."""
+    for op, kind in ((RmsNormOp, NormOp), (NegOp, RegionOp)):
+        block = Block(arg_types=[tensor((4, 4), f32), tensor((4,), f32)])
+        operands = block.args[:1] if op is NegOp else block.args
+        block.add_ops([first := op.of(*operands), second := NegOp.of(first.results[0])])
+        block.add_op(Sink(operands=second.results))
+        groups = Groups(block)
+        groups.merge(groups.of(first), groups.of(second))
+        groups.of(second).kind = NormOp
+        (fused,) = groups.emit()
+        assert type(fused) is kind
+        block.verify()

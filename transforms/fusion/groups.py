@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue, Use
 
-from ge.dialects.fused_op import ENGINE, PHASE, FusedOp, multiplies
+from ge.dialects.fused_op import ENGINE, PHASE, FusedOp, RegionOp, multiplies
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.tensor_op import TensorOp
@@ -282,8 +282,8 @@ class Groups:
     # ---- the result
 
     def emit(self) -> list[FusedOp]:
-        """Rewrite the block: each group with a kind becomes one op of that kind. There are no
-        groups afterwards."""
+        """Rewrite the block: each group with a kind becomes one op of that kind, or a region where
+        what the kind is for has come apart from it. There are no groups afterwards."""
         order: list[Operation] = []
         fused: list[FusedOp] = []
         for group in self:
@@ -292,7 +292,8 @@ class Groups:
                 order.append(group.ops[0])
                 continue
             ops, results = self.in_order(group), self.outputs(group)
-            new = group.kind.wrap(ops, results)
+            is_left = any(group.kind.computes(o) for o in ops if isinstance(o, TensorOp))
+            new = (group.kind if is_left else RegionOp).wrap(ops, results)
             for old, value in zip(results, new.results, strict=True):
                 old.replace_all_uses_with(value)
             for op in reversed(ops):

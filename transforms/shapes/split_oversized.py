@@ -103,10 +103,8 @@ def results_of(group: Sequence[TensorOp]) -> list[SSAValue]:
 
 def kind_of(group: Sequence[TensorOp], kind: type[TensorOp]) -> type[FusedOp]:
     """The class of a fused op of some members of one of a class."""
-    if not any(o.ALWAYS_MACS or o.NORMALIZES for o in group):
-        return RegionOp
     assert issubclass(kind, FusedOp)
-    return kind
+    return kind if any(map(kind.computes, group)) else RegionOp
 
 
 def split(block: Block, op: FusedOp, fits: Callable[[TensorOp], bool]) -> None:
