@@ -156,7 +156,7 @@ BUFFERS = Named(
         AnyAttr(),
         AnyOf.get(*_TYPES),
         AnyOf.get(NoneAttr, StridedLayoutAttr),
-        AnyAttr(),  # the space: see `npu_task.SpaceAttr`
+        AnyAttr(),  # the space: npu_task verifies it
     ),
     "a memref of elements that ge has",
 )

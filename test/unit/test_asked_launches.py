@@ -195,3 +195,22 @@ def test_movements_that_are_alike_are_tried_once(monkeypatch: pytest.MonkeyPatch
     assert len(fused(text, True)) == 1
     without = [body for body in calls if len(body.ops) == 6]
     assert len(without) <= 1
+
+
+def test_siblings_that_merge_at_once_are_asked_about_as_one(monkeypatch: pytest.MonkeyPatch):
+    """Where no two launches take as little as one: nobody asks about halves."""
+    asked_of, written = list[int](), asking.written
+    note = lambda body, *a: asked_of.append(len(body.ops)) or written(body, *a)  # noqa: E731
+    monkeypatch.setattr(asking, "written", note)
+    x, w, y = "tensor<2x96xf16>", "tensor<96x80xf16>", "tensor<2x80xf16>"
+    lines = [
+        f"  %w{i} = graph.constant dense<{i}.0> : {w}\n"
+        f"  %{i} = graph.matmul %x, %w{i} : ({x}, {w}) -> {y}"
+        for i in range(1, 9)
+    ]
+    results = ", ".join(f"%{i}" for i in range(1, 9))
+    types = ", ".join([y] * 8)
+    text = f"func.func @main(%x: {x}) -> ({types}) {{\n" + "\n".join(lines)
+    bodies = fused(f"{text}\n  func.return {results} : {types} }}", True)
+    assert [len(body.ops) for body in bodies] == [8]
+    assert asked_of == [8]

@@ -18,6 +18,7 @@ from ge.lowering.pipeline.options import Options
 from ge.runtime.library.asking import asked
 from ge.transforms.fusion import merging
 from ge.transforms.fusion.cuts import Cut, CutSearch, Time, added, at_least_us, needs_vector_cores
+from ge.transforms.shapes.open_bodies import Question
 
 
 class Launches:
@@ -131,25 +132,36 @@ def test_no_launch_takes_less_than_its_bound(
     model: str, target: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nor runs on cores of one kind where both were said to be needed."""
-    machine, seen = Target.load(target), list[float]()
+    machine, seen, beside = Target.load(target), list[float](), list[float]()
 
     def launch_time(self: merging.Merger, ops: Sequence[Operation]) -> Time:
         refused, us = real(self, ops)
         figures = asked(body := self.body_of(ops), machine).figures
-        if figures is not None and any(map(multiplies, ops)):
+        if figures is not None:
             bound = at_least_us(body, machine)
             assert bound <= us
-            if needs_vector_cores(ops):
-                assert {name for name, _ in figures.cores} == {"cube", "vector"}
-            seen.append(bound)
+            if any(map(multiplies, ops)):
+                if needs_vector_cores(ops):
+                    assert {name for name, _ in figures.cores} == {"cube", "vector"}
+                seen.append(bound)
         return refused, us
 
-    real = merging.Merger.launch_time
+    def us(self: merging.Merger, question: Question, body: Body) -> float | None:
+        """Of launches beside it, which vector cores have alone."""
+        found = real_us(self, question, body)
+        if question is merging.launch_us and found is not None:
+            assert at_least_us(body, machine) <= found
+            beside.append(found)
+        return found
+
+    real, real_us = merging.Merger.launch_time, merging.Merger.us
+    monkeypatch.setattr(merging.Merger, "us", us)
     monkeypatch.setattr(merging.Merger, "launch_time", launch_time)
     monkeypatch.setattr(merging, "at_least_us", lambda *_: 0.0)  # all are asked
     monkeypatch.setattr(merging, "passes_freely", lambda *_: False)
     compile_file(f"test/models/{model}.onnx", Options(target=target, tile_cache="off"))
     assert sum(map(bool, seen)) > 3
+    assert len(beside) > 3
 
 
 def test_launches_without_elements_have_a_bound():

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
-from types import FrameType
 
 import pytest
 from hypothesis import given, reject, settings
@@ -20,6 +19,9 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.scf import ForOp, IfOp, YieldOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.parser import Parser
+
+sys.path.insert(0, str(Path(__file__).parent))
+from counting_steps import calls
 
 from ge.dialects.support.errors import GeError
 from ge.dialects.tile.buffers import AllocOp, ViewOp, buffer_of, constant_index, slot_of
@@ -338,19 +340,7 @@ def flag_calls(loops: int) -> int:
     %x = tile.view %m[%zero, %zero] : memref<16x16xf32> -> !tile.box<16x16xf32>{body}
   }}
 }}""")
-    calls = 0
-
-    def count(frame: FrameType, event: str, arg: object) -> None:
-        nonlocal calls
-        calls += event == "call"
-
-    before = sys.getprofile()
-    sys.setprofile(count)
-    try:
-        add_flags(kernel.programs[0], 8)
-    finally:
-        sys.setprofile(before)
-    return calls
+    return calls(lambda: add_flags(kernel.programs[0], 8))
 
 
 def test_flags_are_linear_in_the_program():

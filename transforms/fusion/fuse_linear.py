@@ -78,8 +78,9 @@ def _merge_run(merger: Merger, matmuls: list[MatmulOp]) -> list[MatmulOp]:
         return matmuls
     half = len(matmuls) // 2
     groups = [merger.groups.of(op) for op in matmuls]
-    if len(matmuls) > 2 and merger.are_fastest_as_one(groups[:half], groups[half:]):
-        return _merge(merger, matmuls, judged=False)
+    if len(matmuls) > 2 and not any(is_far(merger, groups[0], g) for g in groups[1:]):
+        if merger.are_fastest_as_one(groups[:half], groups[half:]):
+            return _merge(merger, matmuls, judged=False)
     before, after = _merge_run(merger, matmuls[:half]), _merge_run(merger, matmuls[half:])
     return [*before[:-1], *_merge(merger, [before[-1], after[0]], judged=True), *after[1:]]
 

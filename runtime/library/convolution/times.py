@@ -46,7 +46,7 @@ class Candidates:
 
     @lru_cache(1024)
     def fastest(self) -> ConvolutionCut | None:
-        """None where none fits. Blocks that are too slow for the cube alone are not cut."""
+        """None where none fits. Blocks that cannot be the fastest are not cut (`least_cycles`)."""
         w, target = self.w, self.target
         bounds = [(least_cycles(w, sizes, target), sizes) for sizes in block_sizes(w, target)]
         best, least = None, inf
