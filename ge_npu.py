@@ -1,6 +1,6 @@
-"""What other programs load of ge by name: its commands (`ge_npu:ge_run` begins `ge.tools.ge_run`),
-and its backend of `torch.compile`. No other project has a module of this name, so that this one can
-say why `ge` is not the package it should be."""
+"""What other programs load of ge by name: its commands those of
+`ge.tools.commands`, and its backend of `torch.compile`. No other project has a module of this name,
+so that this one can say why `ge` is not the package it should be."""
 
 import sys
 from collections.abc import Callable
@@ -16,7 +16,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
     try:
         if is_backend:
             return import_module("ge.lowering.torch.backend").ge_backend
-        return import_module(f"ge.tools.{name}").main
+        return getattr(import_module("ge.tools.commands"), name)
     except ImportError as error:
         text = f"{error}{place_of_ge()}"
         if is_backend:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from ge.dialects.support.errors import GeError as GeError
     from ge.dialects.support.packages import Package as Package
     from ge.dialects.targets.target import Target as Target
+    from ge.lowering.building import tile_kernels as tile_api
     from ge.lowering.building.graph import Graph as Graph
     from ge.lowering.driver.cache import compile_model, quantize_model
     from ge.lowering.driver.compiler import load as load
@@ -28,12 +29,11 @@ if TYPE_CHECKING:
     from ge.lowering.pipeline.settings import set_op_memory_reuse as set_op_memory_reuse
     from ge.lowering.plugins.extensions import register_dialect as register_dialect
     from ge.lowering.plugins.extensions import register_pass as register_pass
-    from ge.lowering.tiles import api as tile_api
     from ge.lowering.torch import api as torch_api
     from ge.runtime.device.device_array import DeviceArray as DeviceArray
+    from ge.runtime.device.profiler import Profiler as Profiler
     from ge.runtime.device.session import Session as Session
     from ge.runtime.host import api
-    from ge.runtime.profile.profiler import Profiler as Profiler
     from ge.transforms.fusion.user_patterns import OpType as OpType
     from ge.transforms.fusion.user_patterns import Pattern as Pattern
     from ge.transforms.fusion.user_rules import FusedOp as FusedOp
@@ -58,7 +58,7 @@ _NAMES = {
     "lowering.plugins.extensions": "register_dialect register_pass",
     "runtime.device.device_array": "DeviceArray",
     "runtime.device.session": "Session",
-    "runtime.profile.profiler": "Profiler",
+    "runtime.device.profiler": "Profiler",
     "transforms.fusion.user_patterns": "OpType Pattern",
     "transforms.fusion.user_rules": "FusedOp",
 }

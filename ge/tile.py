@@ -1,3 +1,3 @@
 """`ge.tile`: kernels by hand."""
 
-from ge.lowering.tiles.api import *  # noqa: F403
+from ge.lowering.building.tile_kernels import *  # noqa: F403

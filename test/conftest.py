@@ -43,7 +43,7 @@ def pytest_collection_finish() -> None:
 def nothing_stays_registered() -> Iterator[None]:
     """Plugins and profilers of a test end with it."""
     from ge.lowering.plugins.extensions import new_registry
-    from ge.runtime.profile.profiler import new_listeners
+    from ge.runtime.device.profiler import new_listeners
 
     with new_registry(), new_listeners():
         yield

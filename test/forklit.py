@@ -27,30 +27,24 @@ from lit.TestRunner import (
     parseIntegratedTestScript,
 )
 
-TOOLS = {
-    "ge-check": "ge.tools.ge_check",
-    "ge-opt": "ge.tools.ge_opt",
-    "ge-compile": "ge.tools.ge_compile",
-    "ge-import": "ge.tools.ge_import",
-    "ge-run": "ge.tools.ge_run",
-}
+TOOLS = "ge-check", "ge-opt", "ge-compile", "ge-import", "ge-run"
 SHELL = ("cd", "export")
 WARM = (
     "numpy",
     "onnx",
-    *TOOLS.values(),
-    "ge.lowering.cli.compile",
-    "ge.lowering.cli.import_model",
-    "ge.lowering.cli.opt",
-    "ge.lowering.cli.progress",
-    "ge.lowering.cli.run",
-    "ge.lowering.debugging.validation",
+    "ge.tools.commands",
+    "ge.tools.cli.compile",
+    "ge.tools.cli.import_model",
+    "ge.tools.cli.opt",
+    "ge.tools.cli.progress",
+    "ge.tools.cli.run",
+    "ge.tools.debugging.validation",
     "ge.lowering.driver.compiler",
     "ge.lowering.onnx.importer",
     "ge.runtime.check.certificate",
     "ge.runtime.data.npz",
     "ge.runtime.device.session",
-    "ge.runtime.kernels",
+    "ge.runtime.numbers",
     "ge.dialects.graph",
     "ge.dialects.fused_op",
     "ge.dialects.npu_task.ops",
@@ -142,7 +136,9 @@ def read_line(line: str) -> list[list[Stage]] | None:
 def call(argv: list[str], stdin: bytes) -> int:
     """Run one command, in this process if it is Python's; returns its exit status."""
     if argv[0] in TOOLS:
-        return import_module(TOOLS[argv[0]]).main(argv[1:])
+        from ge.tools import commands
+
+        return getattr(commands, argv[0].replace("-", "_"))(argv[1:])
     if argv[0] == "xdsl-opt":
         from xdsl.xdsl_opt_main import xDSLOptMain
 
@@ -227,9 +223,9 @@ def load_tables() -> None:
 
     from ge.lowering.onnx import registry
     from ge.lowering.plugins.universe import GE_UNIVERSE
-    from ge.runtime import kernels
+    from ge.runtime import numbers
 
-    kernels.find(ModuleOp)
+    numbers.find(ModuleOp)
     registry.find("", "", 1)
     for load in GE_UNIVERSE.all_passes.values():
         load()

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1] / "build" / "test_cache"
 
 
 def folder() -> str:
-    from ge.lowering.text.kept import own_files
+    from ge.dialects.text.kept import own_files
 
     name = sha256(repr(sorted(own_files())).encode()).hexdigest()[:16]
     for other in ROOT.glob("*"):

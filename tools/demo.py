@@ -6,7 +6,7 @@ python -m ge.tools.demo MODEL.onnx
 import sys
 from collections.abc import Sequence
 
-from ge.lowering.cli.command_line import guarded
+from ge.tools.cli.command_line import guarded
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -14,7 +14,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run(args: list[str]) -> int:
-    from ge.lowering.cli import demo
+    from ge.tools.cli import demo
 
     return demo.run(args)
 

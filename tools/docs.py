@@ -7,7 +7,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from ge.lowering.reference.pages import generated_pages
+from ge.tools.reference.pages import generated_pages
 
 ROOT = Path(__file__).resolve().parent.parent
 

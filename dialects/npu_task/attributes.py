@@ -24,9 +24,9 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
-from ge.dialects.support.types import DYNAMIC, AnyTensor, agree, array_ints, type_shape
+from ge.dialects.support.types import DYNAMIC, agree, array_ints, type_shape
 
-_DATA, _DYNAMIC = "_ge_data", "_ge_dynamic"  # caches in types, which are immutable
+_DATA = "_ge_data"  # a cache in types, which are immutable
 
 
 @lru_cache(maxsize=65536)
@@ -106,16 +106,6 @@ class TilingAttr(ParametrizedAttribute):
 def tiling_of(tile: tuple[int, ...], blocks: int, buffers: int) -> TilingAttr:
     tile_sizes = DenseArrayBase.from_list(i64, list(tile))
     return TilingAttr(tile_sizes, IntAttr(blocks), IntAttr(buffers))
-
-
-def is_dynamic(t: Attribute) -> bool:
-    """Whether a tensor or memref type has a dimension that is known only at run time."""
-    dynamic: bool | None = t.__dict__.get(_DYNAMIC)
-    if dynamic is None:
-        is_ranked = isinstance(t, TensorType | MemRefType)
-        sizes = type_shape(cast(AnyTensor, t)) if is_ranked else (DYNAMIC,)
-        dynamic = vars(t)[_DYNAMIC] = min(sizes, default=0) < 0
-    return dynamic
 
 
 def fits(source: Attribute, target: Attribute) -> bool:

@@ -22,11 +22,11 @@ from xdsl.irdl import (
 from xdsl.traits import HasParent, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.npu_task.attributes import HBM, HOST, data_type, fits, is_dynamic, space_of
+from ge.dialects.npu_task.attributes import HBM, HOST, data_type, fits, space_of
 from ge.dialects.support.constraints import BUFFERS
 from ge.dialects.support.index_map import IndexMap
 from ge.dialects.support.operation import GeOp
-from ge.dialects.support.types import DYNAMIC, array_ints
+from ge.dialects.support.types import DYNAMIC, array_ints, is_dynamic
 
 
 @irdl_op_definition

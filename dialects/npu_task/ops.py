@@ -65,7 +65,6 @@ from ge.dialects.npu_task.attributes import (
     TilingAttr,
     data_type,
     fits,
-    is_dynamic,
     number,
     space_of,
     symbol,
@@ -83,7 +82,7 @@ from ge.dialects.support.operation import (
 )
 from ge.dialects.support.symbols import find_symbol, module_around
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Dense, byte_size
+from ge.dialects.support.types import Dense, byte_size, is_dynamic
 
 # ---- kernels and launches --------------------------------------------------------------------
 

@@ -9,13 +9,13 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.npu_task.attributes import HBM, HOST, data_type, is_dynamic, space_of
+from ge.dialects.npu_task.attributes import HBM, HOST, data_type, space_of
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp
 from ge.dialects.npu_task.memory import is_writable, numbers_of, owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, LaunchOp, TransferOp
 from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.operation import all_ops, operands_of
-from ge.dialects.support.types import DYNAMIC, array_ints, numel, shape_of
+from ge.dialects.support.types import DYNAMIC, array_ints, is_dynamic, numel, shape_of
 
 
 def misuses(op: Operation) -> Iterator[str]:

@@ -9,10 +9,10 @@ from typing import cast
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, StringAttr, i64
 from xdsl.ir import Attribute, Operation, OpResult
 
-from ge.dialects.npu_task.attributes import HBM, is_dynamic, space_of
+from ge.dialects.npu_task.attributes import HBM, space_of
 from ge.dialects.npu_task.program_info import BYTES, OFFSETS
 from ge.dialects.support.dims import Range, most
-from ge.dialects.support.types import array_ints
+from ge.dialects.support.types import array_ints, is_dynamic
 
 AT_MOST = "at most "
 

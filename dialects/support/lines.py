@@ -1,7 +1,7 @@
 """Ops with a syntax of their own that know their line as a whole.
 
 xDSL's printer is called for each piece of a text. Who prints many ops at a time asks for the whole
-line instead, with names of its own keeping (`lowering/text/printing.py`).
+line instead, with names of its own keeping (`dialects/text/printing.py`).
 """
 
 from abc import abstractmethod

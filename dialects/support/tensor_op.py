@@ -1,7 +1,7 @@
 """The base of all ops on tensors. An author states operands and properties (IRDL), result types
 (`infer`) and the facts below, and adds interfaces for what passes may do with the op beyond that.
 
-An op is added by writing one class (here), one kernel (`runtime/kernels`) and one test.
+An op is added by writing one class (here), one kernel (`runtime/numbers`) and one test.
 """
 
 from collections.abc import Sequence

@@ -39,6 +39,8 @@ Shape: TypeAlias = tuple[int, ...]
 AnyTensor: TypeAlias = TensorType[Attribute]
 Dense: TypeAlias = DenseIntOrFPElementsAttr[Any]
 
+_DYNAMIC = "_ge_dynamic"  # a cache in types, which are immutable
+
 UNKNOWN = UnrankedTensorType(f32)  # of a result whose type has not been inferred yet
 
 # caches in the types, which are immutable
@@ -239,6 +241,16 @@ def agree(a: Shape, b: Shape) -> bool:
     return len(a) == len(b) and all(x == y or DYNAMIC in (x, y) for x, y in zip(a, b, strict=True))
 
 
+def is_dynamic(t: Attribute) -> bool:
+    """Whether a tensor or memref type has a dimension that is known only at run time."""
+    dynamic: bool | None = t.__dict__.get(_DYNAMIC)
+    if dynamic is None:
+        is_ranked = isinstance(t, TensorType | MemRefType)
+        sizes = type_shape(cast(AnyTensor, t)) if is_ranked else (DYNAMIC,)
+        dynamic = vars(t)[_DYNAMIC] = min(sizes, default=0) < 0
+    return dynamic
+
+
 def is_refinement(precise: Attribute, general: Attribute) -> bool:
     """Whether each value of type `precise` may stand where `general` is declared, or the other
     way round: same element type and rank, dimensions equal or one of them dynamic."""
@@ -251,6 +263,21 @@ def is_refinement(precise: Attribute, general: Attribute) -> bool:
         return False
     p, g = cast(AnyTensor, precise), cast(AnyTensor, general)
     return p.element_type == g.element_type and agree(p.get_shape(), g.get_shape())
+
+
+def refine(declared: Attribute, inferred: Attribute) -> Attribute:
+    """The meet of two types: a dimension of either where the other has `?`."""
+    if not is_dynamic(inferred):
+        return inferred
+    if declared == inferred or isinstance(inferred, UnrankedTensorType):
+        return declared
+    if not isinstance(declared, TensorType) or not isinstance(inferred, TensorType):
+        return inferred
+    a, b = cast(AnyTensor, declared), cast(AnyTensor, inferred)
+    if DYNAMIC not in b.get_shape() or not is_refinement(a, b):
+        return b
+    dims = [y if x == DYNAMIC else x for x, y in zip(a.get_shape(), b.get_shape(), strict=True)]
+    return tensor(dims, a.element_type)
 
 
 @lru_cache(maxsize=4096)

@@ -46,14 +46,14 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.hints import name_hint
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, element_type, tensor
+from ge.dialects.text.look import LOCATED
+from ge.dialects.text.printing import op_text
 from ge.lowering.building.values import Value
-from ge.lowering.text.files import Outputs, write_module
-from ge.lowering.text.look import LOCATED
-from ge.lowering.text.printing import op_text
 from ge.runtime.data.arrays import Array, dense, dtype_of, type_of
+from ge.runtime.data.files import Outputs, write_module
+from ge.transforms.analysis.matching import variadic_at_end
 from ge.transforms.fusion.user_patterns import Nodes, Pattern, op_names
 from ge.transforms.fusion.user_rules import FusedOp, Matcher
-from ge.transforms.rewriting.matching import variadic_at_end
 
 ROOM = {str(p) for p in Path(__file__).parent.glob("*.py")}
 Size = int | str | None

@@ -8,11 +8,11 @@ from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target
+from ge.dialects.text.values import parse_dims, parse_shapes
 from ge.lowering.driver.compiler import decisions, load, lower_program
 from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.options import MEMORY_LEVELS, Options
-from ge.lowering.text.values import parse_dims, parse_shapes
 from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.timeline import COMPUTE
 from ge.runtime.device.ports import Port, input_ports, output_ports

@@ -23,6 +23,7 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import cloned
 from ge.dialects.support.types import DYNAMIC, Shape
 from ge.dialects.targets.target import TARGET, target_for
+from ge.dialects.text.values import Shapes, Size, Sizes
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.driver.context import context
 from ge.lowering.driver.program import (
@@ -44,7 +45,6 @@ from ge.lowering.steps.bound_programs import (
     is_at_hand,
     open_programs_at_hand,
 )
-from ge.lowering.text.values import Shapes, Size, Sizes
 from ge.runtime.data.weights import Payload, weights_at_hand
 from ge.transforms.memory.plan_ranges import plan_ranges
 from ge.transforms.shapes.control_flow import UnfitBranch

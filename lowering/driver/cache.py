@@ -43,18 +43,18 @@ from ge.dialects.support.distribution import version
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.own_files import WRONG, Unsound, is_ours, open_ours, text_of
 from ge.dialects.support.packages import installed
-from ge.lowering.pipeline.options import Options
-from ge.lowering.plugins.extensions import Sources, registered, seen_sources, sources_of
-from ge.lowering.text.files import Outputs, is_device, same_file, weights_path
-from ge.lowering.text.kept import hash_of, own_files, package_files
-from ge.lowering.text.look import LOCATED, PLAIN, Look
-from ge.lowering.text.values import (
+from ge.dialects.text.kept import hash_of, own_files, package_files
+from ge.dialects.text.look import LOCATED, PLAIN, Look
+from ge.dialects.text.values import (
     Shapes,
     Size,
     Sizes,
     shape_from,
     size_from,
 )
+from ge.lowering.pipeline.options import Options
+from ge.lowering.plugins.extensions import Sources, registered, seen_sources, sources_of
+from ge.runtime.data.files import Outputs, is_device, same_file, weights_path
 from ge.runtime.data.weights import files_of
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.schemes import INT8
@@ -285,12 +285,12 @@ def _recall(request: Request, entry: Path, record: Mapping[str, Any]) -> "Progra
     from ge.dialects.graph.ports import HASH
     from ge.dialects.graph.ports import PAYLOAD as ATTRIBUTE
     from ge.dialects.targets.target import Target
+    from ge.dialects.text.reading import SourceText, parse_module
     from ge.lowering.driver.binding import Binder
     from ge.lowering.driver.context import context
     from ge.lowering.driver.program import Compilation, Program, memory_figures
     from ge.lowering.driver.tiles import Coverage
     from ge.lowering.pipeline.instrumentation import PassRecord
-    from ge.lowering.text.reading import SourceText, parse_module
     from ge.runtime.data.weights import open_payload
 
     text = PAYLOAD.sub(f'graph.payload = "{WEIGHTS}"', record["program"], count=1)

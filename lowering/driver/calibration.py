@@ -34,6 +34,7 @@ from ge.dialects.support.types import (
     tensor,
 )
 from ge.dialects.targets.target import Target
+from ge.dialects.text.look import LOCATED
 from ge.lowering.driver.kept_types import kept_names
 from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level, level_of
@@ -41,8 +42,7 @@ from ge.lowering.pipeline.instrumentation import dumps_for
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import PassManager
 from ge.lowering.pipeline.stages import Passes, enabled, to_calibrate, to_quantized
-from ge.lowering.text.files import Outputs, write_module
-from ge.lowering.text.look import LOCATED
+from ge.runtime.data.files import Outputs, write_module
 from ge.runtime.data.weights import weights_at_hand, weights_of
 from ge.transforms.graph.infer_shapes import refresh_signature
 from ge.transforms.precision import outcome

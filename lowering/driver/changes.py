@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ge.lowering.text.values import did_you_mean
+from ge.dialects.text.values import did_you_mean
 
 SAME, FLOATS, INTEGERS = "same", "other floats", "integers"  # what numbers become
 

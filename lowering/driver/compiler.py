@@ -14,13 +14,15 @@ from typing import Any
 from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute
 
-from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.support.diagnostics import Severity, emit, warning, warning_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
-from ge.dialects.support.types import byte_size
+from ge.dialects.support.types import byte_size, is_dynamic
 from ge.dialects.targets.target import Target
+from ge.dialects.text.errors import REPRODUCER, is_internal
+from ge.dialects.text.reading import parse_module, read_source
+from ge.dialects.text.values import Shapes, Sizes, parse_dims, parse_shapes, relations
 from ge.lowering.driver.asked import Effects, nothing_done, without_effect
 from ge.lowering.driver.binding import Binder, add_largest, is_open
 from ge.lowering.driver.context import context
@@ -44,9 +46,6 @@ from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.pipeline.reproducer import reproduce
 from ge.lowering.pipeline.stages import check_switches, stages
 from ge.lowering.plugins.extensions import universe
-from ge.lowering.text.errors import REPRODUCER, is_internal
-from ge.lowering.text.reading import parse_module, read_source
-from ge.lowering.text.values import Shapes, Sizes, parse_dims, parse_shapes, relations
 from ge.runtime.data.weights import Payload, open_payload, payload_path, weights_at_hand
 from ge.transforms.precision import outcome
 from ge.transforms.precision.modes import ORIGIN

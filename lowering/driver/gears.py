@@ -9,13 +9,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Region
 
-from ge.dialects.npu_task.attributes import HBM, is_dynamic, space_of
+from ge.dialects.npu_task.attributes import HBM, space_of
 from ge.dialects.npu_task.control import CaseOp
 from ge.dialects.npu_task.ops import LaunchOp, SlotOp
 from ge.dialects.support.dims import symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import byte_size
+from ge.dialects.support.types import byte_size, is_dynamic
 from ge.dialects.targets.target import target_for
 from ge.runtime.clock.clock import ProgramClock
 from ge.runtime.device.gears import padding_of

@@ -22,6 +22,8 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.packages import installed
 from ge.dialects.targets.target import target_for
+from ge.dialects.text.outline import Outline
+from ge.dialects.text.printing import op_text
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import TextKernelOp
 from ge.lowering.pipeline.options import Options
@@ -29,8 +31,6 @@ from ge.lowering.pipeline.stages import tile_cache
 from ge.lowering.plugins.extensions import registered
 from ge.lowering.steps.bound_programs import COMPUTES
 from ge.lowering.steps.kept_programs import compiler, is_foreign, name_of, parsed
-from ge.lowering.text.outline import Outline
-from ge.lowering.text.printing import op_text
 
 
 def place_of(module: ModuleOp, options: Options) -> Path | None:

@@ -10,8 +10,8 @@ from ge.dialects.graph.support.op_names import plain, short_name
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.text.values import did_you_mean
 from ge.lowering.driver.program import Program
-from ge.lowering.text.values import did_you_mean
 from ge.transforms.quantization.layers import all_names
 
 TYPE = "OpType::"

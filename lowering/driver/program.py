@@ -28,13 +28,13 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops, ops_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, byte_size, element_type, numel, shape_of
+from ge.dialects.text.look import PLAIN, Look
 from ge.lowering.driver.gears import GearReport, lines
 from ge.lowering.levels.rules import tile_programs
 from ge.lowering.pipeline.instrumentation import PassRecord
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.remedies import TriedRemedy
-from ge.lowering.text.files import Outputs, write_module
-from ge.lowering.text.look import PLAIN, Look
+from ge.runtime.data.files import Outputs, write_module
 from ge.runtime.data.weights import Payload
 from ge.transforms.graph.canonical.linear_maps import is_prepared
 from ge.transforms.rewriting.counts import RuleCount

@@ -21,11 +21,11 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target
+from ge.dialects.text.values import fixed_sizes, parse_dims
 from ge.lowering.driver.changes import BATCH, FIXED, FLOATS, INTEGERS, SAME, STATE
 from ge.lowering.driver.compiler import decisions, lower_program
 from ge.lowering.driver.program import Program, accuracy_text
 from ge.lowering.pipeline.options import Options, flags_of
-from ge.lowering.text.values import fixed_sizes, parse_dims
 from ge.runtime.device.ports import input_ports, output_ports, typed
 from ge.transforms.precision.modes import ORIGIN
 

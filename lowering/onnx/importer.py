@@ -21,6 +21,7 @@ from ge.dialects.graph.random import STREAMS
 from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import NotStatic
+from ge.dialects.text.values import Shapes, Sizes
 from ge.lowering.onnx.functions import OnnxFunction, local_function, local_key, versions
 from ge.lowering.onnx.inputs import Fixed, make_arguments
 from ge.lowering.onnx.model import Tensors, read_model
@@ -29,7 +30,6 @@ from ge.lowering.onnx.registry import Unsupported
 from ge.lowering.onnx.scope import Failed, ImportProblem, Scope, TooLarge
 from ge.lowering.onnx.traces import line_of
 from ge.lowering.onnx.values import Value, described
-from ge.lowering.text.values import Shapes, Sizes
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import ImportedWeights
 

@@ -16,9 +16,9 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.hints import name_hint
 from ge.dialects.support.relations import Relations
 from ge.dialects.support.types import DYNAMIC, AnyTensor, shape_text, tensor
+from ge.dialects.text.values import Shapes, Sizes, did_you_mean, fixed_sizes, relations
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_name, element_of_onnx
 from ge.lowering.onnx.values import Value
-from ge.lowering.text.values import Shapes, Sizes, did_you_mean, fixed_sizes, relations
 
 # Exporters that have no name for an unknown dimension write this one, for each of them: two such
 # dimensions need not have the same size

@@ -42,7 +42,7 @@ from ge.lowering.onnx.order import domain_of, in_order, node_name
 from ge.lowering.onnx.ranks import rank_hint
 from ge.lowering.onnx.registry import Node, Unsupported, find
 from ge.lowering.onnx.values import Value, tensors_of
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.data.arrays import Array, array_of, dense, type_of
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ class Scope:
         if not arrays or not op.has_trait(NoMemoryEffect) or not all(_is_small(t) for t in types):
             return
         try:
-            self._remember(op, kernels.evaluate(op, arrays))
+            self._remember(op, numbers.evaluate(op, arrays))
         except (GeError, ArithmeticError, ValueError, IndexError, MemoryError):
             return  # whether it fails when it runs is for the run to find out
 

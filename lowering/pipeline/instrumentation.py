@@ -11,11 +11,11 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import count_ops
+from ge.dialects.text.printing import dump_text, op_text
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import Instrumentation
-from ge.lowering.text.files import Outputs, write_text
-from ge.lowering.text.printing import dump_text, op_text
+from ge.runtime.data.files import Outputs, write_text
 
 ONNX, PBTXT = "onnx", "pbtxt"  # forms of dumps
 

@@ -10,11 +10,11 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from ge.dialects.support.errors import GeError
+from ge.dialects.text.look import Look
+from ge.dialects.text.printing import op_text
 from ge.lowering.pipeline.nesting import innermost, targets
 from ge.lowering.pipeline.pass_manager import Instrumentation
-from ge.lowering.text.files import write_text
-from ge.lowering.text.look import Look
-from ge.lowering.text.printing import op_text
+from ge.runtime.data.files import write_text
 
 ALL = frozenset({"*"})
 

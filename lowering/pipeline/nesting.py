@@ -19,7 +19,7 @@ from xdsl.passes import ModulePass
 from xdsl.traits import IsolatedFromAbove
 
 from ge.dialects.support.errors import GeError
-from ge.lowering.text.values import did_you_mean
+from ge.dialects.text.values import did_you_mean
 
 if TYPE_CHECKING:
     from ge.transforms.rewriting.relations import Relation

@@ -5,7 +5,7 @@ import os
 
 from ge.dialects.support import environment
 from ge.dialects.support.errors import GeError
-from ge.lowering.text.values import names, whole
+from ge.dialects.text.values import names, whole
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.schemes import RangeMethod
 

@@ -10,6 +10,7 @@ from typing import Any, TypeVar, cast
 from ge.dialects.support import environment
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
+from ge.dialects.text.values import did_you_mean, names, quantity, whole
 from ge.lowering.pipeline.option_values import (
     bound,
     capacity,
@@ -21,7 +22,6 @@ from ge.lowering.pipeline.option_values import (
     several,
 )
 from ge.lowering.pipeline.settings import settings_at_hand
-from ge.lowering.text.values import did_you_mean, names, quantity, whole
 from ge.transforms.precision.modes import MODES, ORIGIN, mode_name
 from ge.transforms.quantization.schemes import CACHE_TYPES, SCHEMES, SEARCH
 

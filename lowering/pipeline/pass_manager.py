@@ -10,8 +10,8 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import ShrinkException
 
 from ge.dialects.support.diagnostics import running
+from ge.dialects.text.errors import diagnose
 from ge.lowering.levels.dominance import verify
-from ge.lowering.text.errors import diagnose
 from ge.transforms.rewriting.debug_counters import allows_pass
 
 

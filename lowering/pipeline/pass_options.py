@@ -23,8 +23,8 @@ from xdsl.utils.exceptions import ParseError
 from xdsl.utils.lexer import Input, Span
 
 from ge.dialects.support.errors import GeError
+from ge.dialects.text.values import did_you_mean
 from ge.lowering.pipeline.nesting import ANY, MODULE, NestedPass
-from ge.lowering.text.values import did_you_mean
 
 # Pass name -> function that imports and returns its class
 PassTable = Mapping[str, Callable[[], type[ModulePass]]]

@@ -29,10 +29,10 @@ from xdsl.utils.mlir_lexer import StringLiteral
 
 from ge.dialects.support.diagnostics import diagnostic_handler
 from ge.dialects.support.packages import installed
+from ge.dialects.text.printing import op_text
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.pipeline.pass_options import pipeline_text
-from ge.lowering.text.files import write_text
-from ge.lowering.text.printing import op_text
+from ge.runtime.data.files import write_text
 
 RESOURCE = """
 {{-#

@@ -12,7 +12,7 @@ from typing import Any
 
 from ge.dialects.support.context import setting
 from ge.dialects.support.errors import GeError
-from ge.lowering.text.values import did_you_mean
+from ge.dialects.text.values import did_you_mean
 
 MODES = {
     "pool": "one arena, whose bytes buffers take in turn",

@@ -31,11 +31,11 @@ from xdsl.universe import XDSL_UNIVERSE, Universe
 from ge.dialects.support.context import setting
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.packages import Installed, Package, installed, left_out
+from ge.dialects.text.errors import PLUGIN
+from ge.dialects.text.kept import hash_of, imported_files
+from ge.dialects.text.values import did_you_mean
 from ge.lowering.levels.level import Level
 from ge.lowering.plugins.universe import GE_UNIVERSE
-from ge.lowering.text.errors import PLUGIN
-from ge.lowering.text.kept import hash_of, imported_files
-from ge.lowering.text.values import did_you_mean
 
 if TYPE_CHECKING:
     from ge.lowering.building.graph import Graph

@@ -50,12 +50,11 @@ PASSES = {
     "transforms.shapes": "bind-dims expand-gears express-sizes relate-dims split-oversized",
     "transforms.schedule": "assign-streams split-launches",
     "transforms.state": "grow-state mark-state update-state",
-    "transforms.symbols": "inline symbol-dce",
+    "transforms.symbols": "inline print-op-stats strip-debuginfo symbol-dce",
     "transforms.tiles": "tile-flags tile-plan tile-split-loops",
-    "lowering.debugging": "print-op-stats strip-debuginfo",
     "lowering.levels": "verify-level verify-plan verify-schedule",
     "lowering.steps": " ".join(("lower-kernels", *(level.step for level in Level))),
-    "lowering.views": "view-op-graph",
+    "tools.views": "view-op-graph",
 }
 
 

@@ -29,11 +29,11 @@ from ge.dialects.support.operation import all_ops, ops_of
 from ge.dialects.support.polynomial import Polynomial
 from ge.dialects.support.types import DYNAMIC, align_up, number_of
 from ge.dialects.targets.target import Target
+from ge.dialects.text.outline import Outline
 from ge.dialects.tile.kernel import COMPUTES, ESTIMATES, WORKSPACE_ALIGNMENT
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import BoundKernelOp
 from ge.lowering.steps.kept_programs import is_foreign
-from ge.lowering.text.outline import Outline
 from ge.runtime.library.costs.estimates import Figures, between, keep, read_figures
 from ge.runtime.library.costs.structure import wiring
 from ge.runtime.library.hidden import data_of, has_parameters, is_data, unseen

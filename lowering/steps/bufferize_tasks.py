@@ -46,7 +46,7 @@ from ge.dialects.graph.control import YieldOp as GraphYieldOp
 from ge.dialects.graph.gears import AssumeShapeOp
 from ge.dialects.graph.gears import MapIndexOp as GraphMapIndexOp
 from ge.dialects.npu_task import casts
-from ge.dialects.npu_task.attributes import HBM, HOST, is_dynamic, space_of
+from ge.dialects.npu_task.attributes import HBM, HOST, space_of
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.memory import owner_of, row_major
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, TransferOp, segments
@@ -58,6 +58,7 @@ from ge.dialects.support.operation import created, put_before
 from ge.dialects.support.types import (
     AnyTensor,
     element_type,
+    is_dynamic,
     numel,
     set_type,
     shape_of,

@@ -35,12 +35,12 @@ from ge.dialects.support.operation import all_ops
 from ge.dialects.support.own_files import WRONG, Unsound, read_entry, write_entry
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target
+from ge.dialects.text.kept import own_files
+from ge.dialects.text.outline import Outline
+from ge.dialects.text.printing import op_text
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import TextKernelOp
-from ge.lowering.text.kept import own_files
-from ge.lowering.text.outline import Outline
-from ge.lowering.text.printing import op_text
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.library.by_hand import author_of
 from ge.runtime.library.choices import Choice, choosing, is_passed_over
 from ge.runtime.library.costs.estimates import figures_of, keep, keep_as, read_figures

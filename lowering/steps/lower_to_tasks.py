@@ -33,7 +33,7 @@ from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.constant import small_constant
 from ge.dialects.graph.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
-from ge.dialects.npu_task.attributes import Engine, is_dynamic
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.diagnostics import error_at, warning
 from ge.dialects.support.editing import detach, erase, replace_uses, set_operands
@@ -48,7 +48,7 @@ from ge.dialects.support.operation import (
     put_last,
 )
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import number_of
+from ge.dialects.support.types import is_dynamic, number_of
 from ge.dialects.targets.target import DEFAULT_TARGET, Target, record_target
 from ge.runtime.library.costs.structure import structure as body_structure
 from ge.transforms.analysis.engines import choose_engine, is_unranked

@@ -31,10 +31,10 @@ from ge.dialects.support.types import (
     set_type,
 )
 from ge.dialects.targets.target import Target
+from ge.dialects.text.outline import Outline
+from ge.dialects.text.printing import op_text
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.steps.bound_programs import COMPUTES, ESTIMATES, Holes, text_of
-from ge.lowering.text.outline import Outline
-from ge.lowering.text.printing import op_text
 from ge.runtime.library.choices import Decisions, deciding
 from ge.runtime.library.costs.estimates import Figures, figures_of
 from ge.runtime.library.hidden import data_of, unseen

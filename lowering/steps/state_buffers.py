@@ -29,14 +29,14 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph.ports import dims_of, name_of
 from ge.dialects.graph.state import STATE, Typed, growing_axis, growing_symbol
-from ge.dialects.npu_task.attributes import HBM, data_type, is_dynamic, number
+from ge.dialects.npu_task.attributes import HBM, data_type, number
 from ge.dialects.npu_task.memory import owner_of, row_major
 from ge.dialects.npu_task.ops import CopyOp
 from ge.dialects.npu_task.program_info import GROWS, VALID
 from ge.dialects.npu_task.program_info import STATE as STATE_BUFFER
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.operation import segments
-from ge.dialects.support.types import Shape, element_type, shape_of
+from ge.dialects.support.types import Shape, element_type, is_dynamic, shape_of
 
 
 @dataclass(frozen=True, slots=True)

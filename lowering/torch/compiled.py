@@ -11,13 +11,13 @@ import numpy as np
 from ge.dialects.support.diagnostics import warning_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.forks import lock_held_while_forking
+from ge.dialects.text.values import parse_dims, parse_shapes
 from ge.lowering.driver.cache import warn
 from ge.lowering.driver.compiler import compile_loaded
 from ge.lowering.driver.program import Program
 from ge.lowering.onnx.importer import import_model
 from ge.lowering.pipeline.collector import paused_collector
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.values import parse_dims, parse_shapes
 from ge.lowering.torch.library import torch
 from ge.lowering.torch.tensors import array_of, tensor_of
 from ge.lowering.torch.translate import Translated, Weights

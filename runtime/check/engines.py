@@ -8,9 +8,10 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.shape import is_shape_arithmetic
-from ge.dialects.npu_task.attributes import Engine, is_dynamic
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.npu_task.program_info import OPEN_TILES
+from ge.dialects.support.types import is_dynamic
 from ge.dialects.targets.target import Target
 from ge.runtime.check.problems import Problem
 

@@ -16,13 +16,13 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
 from ge.dialects.graph.constant import WeightAttr
-from ge.dialects.npu_task.attributes import HBM, data_type, is_dynamic, space_of
+from ge.dialects.npu_task.attributes import HBM, data_type, space_of
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, SlotOp
 from ge.dialects.npu_task.program_info import FIGURES, NO_REUSE, PINNED, figure
 from ge.dialects.support.discardable import wrong_attributes
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import align_up, byte_size
+from ge.dialects.support.types import align_up, byte_size, is_dynamic
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.workspace import workspace_bytes
 from ge.runtime.check.problems import Problem, name_of

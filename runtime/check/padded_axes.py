@@ -17,13 +17,12 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.slicing import SliceOp
-from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.control import LoopOp, YieldOp
 from ge.dialects.npu_task.memory import access, moves, owner_of
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp
 from ge.dialects.support.access import MOVING
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import element_type, rank_of, shape_of
+from ge.dialects.support.types import element_type, is_dynamic, rank_of, shape_of
 from ge.runtime.check.moved_axes import Digit, Key, Marks, MovedAxes, Source
 from ge.runtime.check.padded_fills import Fill, Held, computed, is_finite, is_low, joined
 from ge.runtime.check.picked_elements import followed, picked_elements

@@ -35,13 +35,13 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 
 from ge.dialects.graph.ports import PADDING, argument_attributes, dims_of, name_of
 from ge.dialects.graph.state import growing_symbol
-from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.control import CaseOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.ops import BatchCopyOp, CopyOp, KernelOp, TransferOp
 from ge.dialects.support.dims import symbols
 from ge.dialects.support.types import (
     DYNAMIC,
     array_ints,
+    is_dynamic,
     rank_of,
     shape_of,
 )

@@ -22,12 +22,12 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
 
-from ge.dialects.npu_task.attributes import HBM, is_dynamic
+from ge.dialects.npu_task.attributes import HBM
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import RecordOp, SlotOp, WaitOp
 from ge.dialects.npu_task.program_info import CAP, figure, is_outside_arena
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import align_up, byte_size
+from ge.dialects.support.types import align_up, byte_size, is_dynamic
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.check.happens_before import Epoch, HappensBefore, Item
 from ge.runtime.check.memory import check_plan

@@ -52,13 +52,13 @@ from xdsl.dialects.arith import AddiOp, MuliOp, SubiOp
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 
-from ge.dialects.npu_task.attributes import data_type, is_dynamic
+from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import KernelOp as TaskKernelOp
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.npu_task.program_info import OPEN_TILES
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import walk
-from ge.dialects.support.types import byte_size
+from ge.dialects.support.types import byte_size, is_dynamic
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import ViewOp, box_of, constant_index
 from ge.dialects.tile.instruction import Instruction

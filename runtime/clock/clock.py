@@ -27,7 +27,7 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu_task import ops as task
-from ge.dialects.npu_task.attributes import HBM, HOST, is_dynamic, space_of
+from ge.dialects.npu_task.attributes import HBM, HOST, space_of
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import ByteRegions, moves, trips
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
@@ -35,7 +35,7 @@ from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import align_up, byte_size
+from ge.dialects.support.types import align_up, byte_size, is_dynamic
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.dataflow import Writers
 from ge.runtime.clock.issue import Issue, IssueQueue
@@ -157,7 +157,7 @@ class ProgramClock:
         self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self.tiles = tiles or {}
         if tiles is None and any(kernel.tiles is not None for kernel in self.kernels.values()):
-            from ge.runtime.tiles.report import core_times  # compilers have no use for it
+            from ge.runtime.cores.report import core_times  # compilers have no use for it
 
             self.tiles = core_times(module, target)
         self.notes: list[str] = []

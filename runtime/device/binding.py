@@ -24,7 +24,7 @@ from ge.dialects.support.types import is_static, shape_of
 from ge.runtime.device.device_array import DeviceArray
 from ge.runtime.device.executable import Registers
 from ge.runtime.device.ports import check_inputs, check_outputs, unknown_name
-from ge.runtime.profile.profiler import observe, timeline_of
+from ge.runtime.device.profiler import observe, timeline_of
 
 if TYPE_CHECKING:
     from ge.runtime.device.session import Session

@@ -15,9 +15,9 @@ from xdsl.ir import Operation
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array, type_of
-from ge.runtime.kernels import Fn, bind
-from ge.runtime.kernels.plan import Action
-from ge.runtime.kernels.scratch import Scratch
+from ge.runtime.numbers import Fn, bind
+from ge.runtime.numbers.plan import Action
+from ge.runtime.numbers.scratch import Scratch
 
 Registers: TypeAlias = list[Any]
 Step: TypeAlias = Callable[[Registers], None]

@@ -30,7 +30,7 @@ from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Dense, byte_size, is_static
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.data.arrays import Array, array_of, dtype_of, type_of
 from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
 from ge.runtime.data.weights import Payload, restored
@@ -45,8 +45,8 @@ from ge.runtime.device.executable import (
 )
 from ge.runtime.device.memory import Device, PackedView
 from ge.runtime.device.state import DeviceState
-from ge.runtime.kernels.plan import Action
-from ge.runtime.kernels.scratch import Scratch
+from ge.runtime.numbers.plan import Action
+from ge.runtime.numbers.scratch import Scratch
 
 OpT = TypeVar("OpT", bound=Operation)
 Handler = Callable[["Translator", Any], None]
@@ -209,9 +209,9 @@ class Translator:
                 raise e if e.where else GeError(e.message, str(location_of(op)), e.hint) from None
 
     def inline(self, op: FusedOp) -> None:
-        custom = kernels.find_custom(op.kind.data) if isinstance(op, CustomOp) else None
+        custom = numbers.find_custom(op.kind.data) if isinstance(op, CustomOp) else None
         if custom is not None:
-            self.call(op, kernels.OnContiguous(custom))
+            self.call(op, numbers.OnContiguous(custom))
             return
         for arg, value in zip(op.block.args, op.inputs, strict=True):
             self.alias(arg, value)
@@ -219,11 +219,11 @@ class Translator:
         for result, value in zip(op.results, op.yielded, strict=True):
             self.alias(result, value)
 
-    def call(self, op: Operation, function: kernels.Fn | None = None) -> None:
+    def call(self, op: Operation, function: numbers.Fn | None = None) -> None:
         for result in op.results:
             self.check_size(result.type)
-        function = kernels.prepare(op) if function is None else function
-        known = kernels.find(type(op))
+        function = numbers.prepare(op) if function is None else function
+        known = numbers.find(type(op))
         reads = self.uses(op.operands)
         checks = tuple(checker(r.type) for r in op.results)
         writes = tuple(self.define(r) for r in op.results)

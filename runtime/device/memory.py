@@ -24,7 +24,7 @@ from ge.dialects.support.types import byte_size
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.machine import WITHOUT_MEMORY, machine_bytes, require_memory
 from ge.runtime.data.packing import is_packed, packed, unpacked
-from ge.runtime.kernels.scratch import Scratch
+from ge.runtime.numbers.scratch import Scratch
 
 if TYPE_CHECKING:
     from ge.runtime.device.state import DeviceState

@@ -15,19 +15,19 @@ from ge.dialects.graph import control as graph
 from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.npu_task import control
 from ge.dialects.npu_task import ops as task
-from ge.dialects.npu_task.attributes import data_type, is_dynamic
+from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.memory import BlockMove, is_writable, moves, owner_of, source_of, view_of
 from ge.dialects.npu_task.program_info import OFFSETS, STATE
 from ge.dialects.npu_task.sizes import placed_results
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import DYNAMIC, numel, shape_of
+from ge.dialects.support.types import DYNAMIC, is_dynamic, numel, shape_of
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.device.executable import Code, Registers, Step
 from ge.runtime.device.interpreter import KernelCode, Translator, checker, translates
 from ge.runtime.device.memory import PackedRow, PackedView, extent_of, loaded, strided_view
 from ge.runtime.device.state import DeviceState
-from ge.runtime.kernels.plan import Action
-from ge.runtime.kernels.scratch import Scratch
+from ge.runtime.numbers.plan import Action
+from ge.runtime.numbers.scratch import Scratch
 
 
 @translates(task.ConstantOp)

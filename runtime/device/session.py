@@ -42,13 +42,13 @@ from ge.runtime.device.ports import (
     output_ports,
     with_rows,
 )
+from ge.runtime.device.profiler import observe, requested_files
+from ge.runtime.device.requested import watch_of
 from ge.runtime.device.seed import RunSeed
 from ge.runtime.device.staged import Staged
 from ge.runtime.device.state import BlockTable, DeviceState, State, host_states, padded
 from ge.runtime.device.streaming import run_many
 from ge.runtime.device.tiled import TileKernels
-from ge.runtime.profile.profiler import observe, requested_files
-from ge.runtime.profile.requested import watch_of
 
 MOST_BOUND = 16  # programs for different shapes that a session keeps loaded
 

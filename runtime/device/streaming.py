@@ -33,8 +33,8 @@ from ge.runtime.data.arrays import Array
 from ge.runtime.data.tensors import array_on, is_tensor
 from ge.runtime.device.executable import Registers
 from ge.runtime.device.gears import Cut
+from ge.runtime.device.profiler import observe
 from ge.runtime.device.staged import Memory, Staged
-from ge.runtime.profile.profiler import observe
 
 if TYPE_CHECKING:
     from ge.runtime.device.session import Session

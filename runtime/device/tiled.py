@@ -14,12 +14,12 @@ from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
+from ge.runtime.cores.arguments import unwritten
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.data.arrays import Array, float_limits, kind_of
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.interpreter import KernelCode, KernelRunner, Translator
 from ge.runtime.device.rounding import explained, rounding
-from ge.runtime.tiles.arguments import unwritten
-from ge.runtime.tiles.kernel import TileKernel
 
 SAMPLE = "sample:"
 

@@ -15,10 +15,10 @@ from ge.dialects.support.diagnostics import visible
 from ge.dialects.support.errors import GeError
 from ge.dialects.tile.kernel import KernelOp
 from ge.runtime.clock.timeline import Task, Timeline
+from ge.runtime.cores.kernel import TileKernel
+from ge.runtime.cores.report import summary_table, time_report
+from ge.runtime.cores.times import KernelTime, Row
 from ge.runtime.profile.trace import Event, engine_lanes, engine_rows
-from ge.runtime.tiles.kernel import TileKernel
-from ge.runtime.tiles.report import summary_table, time_report
-from ge.runtime.tiles.times import KernelTime, Row
 
 PIPE_PROCESS = 4
 MOST_ROWS = 1000  # instructions of a kernel that are shown one by one

@@ -24,7 +24,7 @@ from ge.lowering.pipeline.options import Options
 from ge.runtime.clock.clock import simulate
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
-from ge.tools import ge_compile, ge_run
+from ge.tools.commands import ge_compile, ge_run
 
 
 def least(run: Callable[[], Any], runs: int) -> float:
@@ -59,9 +59,9 @@ def measure(path: Path, runs: int) -> str:
         parts.append(f"numeric run {least(lambda: session.run(inputs), runs):.1f} ms")
         with TemporaryDirectory() as folder:
             program, report = f"{folder}/p.mlir", f"{folder}/r.json"
-            command(ge_compile.main, str(path), "-o", program)
-            off = least(lambda: command(ge_run.main, program), runs)
-            on = least(lambda: command(ge_run.main, program, "--report", report), runs)
+            command(ge_compile, str(path), "-o", program)
+            off = least(lambda: command(ge_run, program), runs)
+            on = least(lambda: command(ge_run, program, "--report", report), runs)
         parts.append(f"ge-run {off:.0f} ms, with times {on:.0f} ms ({on / off - 1:+.0%})")
     return ", ".join(parts)
 

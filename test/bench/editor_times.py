@@ -17,7 +17,7 @@ from pathlib import Path
 from lsprotocol import types as lsp
 from pytest_lsp.client import LanguageClient, make_test_lsp_client
 
-START = "import sys; from ge.tools.ge_lsp import main; sys.exit(main())"
+START = "import sys; from ge.tools.commands import ge_lsp as main; sys.exit(main())"
 KEYS = 20  # typed one after the other
 BETWEEN = 0.1  # seconds between two of them
 

@@ -18,14 +18,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.support.operation import walk
+from ge.dialects.support.types import is_dynamic
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import compile_file
 from ge.lowering.driver.tiles import alone_us, programs_of
 from ge.lowering.pipeline.options import Options
-from ge.runtime.tiles.kernel import TileKernel
+from ge.runtime.cores.kernel import TileKernel
 
 MEDIAN, WORST = 1.10, 1.25
 

@@ -4,7 +4,7 @@
 
 CPU time, the least of the runs. mlir-opt, where it is installed, reads the generic form, of whose
 dialects it knows little: it does less. The spellings of lines are counted too, names of values and
-texts left out, since lines that are spelled alike are parsed once (`lowering/text/spellings.py`).
+texts left out, since lines that are spelled alike are parsed once (`dialects/text/spellings.py`).
 """
 
 import argparse
@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from ge.dialects.support.operation import count_ops
+from ge.dialects.text.printing import op_text
+from ge.dialects.text.reading import parse_module, read_source
+from ge.dialects.text.spellings import Line
 from ge.lowering.driver.context import context
 from ge.lowering.levels.dominance import verify
 from ge.lowering.pipeline.collector import paused_collector
-from ge.lowering.text.printing import op_text
-from ge.lowering.text.reading import parse_module, read_source
-from ge.lowering.text.spellings import Line
 
 
 def least(runs: int, work: Callable[[], Any]) -> tuple[float, Any]:

@@ -43,10 +43,10 @@ from ge.dialects.npu_task.program_info import BYTES, GROWS, OFFSETS, VALID
 from ge.dialects.npu_task.sizes import state_bytes, state_offsets, stated_bytes
 from ge.dialects.support.dims import Range
 from ge.dialects.support.types import array_ints
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, load, lower, lower_program
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.session import Session, main_of

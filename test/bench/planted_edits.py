@@ -30,9 +30,9 @@ from program_edits import edit
 from program_judge import Judge, Verdict
 from programs import NAMES, program
 
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import SourceText, parse_module
-from ge.tools import ge_check
+from ge.tools.commands import ge_check
 
 
 @dataclass
@@ -59,7 +59,7 @@ def ge_check_says(text: str, path: Path) -> tuple[bool, str]:
     path.write_text(text, "utf-8")
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        status = ge_check.main([str(path)])
+        status = ge_check([str(path)])
     return status == 0, err.getvalue() or out.getvalue()
 
 

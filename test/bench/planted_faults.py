@@ -27,11 +27,10 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 from xdsl.ir import Operation
 from xdsl.parser import Parser
 
-from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.ops import CopyOp, LaunchOp, RecordOp, SlotOp, TransferOp, WaitOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import byte_size
+from ge.dialects.support.types import byte_size, is_dynamic
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.check.memory import check_plan

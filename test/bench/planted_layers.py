@@ -22,7 +22,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from ge.lowering.cli import run
+from ge.tools.cli import run
 
 WIDTH, ROWS, BLOCKS = 64, 32, 15
 LAYERS = {"MatMul", "Gemm", "Conv"}

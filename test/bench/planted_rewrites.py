@@ -39,9 +39,9 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.inference import attribute
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import array_ints, constant_value, element_type, shape_of
-from ge.lowering.text.printing import op_text
+from ge.dialects.text.printing import op_text
 from ge.runtime.data.arrays import Array, array_of, dense
-from ge.transforms.rewriting.matching import number_of
+from ge.transforms.analysis.matching import number_of
 from ge.transforms.rewriting.relations import Relation
 
 e, n = g.elementwise, g.normalization

@@ -6,9 +6,10 @@
 
 The second one goes on after the cases of F, the third one runs each kernel without a fault.
 
-A case is one of the example kernels (`lowering/tiles/examples.py`) or one that `lower-kernels`
-wrote, some with a result over an operand. It must pass the checker (`ge.runtime.check.tiles`), and
-then gets one fault: a flag's set, its wait or both are dropped, or the padding of a load; a flag
+A case is one of the example kernels (`lowering/building/example_kernels.py`) or one that
+`lower-kernels` wrote, some with a result over an operand. It must pass the checker
+(`ge.runtime.check.tiles`), and then gets one fault: a flag's set, its wait or both are dropped, or
+the padding of a load; a flag
 gets another number, a buffer another offset, a slot, a box or a ring's copies another number;
 operands trade places; an instruction or a barrier is dropped or moved; a loop begins later, ends
 sooner or takes two steps at once, a core is another one or left out, a condition is never true, a
@@ -69,24 +70,24 @@ from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import KernelOp as TaskKernelOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target, record_target
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile.buffers import AllocOp, SlotOp, ViewOp
 from ge.dialects.tile.compute import FlagOp, SetOp, WaitOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import BarrierOp, CoreOp, CoresOp, KernelOp
 from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.dialects.tile.types import Memory
+from ge.lowering.building import examples
+from ge.lowering.building.tile_kernels import TileProgram
 from ge.lowering.driver.compiler import context
 from ge.lowering.steps.lower_kernels import LowerKernelsPass
-from ge.lowering.text.reading import SourceText, parse_module
-from ge.lowering.tiles import examples
-from ge.lowering.tiles.api import TileProgram
 from ge.runtime.check.problems import Problem
 from ge.runtime.check.tile_device import NOTHING, Sharing, Use
 from ge.runtime.check.tiles import check_kernel
+from ge.runtime.cores import memory
+from ge.runtime.cores.arguments import arguments_of, unwritten
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.device.random_inputs import random_array
-from ge.runtime.tiles import memory
-from ge.runtime.tiles.arguments import arguments_of, unwritten
-from ge.runtime.tiles.kernel import TileKernel
 from ge.transforms.tiles.finish import finish
 
 TARGET = Target.load("910b2")

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, load, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.data.weights import Fallback, Payload, RandomPayload
 from ge.runtime.device.random_inputs import random_inputs
 from ge.transforms.memory.plan_memory import PlanMemoryPass

@@ -76,15 +76,15 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, element_type, set_type, shape_of, tensor
 from ge.dialects.targets.target import Target
-from ge.lowering.debugging.delta import reduce
+from ge.dialects.text.printing import op_text
 from ge.lowering.driver.compiler import lower
 from ge.lowering.levels.verify_level import VerifyLevelPass
 from ge.lowering.pipeline.options import FUSION_MODES, Options
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.plugins.extensions import universe
-from ge.lowering.text.printing import op_text
 from ge.runtime.device.tiled import TileKernels
 from ge.runtime.device.trials import Trials
+from ge.tools.debugging.delta import reduce
 from ge.transforms.graph.canonical.layers import is_of_matrices
 from ge.transforms.graph.infer_shapes import refresh_signature
 from ge.transforms.rewriting.relations import BitExact, Relation, Ulps

@@ -41,7 +41,7 @@ from ge.dialects.support.functions import functions
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, element_type, rank_of, set_type, shape_of, tensor
 from ge.runtime.data.arrays import Array, array_of, dense, dtype_of
-from ge.runtime.kernels import Fn, kernel
+from ge.runtime.numbers import Fn, kernel
 from ge.transforms.graph.infer_shapes import refresh_signature
 from ge.transforms.rewriting.relations import SIGNED, last_place
 

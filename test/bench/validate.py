@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from ge.dialects.support.errors import GeError
-from ge.lowering.debugging.validation import Validation
 from ge.lowering.driver.compiler import compile_file, context
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import FUSION_MODES, Options
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.runtime.device.trials import KINDS, Trials
+from ge.tools.debugging.validation import Validation
 
 
 def validate(path: Path, mode: str, output: Path) -> Validation:

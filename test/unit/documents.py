@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -16,8 +15,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from forklit import call
 
-from ge.lowering.reference.command_lines import PARSERS
-from ge.lowering.reference.markdown import anchor
+from ge.tools.reference.command_lines import PARSERS
+from ge.tools.reference.markdown import anchor
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -141,7 +140,9 @@ def pipe(
         else:
             assert not text, "a tool that reads a pipe is a process"
             with own_process():
-                status = import_module(f"ge.tools.{argv[0].replace('-', '_')}").main(argv[1:])
+                from ge.tools import commands
+
+                status = getattr(commands, argv[0].replace("-", "_"))(argv[1:])
         out, err = capfd.readouterr()
         assert (status != 0) == fails or stages[-1] == CAT, f"{command}\n{out}\n{err}"
         printed, text = printed + err, out

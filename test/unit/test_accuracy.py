@@ -22,7 +22,7 @@ from ge.lowering.driver.compiler import context
 from ge.lowering.pipeline.options import Options
 from ge.runtime.data.accuracy import cosine, decibels, powers
 from ge.runtime.data.arrays import Array
-from ge.tools import ge_calibrate, ge_compile
+from ge.tools.commands import ge_calibrate, ge_compile
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.choose_precision import Promotion, steps_of
 from ge.transforms.quantization.noise import Arrays, worst
@@ -126,7 +126,7 @@ def test_bounds_that_cannot_be_read(
     with pytest.raises(GeError, match=place):
         ge.quantize(str(model), data, accuracy=text)
     flags = ["--quantize", "int8", "--calibration", str(data), "--accuracy", text]
-    assert ge_compile.main([str(model), *flags]) == 1
+    assert ge_compile([str(model), *flags]) == 1
     assert place in capfd.readouterr().err
 
 
@@ -191,7 +191,7 @@ def test_a_table_has_the_choice(
 ):
     table, report = tmp_path / "t.toml", tmp_path / "r.json"
     flags = ["--data", str(data), "-o", str(table), "--accuracy", "snr>=39", "--sensitivity"]
-    assert ge_calibrate.main([str(model), *flags]) == 0
+    assert ge_calibrate([str(model), *flags]) == 0
     header, *rows = capfd.readouterr().out.splitlines()
     assert header.split() == [
         *("layer", "op", "in", "alone", "accumulated", "range", "saturated", "extra", "us", "why"),
@@ -201,7 +201,7 @@ def test_a_table_has_the_choice(
     assert [row.split()[0] for row in rows if "snr >= 39 asks for it" in row] == list(kept)
     flags = ["--quantize", "int8", "--calibration", str(table), "--report", str(report)]
     flags += ["--target", "910_merged"]  # whose cores multiply 16 bits
-    assert ge_compile.main([str(model), "--dim", "N=2", *flags]) == 0
+    assert ge_compile([str(model), "--dim", "N=2", *flags]) == 0
     told = json.loads(report.read_text())["quantization"]
     assert told["integer"] + told["float"] == len(told["layers"]) == 3
     reasons = {e["name"]: e.get("reason") for e in told["layers"] if e["scheme"] != "int8"}
@@ -265,7 +265,7 @@ def test_scores_that_do_not_work(model: Path, data: Path, score: Any, message: s
 
 def test_an_accuracy_that_cannot_be_met(model: Path, data: Path, capfd: pytest.CaptureFixture[str]):
     flags = ["--quantize", "int8", "--calibration", str(data), "--accuracy", "snr>=300"]
-    assert ge_compile.main([str(model), *flags]) == 1
+    assert ge_compile([str(model), *flags]) == 1
     (line,) = capfd.readouterr().err.splitlines()
     assert "snr >= 300 cannot be met: it is" in line
     assert "with all layers but '" in line
@@ -278,7 +278,7 @@ Told = Callable[[list[str]], str]
 @pytest.fixture
 def told(model: Path, capfd: pytest.CaptureFixture[str]) -> Told:
     def told(flags: list[str]) -> str:
-        ge_compile.main([str(model), "--dim", "N=2", *flags])
+        ge_compile([str(model), "--dim", "N=2", *flags])
         return capfd.readouterr().err
 
     return told

@@ -12,7 +12,7 @@ from onnx import GraphProto, TensorProto, helper, numpy_helper
 
 from ge.lowering.driver.asked import without_effect
 from ge.lowering.pipeline.options import Options, facts_of, flags_of
-from ge.tools import ge_compile, ge_run
+from ge.tools.commands import ge_compile, ge_run
 
 WIDTH = 16
 RNG = np.random.default_rng(0)
@@ -70,7 +70,7 @@ def samples(tmp_path: Path) -> str:
 
 def compiled(arguments: list[str], tmp_path: Path) -> dict[str, Any]:
     report = tmp_path / "report.json"
-    assert ge_compile.main([*arguments, "--report", str(report)]) == 0
+    assert ge_compile([*arguments, "--report", str(report)]) == 0
     return json.loads(report.read_text())
 
 
@@ -96,7 +96,7 @@ def test_a_part_of_an_option_that_is_not_given_says_so(field: Any):
 @pytest.mark.parametrize("tool", [ge_compile, ge_run])
 def test_both_tools_print_it(tool: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     model = of_branches(tmp_path / "m.onnx", "constant")
-    assert tool.main([model, "--dim", "n=4", "--precision-clip"]) == 0
+    assert tool([model, "--dim", "n=4", "--precision-clip"]) == 0
     assert (
         "warning: --precision-clip has nothing to do without --precision" in capsys.readouterr().err
     )
@@ -223,10 +223,10 @@ def test_what_was_taken_for_an_axis_of_samples(tmp_path: Path, capsys: pytest.Ca
     model, data = of_rows(tmp_path / "m.onnx", "rows", "width"), tmp_path / "x.npz"
     flags = ["--quantize", "int8", "--calibration", str(data)]
     np.savez(data, x=np.ones((20, WIDTH), np.float32))
-    assert ge_compile.main([model, *flags]) == 1
+    assert ge_compile([model, *flags]) == 1
     line = capsys.readouterr().err
     assert "samples were taken to lie along axis 0 of 'x'" in line
     assert "an axis of samples before the whole shape" in line
     np.savez(data, x=np.ones((20, WIDTH, 2), np.float32))
-    assert ge_compile.main([of_rows(tmp_path / "s.onnx", 24, WIDTH), *flags]) == 1
+    assert ge_compile([of_rows(tmp_path / "s.onnx", 24, WIDTH), *flags]) == 1
     assert f"arrays of [samples, 24, {WIDTH}]" in capsys.readouterr().err

@@ -16,10 +16,10 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.library import answers, asking, table
 from ge.runtime.library.asking import asked, refused
 

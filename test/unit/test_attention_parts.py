@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import f16
 
 from ge.dialects.targets.target import Target
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.attention.tiles import AttentionProblem, tiles_for
 from ge.runtime.library.launch import NotLowered
-from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_lower_attention import attention

@@ -9,10 +9,10 @@ import pytest
 from xdsl.dialects.builtin import f16
 
 from ge.dialects.targets.target import Target
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.attention import attention as attention_lowering
 from ge.runtime.library.attention import tiles as attention_tiles
 from ge.runtime.library.attention.tiles import AttentionProblem, estimate, splits_for, tiles_for
-from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_lower_attention import attention

@@ -16,7 +16,6 @@ from counting_steps import calls
 from sums import assert_sums
 
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
@@ -24,14 +23,15 @@ from ge.dialects.npu_task.program_info import figure
 from ge.dialects.support.dims import Range, size_of, symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.types import is_dynamic
 from ge.dialects.targets.target import Target
+from ge.dialects.text.printing import op_text
+from ge.dialects.text.reading import SourceText, parse_module
+from ge.dialects.text.values import parse_dims, parse_shapes, shape_from
 from ge.lowering.driver.binding import Binder
 from ge.lowering.driver.compiler import compile_file, context, lower_program
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.printing import op_text
-from ge.lowering.text.reading import SourceText, parse_module
-from ge.lowering.text.values import parse_dims, parse_shapes, shape_from
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session

@@ -29,7 +29,7 @@ from ge.dialects.support.boxes import Box, BoxInterface
 from ge.dialects.support.interfaces import split_axes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import shape_of
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.data.arrays import Array
 from ge.runtime.library.language.indices import Index
 
@@ -91,7 +91,7 @@ class Perturbing:
 
     def run(self, arrays: Sequence[Array]) -> bytes:
         with np.errstate(all="ignore"):
-            result = np.asarray(kernels.evaluate(self.op, arrays)[self.result])
+            result = np.asarray(numbers.evaluate(self.op, arrays)[self.result])
         return result[region(self.box, self.shape)].tobytes()
 
     def changes(self, index: int, where: Array) -> bool:

@@ -10,8 +10,8 @@ import ge
 from ge.dialects.graph.elementwise import AbsOp
 from ge.dialects.support.packages import Installed, installed, looking_again, unmet
 from ge.lowering.onnx.registry import find
-from ge.runtime import kernels
-from ge.tools import ge_compile, ge_opt
+from ge.runtime import numbers
+from ge.tools.commands import ge_compile, ge_opt
 
 sys.path.insert(0, str(Path(__file__).parent))
 from packages import install_package, write_metadata
@@ -120,7 +120,7 @@ def test_packages_are_turned_off(
         monkeypatch.setenv("GE_PACKAGES_OFF", off)
         with looking_again():
             assert [p.name for p in installed()] == names
-    assert ge_opt.main(["--list-passes=cse"]) == 0
+    assert ge_opt(["--list-passes=cse"]) == 0
     assert capsys.readouterr().err == ""
 
 
@@ -136,7 +136,7 @@ def test_a_pass_without_a_place_is_left_out(
     body: str, why: str, site: Path, capsys: pytest.CaptureFixture[str]
 ):
     install_package(site, "late", PASS.format(body=body, module="late"))
-    assert ge_compile.main(["--print-pipeline"]) == 0
+    assert ge_compile(["--print-pipeline"]) == 0
     out, err = capsys.readouterr()
     assert "infer-shapes" in out
     assert f"warning: pass 'p' is left out: {why}" in err
@@ -158,7 +158,7 @@ def test_what_a_package_names_and_does_not_have(
     other.write_text("")
     file.write_text("hollow.op")
     for arguments in ([str(file)], ["--hollow-pass", str(other)], ["--list-passes=hollow-pass"]):
-        assert ge_opt.main(arguments) == 1
+        assert ge_opt(arguments) == 1
         error = capsys.readouterr().err
         assert "of package 'hollow' 1.0 cannot be loaded: " in error
         assert "internal error" not in error
@@ -200,10 +200,10 @@ def test_what_a_package_names_is_of_another_kind(
     arguments: list[str], why: str, site: Path, capsys: pytest.CaptureFixture[str]
 ):
     install_package(site, "types_", TYPES)
-    assert ge_opt.main(arguments) == 1
+    assert ge_opt(arguments) == 1
     error = capsys.readouterr().err
     assert why.format("package 'types_' 1.0 cannot be loaded") in error
-    assert ge_opt.main(["--list-ops"]) == 0
+    assert ge_opt(["--list-ops"]) == 0
     out, err = capsys.readouterr()
     assert "graph.abs" in out
     assert err.count("warning: ") == 3
@@ -255,13 +255,13 @@ def test_a_kernel_of_an_op_of_ge(site: Path):
     """Is refused where the package's kernels are loaded, which names the op of ge."""
     (site / "taking_kernels.py").write_text(
         "from ge.dialects.graph.elementwise import AbsOp\n"
-        "from ge.runtime.kernels import array_kernel\n"
+        "from ge.runtime.numbers import array_kernel\n"
         "@array_kernel(AbsOp)\ndef mine(x):\n    return x\n"
     )
     code = "import ge\nPACKAGE = ge.Package(kernels=['taking_kernels'])"
     install_package(site, "taking", code)
     (package,) = installed()
-    kernels.find(AbsOp)  # ge's own come first wherever an op is computed
+    numbers.find(AbsOp)  # ge's own come first wherever an op is computed
     with pytest.raises(ge.GeError, match=r"a kernel for graph\.abs exists already"):
         package.load("taking_kernels")
 
@@ -270,5 +270,5 @@ def test_a_package_is_no_plugin_file(tmp_path: Path, capsys: pytest.CaptureFixtu
     """What it names beyond dialects and passes would be lost without a word."""
     file = tmp_path / "package.py"
     file.write_text(EMPTY)
-    assert ge_opt.main(["--load-plugin", str(file), "--list-targets"]) == 1
+    assert ge_opt(["--load-plugin", str(file), "--list-targets"]) == 1
     assert f"{file}: error: a ge.Package is found by its entry point" in capsys.readouterr().err

@@ -14,11 +14,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ge
+from ge.dialects.text.look import LOCATED
 from ge.lowering.driver import cache, compiler
 from ge.lowering.driver.cache import Request
 from ge.lowering.pipeline.options import Options
 from ge.lowering.plugins.extensions import new_registry
-from ge.lowering.text.look import LOCATED
 from ge.runtime.clock.clock import simulate
 
 OWN_FILES = cache.own_files

@@ -20,8 +20,8 @@ from ge.dialects.support.diagnostics import Diagnostic, diagnostic_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import DYNAMIC
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.calibrate import CalibratePass, range_of
 from ge.transforms.quantization.data import (

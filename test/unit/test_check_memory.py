@@ -6,8 +6,8 @@ nobody knows.
 
 import pytest
 
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.memory import check_plan
 
 HBM, HOST = '"hbm">', 'memref<4xf32, "host">'

@@ -17,8 +17,8 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.clock import launched
 from ge.runtime.clock.clock import UnknownShapes, simulate
 from ge.runtime.clock.timeline import CAUSES, Task, Timeline, bandwidth

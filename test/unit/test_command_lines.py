@@ -8,10 +8,10 @@ import pytest
 
 from ge.dialects.support.diagnostics import Diagnostic, Severity, SourceLocation
 from ge.dialects.support.errors import GeError
-from ge.lowering.cli.response_files import expanded, split
-from ge.lowering.text.colours import When, wanted
-from ge.lowering.text.errors import Sources
-from ge.lowering.text.reading import SourceText
+from ge.dialects.text.colours import When, wanted
+from ge.dialects.text.errors import Sources
+from ge.dialects.text.reading import SourceText
+from ge.tools.cli.response_files import expanded, split
 
 
 @pytest.mark.parametrize(

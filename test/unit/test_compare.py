@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
-from ge.lowering.comparing import added, layers, peers
-from ge.lowering.comparing.peers import Onnxruntime
 from ge.runtime.data.accuracy import TOLERANCES, Tolerance, cosine, decibels, measured, powers
 from ge.runtime.device.session import Session
-from ge.tools import ge_compile, ge_run
+from ge.tools.commands import ge_compile, ge_run
+from ge.tools.comparing import added, layers, peers
+from ge.tools.comparing.peers import Onnxruntime
 
 pytestmark = pytest.mark.usefixtures("without_programs")
 
@@ -72,12 +72,12 @@ def samples(tmp_path: Path) -> str:
 
 def report_of(arguments: list[str], tmp_path: Path) -> tuple[int, dict[str, Any]]:
     path = tmp_path / "report.json"
-    status = ge_run.main([*arguments, "--report", str(path)])
+    status = ge_run([*arguments, "--report", str(path)])
     return status, json.loads(path.read_text())["compared"]
 
 
 def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    assert ge_run.main(arguments) == 1
+    assert ge_run(arguments) == 1
     return capsys.readouterr().err
 
 
@@ -122,7 +122,7 @@ def test_tolerances_grow_with_what_is_computed_in():
 
 
 def test_outputs_agree_with_onnxruntime(model: str, capsys: pytest.CaptureFixture[str]):
-    assert ge_run.main([model, "--compare", "onnxruntime", "--dim", "n=4"]) == 0
+    assert ge_run([model, "--compare", "onnxruntime", "--dim", "n=4"]) == 0
     shown = capsys.readouterr().out
     assert "compared with onnxruntime" in shown
     assert "agrees" in shown
@@ -135,7 +135,7 @@ def test_nodes_of_any_two(level: str, peer: str, model: str, tmp_path: Path):
     if peer == "program":
         peer = str(tmp_path / "p.mlir")
         flags = ["--dim", "n=4", "--mlir-print-debuginfo"]
-        assert ge_compile.main([model, "-o", peer, *flags]) == 0
+        assert ge_compile([model, "-o", peer, *flags]) == 0
     flags = ["--dim", "n=4", "--compare", model if peer == "graph" else peer]
     status, found = report_of([model, "--level", level, "--compare-layers", *flags], tmp_path)
     assert status == 0
@@ -157,7 +157,7 @@ def test_no_node_of_a_right_program_is_wrong(name: str, tmp_path: Path):
 
 def test_a_file_of_outputs(model: str, samples: str, tmp_path: Path):
     y = str(tmp_path / "y.npz")
-    assert ge_run.main([model, "--inputs", samples, "--outputs", y]) == 0
+    assert ge_run([model, "--inputs", samples, "--outputs", y]) == 0
     flags = [model, "--inputs", samples, "--compare"]
     assert report_of([*flags, y], tmp_path)[1]["outputs"]["y"]["share"] == 0
     array = np.load(y)["y"]
@@ -165,8 +165,8 @@ def test_a_file_of_outputs(model: str, samples: str, tmp_path: Path):
     status, found = report_of([*flags, y], tmp_path)
     assert status == 1
     assert "of the largest" in found["outputs"]["y"]["verdict"]
-    assert ge_run.main([*flags, y, "--tolerance", "1"]) == 0
-    assert ge_run.main([*flags, y, "--tolerance", "snr>=60"]) == 1
+    assert ge_run([*flags, y, "--tolerance", "1"]) == 0
+    assert ge_run([*flags, y, "--tolerance", "snr>=60"]) == 1
 
 
 # ---- nodes -------------------------------------------------------------------------------------
@@ -248,7 +248,7 @@ def test_channels_that_were_divided_are_compared_as_in_the_model(tmp_path: Path)
     np.savez(data, x=rng.standard_normal((32, 8, 4, 4)).astype(np.float32))
     program = str(tmp_path / "q.mlir")
     flags = ["--quantize", "int8", "--calibration", data, "--mlir-print-debuginfo"]
-    assert ge_compile.main([path, "-o", program, "--dim", "n=32", *flags]) == 0
+    assert ge_compile([path, "-o", program, "--dim", "n=32", *flags]) == 0
     assert "graph.divided" in Path(program).read_text()
     flags = ["--inputs", data, "--compare", path, "--compare-layers"]
     status, found = report_of([program, *flags], tmp_path)
@@ -293,7 +293,7 @@ def test_the_program_runs_once_and_the_peer_once_more_for_what_nodes_do_alone(
 def test_nodes_are_on_the_page(model: str, tmp_path: Path):
     bad, page = network(tmp_path / "bad.onnx", "/1/MatMul5"), tmp_path / "page.html"
     flags = ["--dim", "n=4", "--compare", model, "--compare-layers", "--html", str(page)]
-    assert ge_run.main([bad, *flags]) == 1
+    assert ge_run([bad, *flags]) == 1
     text = page.read_text()
     assert '"compared"' in text
     assert '"broken"' in text
@@ -323,7 +323,7 @@ def test_bad_input(model: str, samples: str, tmp_path: Path, capsys: pytest.Capt
     assert "snr>=25" in told("--compare", "onnxruntime", "--tolerance", "good")
     assert "cannot open" in told("--compare", "no.npz")
     program = str(tmp_path / "p.mlir")
-    assert ge_compile.main([model, "-o", program, "--dim", "n=64"]) == 0
+    assert ge_compile([model, "-o", program, "--dim", "n=64"]) == 0
     capsys.readouterr()
     assert "--model M.onnx" in refused([program, "--compare", "onnxruntime"], capsys)
     line = refused([program, "--compare", model, "--compare-layers"], capsys)

@@ -13,7 +13,7 @@ from ge.dialects.graph import creation, indexing, shape, slicing
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, tensor
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.data.arrays import Array, element_of, type_of
 
 
@@ -25,7 +25,7 @@ def built(op: type[TensorOp], arrays: Sequence[Array | None], **params: Any) -> 
 
 
 def run(op: type[TensorOp], *arrays: Array | None, **params: Any) -> Any:
-    result = kernels.evaluate(built(op, arrays, **params), [a for a in arrays if a is not None])
+    result = numbers.evaluate(built(op, arrays, **params), [a for a in arrays if a is not None])
     return result if len(result) > 1 else result[0]
 
 

@@ -12,8 +12,8 @@ from ge.lowering.driver.compiler import load, lower
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
 from ge.runtime.device.device_array import DeviceArray
+from ge.runtime.device.profiler import Profiler, timeline_of
 from ge.runtime.device.session import Session
-from ge.runtime.profile.profiler import Profiler, timeline_of
 
 # An output of its own, an input that is an output too, a part of a joined output, a constant
 TEXT = """

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from ge.dialects.targets.target import Target
-from ge.tools.ge_compile import main as ge_compile_main
-from ge.tools.ge_run import main as ge_run_main
+from ge.tools.commands import ge_compile as ge_compile_main
+from ge.tools.commands import ge_run as ge_run_main
 
 GROWING = """
 func.func @main(%x: tensor<?x16xf32> {graph.name = "x", graph.dims = ["n", ""]},

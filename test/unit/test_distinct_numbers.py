@@ -8,11 +8,11 @@ from xdsl.context import Context
 
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
+from ge.dialects.text.reading import SourceText, parse_module
+from ge.lowering.building import api as tile
+from ge.lowering.building.tile_kernels import Tensor, TileProgram
 from ge.lowering.driver.compiler import context
 from ge.lowering.steps.lower_kernels import LowerKernelsPass
-from ge.lowering.text.reading import SourceText, parse_module
-from ge.lowering.tiles import api as tile
-from ge.lowering.tiles.api import Tensor, TileProgram
 from ge.runtime.check.tiles import KernelProof, check_kernel, check_kernels
 
 TARGET = Target.load("910b2")

@@ -20,13 +20,13 @@ from chromium import Browser, chromium
 from documents import ROOT, Run, anchors, blocks, check_page, links, put, run
 
 from ge.dialects.targets.target import Target
+from ge.dialects.text.printing import op_text
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.onnx.registry import own_handlers
 from ge.lowering.plugins.universe import DIALECTS, GE_UNIVERSE
-from ge.lowering.reference.command_lines import PARSERS
-from ge.lowering.reference.examples import context_of_examples, example_of, examples
-from ge.lowering.reference.pages import generated_pages
-from ge.lowering.text.printing import op_text
-from ge.lowering.text.reading import SourceText, parse_module
+from ge.tools.reference.command_lines import PARSERS
+from ge.tools.reference.examples import context_of_examples, example_of, examples
+from ge.tools.reference.pages import generated_pages
 
 __all__ = ["run"]
 

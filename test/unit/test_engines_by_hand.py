@@ -15,10 +15,10 @@ from ge.dialects.fused_op import ENGINE
 from ge.dialects.graph.activation import ReluOp
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.diagnostics import Diagnostic, diagnostic_handler
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
 from ge.lowering.steps.lower_to_tasks import LowerToTasksPass
-from ge.lowering.text.reading import SourceText, parse_module
-from ge.tools import ge_check, ge_compile
+from ge.tools.commands import ge_check, ge_compile
 
 
 def model() -> ge.Graph:
@@ -59,10 +59,10 @@ def test_the_numbers_stay_and_the_cost_is_told(fusion: str):
 def test_the_command_line_tells_the_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     model().save(tmp_path / "m.mlir")
     out = str(tmp_path / "p.mlir")
-    assert ge_compile.main([str(tmp_path / "m.mlir"), "-o", out, "--engine", "act[12]=vector"]) == 0
+    assert ge_compile([str(tmp_path / "m.mlir"), "-o", out, "--engine", "act[12]=vector"]) == 0
     assert "engines by hand: " in capsys.readouterr().err
     assert Path(out).read_text().count(" on vector ") == 1  # one kernel, launched twice
-    assert ge_check.main([out]) == 0
+    assert ge_check([out]) == 0
 
 
 def test_a_mark_that_fusion_has_passed_over_is_told():

@@ -5,9 +5,9 @@ import pytest
 
 import ge
 from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.random_inputs import random_inputs

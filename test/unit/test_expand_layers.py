@@ -12,8 +12,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from tile_lowering import compare
 from writing import agree, normal, op_names, run
 
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.transforms.graph.expand_layers import ExpandLayersPass
 
 GATES = {"rnn": 1, "gru": 3, "lstm": 4}

@@ -20,8 +20,8 @@ from xdsl.dialects.builtin import ModuleOp, f32
 from xdsl.ir import Attribute
 
 from ge.dialects.support.errors import GeError
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.data.arrays import Array, float_limits, kind_of
 from ge.runtime.data.weights import RandomPayload
 from ge.runtime.device.random_inputs import random_array, random_inputs

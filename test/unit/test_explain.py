@@ -15,7 +15,7 @@ from ge.lowering.driver.variants import Refused, Variant, variants_of
 from ge.lowering.pipeline.options import Options
 from ge.runtime.clock.clock import simulate
 from ge.runtime.profile import limits
-from ge.tools import ge_compile, ge_run
+from ge.tools.commands import ge_compile, ge_run
 
 WIDE = """
 <ir_version: 10, opset_import: ["" : 20]>
@@ -63,7 +63,7 @@ def written(folder: Path, text: str, name: str = "m.onnx") -> str:
 
 def explained(folder: Path, model: str, *flags: str) -> dict[str, Any]:
     report = folder / "report.json"
-    assert not ge_run.main([model, *FLAGS, *flags, "--report", str(report)])
+    assert not ge_run([model, *FLAGS, *flags, "--report", str(report)])
     return json.loads(report.read_text())["time"]["explained"]
 
 
@@ -138,8 +138,8 @@ def separately(folder: Path, model: str, flags: str) -> tuple[float, dict[str, i
     """Latency and figures of memory of a program that is compiled with flags and run from its
     text."""
     program, report, compiled = (str(folder / n) for n in ("p.mlir", "p.json", "c.json"))
-    assert not ge_compile.main([model, "-o", program, "--report", compiled, *shlex.split(flags)])
-    assert not ge_run.main([program, "--timing-only", "--report", report])
+    assert not ge_compile([model, "-o", program, "--report", compiled, *shlex.split(flags)])
+    assert not ge_run([program, "--timing-only", "--report", report])
     memory = json.loads(Path(compiled).read_text())["memory"]
     return json.loads(Path(report).read_text())["time"]["latency_us"], memory
 
@@ -221,7 +221,7 @@ def test_all_names_stand_for_something():
 def program(tmp_path: Path) -> str:
     path = str(tmp_path / "p.mlir")
     model = written(tmp_path, WIDE)
-    assert not ge_compile.main([model, "-o", path, "--precision", "fp16"])
+    assert not ge_compile([model, "-o", path, "--precision", "fp16"])
     return path
 
 
@@ -243,7 +243,7 @@ def test_with_its_model_a_program_is_compared(tmp_path: Path, program: str):
 def refusal(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
     """The one line that a tool refuses with."""
     capfd.readouterr()
-    assert ge_run.main(list(arguments)) == 1
+    assert ge_run(list(arguments)) == 1
     told = capfd.readouterr().err
     assert "Traceback" not in told
     return told.strip().splitlines()[-1]
@@ -273,15 +273,15 @@ def test_numbers_are_computed_only_where_they_are_asked_for(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
     model = "test/models/bert_base.structure.onnx"  # without weights
-    assert not ge_run.main([model, "--explain", "--explain-variants", "none"])
+    assert not ge_run([model, "--explain", "--explain-variants", "none"])
     assert "along the critical path" in capfd.readouterr().out
     small, out = written(tmp_path, WEIGHTED), tmp_path / "y.npz"
     flags = ["--explain", "--explain-variants", "none", "--outputs", str(out)]
-    assert not ge_run.main([small, *flags])
+    assert not ge_run([small, *flags])
     assert out.exists()
 
 
 def test_the_input_may_follow_the_flag(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     model = written(tmp_path, BATCHED.replace("batch,", "2,"))
-    assert not ge_run.main(["--explain", model, "--timing-only", "--explain-variants", "none"])
+    assert not ge_run(["--explain", model, "--timing-only", "--explain-variants", "none"])
     assert "along the critical path" in capfd.readouterr().out

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ge.dialects.support.errors import GeError
-from ge.lowering.text.files import Outputs, is_device, write_text
+from ge.runtime.data.files import Outputs, is_device, write_text
 
 
 def write_two(first: Path, second: Path) -> None:
@@ -66,7 +66,7 @@ def test_long_names(length: int, tmp_path: Path):
 def test_whoever_is_killed_leaves_nothing(tmp_path: Path):
     code = f"""
 import os, signal
-from ge.lowering.text.files import Outputs
+from ge.runtime.data.files import Outputs
 with Outputs() as out:
     for name in ("a", "b"):
         out.text({str(tmp_path)!r} + "/" + name, "half")

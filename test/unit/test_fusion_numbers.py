@@ -23,7 +23,7 @@ from ge.dialects.graph.slicing import ConcatOp, SliceOp
 from ge.dialects.support.types import shape_of, tensor
 from ge.lowering.driver.compiler import lower
 from ge.lowering.pipeline.options import Options
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.data.arrays import Array, dense, dtype_of
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
@@ -155,8 +155,8 @@ def both(
     arrays: list[Array] = [rng.standard_normal(s).astype(dtype_of(element)) for s in shapes]
     keep = rng.random((queries, keys)) < 0.7
     keep[queries // 2] = False
-    (want,) = kernels.evaluate(op, [*arrays, keep])
-    (got,) = kernels.evaluate(fused.members[0], [*arrays, keep])
+    (want,) = numbers.evaluate(op, [*arrays, keep])
+    (got,) = numbers.evaluate(fused.members[0], [*arrays, keep])
     return want, got, arrays[2]
 
 
@@ -197,6 +197,6 @@ def test_infinite_scores() -> None:
     q, k, v = (rng.standard_normal(shape_of(a)).astype(np.float32) for a in block.args)
     k[0, 0, 700] = np.inf
     q[0, 0, 0] = 1
-    (want,) = kernels.evaluate(op, [q, k, v])
-    (got,) = kernels.evaluate(fused.members[0], [q, k, v])
+    (want,) = numbers.evaluate(op, [q, k, v])
+    (got,) = numbers.evaluate(fused.members[0], [q, k, v])
     assert np.array_equal(want == 0, got == 0)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from ge.tools import ge_opt
+from ge.tools.commands import ge_opt
 
 COUNT = int(os.environ.get("FUZZ", "150"))
 SECONDS = 20
@@ -86,7 +86,7 @@ def test_damaged_text(block: int, tmp_path: Path):
         stdout, stderr = io.StringIO(), io.StringIO()
         signal.alarm(SECONDS)
         with redirect_stdout(stdout), redirect_stderr(stderr):
-            status = ge_opt.main(args if args[-1] else args[:-2])
+            status = ge_opt(args if args[-1] else args[:-2])
         signal.alarm(0)
         context = f"seed {number}: {' '.join(args)}\n{case.read_text('utf-8')}\n{stderr.getvalue()}"
         assert status in (0, 1), context

@@ -13,7 +13,7 @@ import onnx
 import pytest
 from onnx import GraphProto, ModelProto, TensorProto
 
-from ge.tools import ge_import
+from ge.tools.commands import ge_import
 
 COUNT = int(os.environ.get("FUZZ", "60"))
 SECONDS = 20
@@ -173,7 +173,7 @@ def test_damaged_model(seed: int, tmp_path: Path, capfd: pytest.CaptureFixture[s
     earlier = signal.signal(signal.SIGALRM, hang)
     signal.alarm(SECONDS)
     try:
-        status = ge_import.main([str(model), "-o", str(output)])
+        status = ge_import([str(model), "-o", str(output)])
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, earlier)

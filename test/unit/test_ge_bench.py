@@ -7,11 +7,11 @@ import onnx.parser
 import pytest
 
 from ge.dialects.support.functions import main_function
-from ge.lowering.cli.claims import CLAIMS
 from ge.lowering.driver.bench import Bench, Figures, measured, unit_of
 from ge.lowering.driver.compiler import load
 from ge.lowering.pipeline.options import Options
-from ge.tools import ge_bench, ge_compile, ge_run
+from ge.tools.cli.claims import CLAIMS
+from ge.tools.commands import ge_bench, ge_compile, ge_run
 
 MODEL = """
 <ir_version: 10, opset_import: ["" : 20]>
@@ -38,11 +38,11 @@ def test_figures_are_those_of_the_compiler_and_the_clock(tmp_path: Path):
     for fusion, figures in (("off", bench.off), ("default", bench.default)):
         program, report = str(tmp_path / "p.mlir"), str(tmp_path / "r.json")
         flags = ["-o", program, "--report", report, "--fusion", fusion]
-        assert not ge_compile.main([model, *flags])
+        assert not ge_compile([model, *flags])
         compiled = json.loads(Path(report).read_text())
         assert compiled["ops"]["launches"] == figures.launches
         assert compiled["memory"]["peak_bytes"] == figures.arena
-        assert not ge_run.main([program, "--timing-only", "--report", report])
+        assert not ge_run([program, "--timing-only", "--report", report])
         time = json.loads(Path(report).read_text())["time"]
         assert time["latency_us"] == pytest.approx(figures.latency_us)
         assert time["engines"]["cube"]["utilization"] == pytest.approx(figures.busy["cube"])
@@ -67,7 +67,7 @@ def test_what_is_counted():
 
 def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     models = [written(tmp_path, name) for name in ("small.onnx", "my_unet.onnx")]
-    assert not ge_bench.main([*models, "--precision", "fp16"])
+    assert not ge_bench([*models, "--precision", "fp16"])
     told = capsys.readouterr().out
     speed, memory, claims = (part.splitlines() for part in told.strip().split("\n\n"))
     for rows in (speed, memory, claims):
@@ -78,7 +78,7 @@ def test_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     assert "launches less" in claims[2]
 
     out, report = tmp_path / "t.md", tmp_path / "r.json"
-    assert not ge_bench.main([models[0], "-o", str(out), "--report", str(report)])
+    assert not ge_bench([models[0], "-o", str(out), "--report", str(report)])
     assert capsys.readouterr().out == ""
     (entry,) = json.loads(report.read_text())
     assert entry["claims"] == []
@@ -114,9 +114,9 @@ def test_bad_input_is_told_in_a_line(
     written(tmp_path, "small.onnx")
     written(tmp_path, "open.onnx", OPEN)
     if source == "p.mlir":
-        assert not ge_compile.main(["small.onnx", "-o", "p.mlir"])
+        assert not ge_compile(["small.onnx", "-o", "p.mlir"])
     capsys.readouterr()
-    assert ge_bench.main(source.split()) == 1
+    assert ge_bench(source.split()) == 1
     told = capsys.readouterr().err
     assert "Traceback" not in told
     assert text in told.strip().splitlines()[-1]

@@ -10,12 +10,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.printer import Printer
 
-from ge.lowering.cli import check
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
-from ge.tools import ge_compile
-from ge.tools.ge_check import main
+from ge.tools.cli import check
+from ge.tools.commands import ge_check as main
+from ge.tools.commands import ge_compile
 from ge.transforms.memory.plan_memory import PlanMemoryPass
 
 HBM, HOST = (f'memref<128xf32, "{space}">' for space in ("hbm", "host"))
@@ -329,7 +329,7 @@ def test_many_sizes_are_proved_where_all_are_asked_for(
 ):
     path, program = tmp_path / "m.mlir", tmp_path / "p.mlir"
     path.write_text(OPEN)
-    assert ge_compile.main([str(path), "-o", str(program)]) == 0
+    assert ge_compile([str(path), "-o", str(program)]) == 0
     monkeypatch.setattr(check, "MOST_SIZES", 2)
     capsys.readouterr()
     assert main([str(program), "--dim", "batch=1..3"]) == 0

@@ -19,7 +19,7 @@ from ge.lowering.pipeline.pass_options import (
 from ge.lowering.pipeline.remedies import Remedies
 from ge.lowering.pipeline.stages import pipeline, stages
 from ge.lowering.plugins.extensions import universe
-from ge.tools import ge_compile, ge_import, ge_opt, ge_run
+from ge.tools.commands import ge_compile, ge_import, ge_opt, ge_run
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
 MODEL = MODELS / "if_cond.tiny.onnx"
@@ -52,19 +52,19 @@ class CountPass(ModulePass):
 
 def test_each_pass_of_the_pipeline_is_a_flag(tmp_path: Path):
     graph, program, passes = (str(tmp_path / f"{n}.mlir") for n in ("g", "program", "passes"))
-    assert ge_import.main([str(MODEL), "-o", graph]) == 0
-    assert ge_compile.main([graph, "-o", program]) == 0
+    assert ge_import([str(MODEL), "-o", graph]) == 0
+    assert ge_compile([graph, "-o", program]) == 0
     flags: list[str] = []
     for text in map(text_of, pipeline(Options())):
         options = str(text).removeprefix(text.name).strip("{}")
         flags.append(f"--{text.name}={options}" if options else f"--{text.name}")
-    assert ge_opt.main([graph, *flags, "-o", passes]) == 0
+    assert ge_opt([graph, *flags, "-o", passes]) == 0
     expected = Path(program).read_text().replace("program.safetensors", "g.safetensors")
     assert Path(passes).read_text().strip() == expected.strip()
     data = np.load(MODEL.with_suffix(".npz"))
     inputs, results = str(tmp_path / "x.npz"), str(tmp_path / "y.npz")
     np.savez(inputs, **{k[3:]: data[k] for k in data.files if k.startswith("in:")})
-    assert ge_run.main([passes, "--inputs", inputs, "--outputs", results]) == 0
+    assert ge_run([passes, "--inputs", inputs, "--outputs", results]) == 0
     for name, array in np.load(results).items():
         np.testing.assert_allclose(array, data[f"out:{name}"], rtol=1e-4, atol=1e-5)
 
@@ -91,10 +91,10 @@ def test_the_printed_pipeline_does_the_same(
 ):
     source = str(MODELS.parent / "tools" / "print_pipeline.mlir")
     compiled, by_passes = tmp_path / "compiled.mlir", tmp_path / "by_passes.mlir"
-    assert ge_compile.main([source, *flags, "-o", str(compiled)]) == 0
-    assert ge_compile.main([*flags, "--print-pipeline"]) == 0
+    assert ge_compile([source, *flags, "-o", str(compiled)]) == 0
+    assert ge_compile([*flags, "--print-pipeline"]) == 0
     line = capsys.readouterr().out.strip()
-    assert ge_opt.main([source, "-p", line, "-o", str(by_passes)]) == 0
+    assert ge_opt([source, "-p", line, "-o", str(by_passes)]) == 0
     assert by_passes.read_text().strip() == compiled.read_text().strip()
 
 
@@ -104,14 +104,14 @@ def test_equal_weights_are_shared_by_every_tool(tmp_path: Path):
     module = tmp_path / "m.mlir"
     module.write_text(TIED)
     program, report = (str(tmp_path / n) for n in ("p.mlir", "r.json"))
-    ge_compile.main([str(module), "-o", program, "--report", report])
+    ge_compile([str(module), "-o", program, "--report", report])
     compiled = json.loads(Path(report).read_text())["memory"]
-    ge_run.main([str(module), "--level", "program", "--report", report])
+    ge_run([str(module), "--level", "program", "--report", report])
     assert compiled["weight_bytes"] == 64 * 64 * 4
     assert json.loads(Path(report).read_text())["memory"] == compiled
     line = ",".join(map(str, map(text_of, pipeline(Options()))))
     by_passes = str(tmp_path / "q.mlir")
-    assert ge_opt.main([str(module), "-p", line, "-o", by_passes]) == 0
+    assert ge_opt([str(module), "-p", line, "-o", by_passes]) == 0
     assert Path(by_passes).read_text().count('weight<"b">') == 0
 
 
@@ -119,7 +119,7 @@ def test_dumps_are_in_the_order_of_the_passes(tmp_path: Path, monkeypatch: pytes
     dump, output = tmp_path / "dump", tmp_path / "out.mlir"
     monkeypatch.setenv("GE_DUMP_GRAPH", "1")
     monkeypatch.setenv("GE_DUMP_PATH", str(dump))
-    assert ge_compile.main([str(MODEL), "-o", str(output), "--mlir-print-debuginfo"]) == 0
+    assert ge_compile([str(MODEL), "-o", str(output), "--mlir-print-debuginfo"]) == 0
     files = sorted(dump.iterdir())
     names = [p.name for p in pipeline(Options())]
     assert [f.name for f in files] == [f"{i:02d}-{name}.mlir" for i, name in enumerate(names)]
@@ -129,7 +129,7 @@ def test_dumps_are_in_the_order_of_the_passes(tmp_path: Path, monkeypatch: pytes
     different = {file.read_text().partition("\n")[2]: file for file in files}
     assert 1 < len(different) < len(files)  # many passes change nothing
     for file in different.values():
-        assert ge_opt.main([str(file), "-o", os.devnull]) == 0
+        assert ge_opt([str(file), "-o", os.devnull]) == 0
     assert "graph.if" in files[0].read_text()
     assert "npu_task.launch" in files[names.index("lower-to-tasks")].read_text()
 
@@ -137,7 +137,7 @@ def test_dumps_are_in_the_order_of_the_passes(tmp_path: Path, monkeypatch: pytes
 def test_no_dumps_unless_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GE_DUMP_GRAPH", "0")
     monkeypatch.setenv("GE_DUMP_PATH", str(tmp_path / "dump"))
-    assert ge_compile.main([str(MODEL), "-o", str(tmp_path / "out.mlir")]) == 0
+    assert ge_compile([str(MODEL), "-o", str(tmp_path / "out.mlir")]) == 0
     assert not (tmp_path / "dump").exists()
 
 
@@ -147,7 +147,7 @@ def test_a_folder_for_dumps_that_cannot_be(
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("GE_DUMP_GRAPH", "1")
     monkeypatch.setenv("GE_DUMP_PATH", str(tmp_path / "file"))
-    assert ge_compile.main([str(MODEL), "-o", str(tmp_path / "out.mlir")]) == 1
+    assert ge_compile([str(MODEL), "-o", str(tmp_path / "out.mlir")]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"ge-compile: error: cannot write to '{tmp_path / 'file'}': File exists")
     assert not (tmp_path / "out.mlir").exists()

@@ -14,7 +14,7 @@ from xdsl.passes import ModulePass
 from xdsl.universe import XDSL_UNIVERSE, Universe
 
 from ge.lowering.plugins.universe import GE_UNIVERSE
-from ge.tools.ge_opt import main
+from ge.tools.commands import ge_opt as main
 
 sys.path.insert(0, str(Path(__file__).parent))
 from packages import install_sample
@@ -64,7 +64,7 @@ def test_version_is_cheap():
 def imported(text: str) -> list[str]:
     """The modules that a process of ge-opt has after it read a text."""
     code = (
-        "import sys; from ge.tools.ge_opt import main; main([]);"
+        "import sys; from ge.tools.commands import ge_opt as main; main([]);"
         "print(*sys.modules, file=sys.stderr)"
     )
     return run(sys.executable, "-c", code, text=text).stderr.split()
@@ -76,15 +76,15 @@ def test_only_what_the_input_needs_is_imported():
 
 # Where the modules of ge stand that ge-opt imports before it knows what to do
 AT_START = (
-    "ge.dialects.support", "ge.dialects.targets", "ge.lowering.cli", "ge.lowering.debugging",
-    "ge.lowering.levels", "ge.lowering.pipeline", "ge.lowering.plugins", "ge.lowering.text",
-    "ge.tools.ge_opt", "ge.transforms.precision", "ge.transforms.quantization",
+    "ge.dialects.support", "ge.dialects.targets", "ge.tools.cli", "ge.tools.debugging",
+    "ge.lowering.levels", "ge.lowering.pipeline", "ge.lowering.plugins", "ge.dialects.text",
+    "ge.tools.commands", "ge.transforms.precision", "ge.transforms.quantization",
     "ge.transforms.rewriting",
 )  # fmt: skip
 # and of these rooms what is for some flags alone
 FOR_FLAGS = (
-    "ge.dialects.targets.target", "ge.lowering.debugging.validation",
-    "ge.lowering.pipeline.stages", "ge.lowering.text.looks",
+    "ge.dialects.targets.target", "ge.tools.debugging.validation",
+    "ge.lowering.pipeline.stages", "ge.dialects.text.looks",
 )  # fmt: skip
 
 
@@ -128,7 +128,7 @@ def test_every_pass_class_is_in_the_table():
 def test_lowering_works_where_the_package_metadata_is_hidden():
     code = (
         "import importlib.metadata as m; m.entry_points = lambda **_: ();"
-        "from ge.tools.ge_opt import main; main(['-p', 'infer-shapes'])"
+        "from ge.tools.commands import ge_opt as main; main(['-p', 'infer-shapes'])"
     )
     done = run(sys.executable, "-c", code, text=ABS)
     assert "graph.abs" in done.stdout, done.stderr

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 import ge
-from ge.lowering.views.data import LevelGraph, LevelNode
-from ge.lowering.views.difference import difference
-from ge.tools import ge_compile, ge_opt, ge_parser
+from ge.tools.commands import ge_compile, ge_opt, ge_parser
+from ge.tools.views.data import LevelGraph, LevelNode
+from ge.tools.views.difference import difference
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
 BERT = str(MODELS / "bert_base.tiny.onnx")
@@ -28,7 +28,7 @@ def built(tmp_path: Path) -> str:
 
 
 def parsed(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
-    assert ge_parser.main([*arguments, "--json"]) in (0, 1)
+    assert ge_parser([*arguments, "--json"]) in (0, 1)
     return json.loads(capsys.readouterr().out)
 
 
@@ -52,7 +52,7 @@ def test_figures_of_the_other_levels(
 ):
     for until in ("fused", "tasks", "buffers", "program"):
         out = str(tmp_path / f"{until}.mlir")
-        assert ge_compile.main([built, "--target", "310p3", "--until", until, "-o", out]) == 0
+        assert ge_compile([built, "--target", "310p3", "--until", until, "-o", out]) == 0
         capsys.readouterr()
         facts = parsed(capsys, out)["facts"]
         assert facts["level"] == until
@@ -74,7 +74,7 @@ def test_figures_of_the_other_levels(
 
 
 def test_text_for_people(capsys: pytest.CaptureFixture[str]):
-    assert ge_parser.main([BERT, "--most", "3"]) == 0
+    assert ge_parser([BERT, "--most", "3"]) == 0
     out = capsys.readouterr().out
     assert "ONNX: 92 nodes: 22 Add, 16 MatMul, 12 Reshape\n" in out
     assert "graph level: 93 ops\n" in out
@@ -87,14 +87,14 @@ def test_what_passes_did(built: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     for until in ("fused", "program"):
         out = str(tmp_path / f"{until}.mlir")
         flags = ["--target", "310p3", "--until", until, "-o", out, "--mlir-print-debuginfo"]
-        assert ge_compile.main([built, *flags]) == 0
+        assert ge_compile([built, *flags]) == 0
         capsys.readouterr()
         found = parsed(capsys, "--diff", built, out)
         joined = next(c for c in found["changes"] if c["kind"] == "joined")
         assert [n["name"] for n in joined["before"]] == ["first", "act"]
         assert joined["after"][0]["name"] == "first"
         assert found["by"] == "source"
-    assert ge_parser.main(["--diff", built, built]) == 0
+    assert ge_parser(["--diff", built, built]) == 0
     assert "3 ops are the same; nothing differs" in capsys.readouterr().out
 
 
@@ -107,15 +107,15 @@ def test_dumps_of_both_forms(
         monkeypatch.setenv("GE_DUMP_PATH", str(folder))
         monkeypatch.setenv("GE_DUMP_GRAPH_FORMAT", form)
         flags = ["-p", "infer-shapes,fuse-linear{target=310p3}", "-o", str(tmp_path / "out.mlir")]
-        assert ge_opt.main([built, *flags]) == 0
-        assert ge_parser.main([str(folder)]) == 0
+        assert ge_opt([built, *flags]) == 0
+        assert ge_parser([str(folder)]) == 0
         listed = capsys.readouterr().out.splitlines()
         assert listed[0].split() == ["3", "ops", "graph", f"00-infer-shapes.{form}"]
         files = [str(folder / f"{stem}.{form}") for stem in ("00-infer-shapes", "01-fuse-linear")]
-        assert ge_parser.main(["--diff", *files]) == 1
+        assert ge_parser(["--diff", *files]) == 1
         assert "first" in capsys.readouterr().out
     plain, onnx = (str(tmp_path / form / f"00-infer-shapes.{form}") for form in ("mlir", "onnx"))
-    assert ge_parser.main(["--diff", plain, onnx]) == 0
+    assert ge_parser(["--diff", plain, onnx]) == 0
 
 
 def test_texts_without_locations(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
@@ -131,7 +131,7 @@ func.func @main(%x: tensor<4xf32> {graph.name = "x"}) -> tensor<4xf32> {
     other = text.replace("0.5", "0.7").replace("  %1", "\n\n  %2 = graph.neg %x : "
         "(tensor<4xf32>) -> tensor<4xf32>\n  %1")  # fmt: skip
     (tmp_path / "b.mlir").write_text(other)
-    assert ge_parser.main(["--diff", str(tmp_path / "a.mlir"), str(tmp_path / "b.mlir")]) == 1
+    assert ge_parser(["--diff", str(tmp_path / "a.mlir"), str(tmp_path / "b.mlir")]) == 1
     first, *changes = capsys.readouterr().out.splitlines()
     assert first.startswith("1 ops are the same; ")
     assert first.endswith("(matched by kind and type, in order)")
@@ -178,7 +178,7 @@ def test_bad_input(
 ):
     (tmp_path / "empty").mkdir()
     places = {"empty": tmp_path / "empty", "missing": tmp_path / "no.mlir", "models": MODELS}
-    assert ge_parser.main([a.format(**places) for a in arguments]) == 1
+    assert ge_parser([a.format(**places) for a in arguments]) == 1
     (line,) = capsys.readouterr().err.splitlines()
     assert error in line
 
@@ -194,12 +194,12 @@ def test_pictures(built: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     """SVG is what graphviz's dot makes of the text; without it that is an error."""
     flags = [built, "-o", str(tmp_path / "out.mlir"), f"--view-op-graph=file={tmp_path / 'x.svg'}"]
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert ge_opt.main(flags) == 1
+    assert ge_opt(flags) == 1
     assert "install graphviz, or write a .dot file" in capsys.readouterr().err
     tool = tmp_path / "dot"
     tool.write_text('#!/bin/sh\n[ "$1" = -Tsvg ] && echo "<svg>" && exec /bin/cat\n')
     tool.chmod(0o755)
-    assert ge_opt.main(flags) == 0
+    assert ge_opt(flags) == 0
     picture = (tmp_path / "x.svg").read_text()
     assert picture.startswith("<svg>\ndigraph")
     assert "first" in picture

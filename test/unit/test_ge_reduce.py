@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from ge.lowering.debugging.script import Judge, Script
-from ge.tools import ge_reduce
+from ge.tools.commands import ge_reduce
+from ge.tools.debugging.script import Judge, Script
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
 
@@ -39,7 +39,7 @@ def reduce(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Reduce:
         script = Path("test.sh")
         script.write_text(f"#!/bin/sh\n{lines}\n")
         script.chmod(0o755)
-        return ge_reduce.main([file, "--test", "./test.sh", *arguments])
+        return ge_reduce([file, "--test", "./test.sh", *arguments])
 
     return run
 
@@ -175,7 +175,7 @@ def test_bad_input(
     Path("words.sh").chmod(0o755)
     Path("bad.mlir").write_text("func.func @f() -> () {\n  func.return %x : i32\n}\n")
     Path("invalid.mlir").write_text('%0 = "graph.relu"() : () -> tensor<4xf32>\n')
-    assert ge_reduce.main(arguments) == 1
+    assert ge_reduce(arguments) == 1
     err = capfd.readouterr().err
     assert message in err
     assert "Traceback" not in err

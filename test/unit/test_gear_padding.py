@@ -25,14 +25,14 @@ from ge.dialects.graph.gears import AssumeShapeOp
 from ge.dialects.graph.ports import PADDING
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Dense, shape_of, tensor
-from ge.lowering.debugging.validation import Validation
 from ge.lowering.driver.compiler import context
 from ge.lowering.pipeline.pass_manager import PassManager
 from ge.runtime.check.padding import check_padding
 from ge.runtime.data.arrays import Array, array_of
 from ge.runtime.device.session import Session, main_of
 from ge.runtime.device.trials import Trials
-from ge.runtime.kernels import evaluate
+from ge.runtime.numbers import evaluate
+from ge.tools.debugging.validation import Validation
 from ge.transforms.analysis.dimensions import Dimensions
 from ge.transforms.shapes import expand_gears
 from ge.transforms.shapes.expand_gears import ExpandGearsPass

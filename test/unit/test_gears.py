@@ -22,7 +22,7 @@ from ge.runtime.check.memory import check_plan
 from ge.runtime.check.proof import check_program
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
-from ge.tools import ge_check, ge_compile, ge_run
+from ge.tools.commands import ge_check, ge_compile, ge_run
 from ge.transforms.analysis.dependencies import Segment
 from ge.transforms.analysis.task_graph import Window
 from ge.transforms.schedule.assign_streams import StreamAssignment
@@ -123,7 +123,7 @@ def test_faults_planted_in_gears_are_refused(
     old, new = old.format(*rows), new.format(*rows)
     assert geared.count(old) == 1
     Path(model).write_text(geared.replace(old, new))
-    assert ge_check.main([model]) == 1
+    assert ge_check([model]) == 1
     assert message in capsys.readouterr().err
 
 
@@ -181,7 +181,7 @@ def compiled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     folder = tmp_path_factory.mktemp("gears")
     (folder / "m.mlir").write_text(TEXT)
     program = str(folder / "p.mlir")
-    assert ge_compile.main([str(folder / "m.mlir"), *request.param, "-o", program]) == 0
+    assert ge_compile([str(folder / "m.mlir"), *request.param, "-o", program]) == 0
     return program
 
 
@@ -194,7 +194,7 @@ def inputs(tmp_path: Path) -> str:
 
 
 def test_inputs_of_the_sizes_given_are_taken(compiled: str, inputs: str):
-    assert ge_run.main([compiled, "--inputs", inputs, "--shape", "x=2x4x8"]) == 0
+    assert ge_run([compiled, "--inputs", inputs, "--shape", "x=2x4x8"]) == 0
 
 
 @pytest.mark.parametrize(
@@ -210,7 +210,7 @@ def test_inputs_that_are_not_of_the_sizes_given_are_refused(
     flags: list[str], message: str, compiled: str, inputs: str,
     capsys: pytest.CaptureFixture[str],
 ):  # fmt: skip
-    assert ge_run.main([compiled, "--inputs", inputs, *flags]) == 1
+    assert ge_run([compiled, "--inputs", inputs, *flags]) == 1
     assert message in capsys.readouterr().err
 
 
@@ -218,9 +218,9 @@ def test_sizes_that_contradict_each_other_are_refused(
     model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     program = str(tmp_path / "p.mlir")
-    assert ge_compile.main([model, "--dynamic-dims", "1,4;2,9", "-o", program]) == 0
+    assert ge_compile([model, "--dynamic-dims", "1,4;2,9", "-o", program]) == 0
     flags = ["--timing-only", "--dim", "batch=1", "--shape", "x=2x9x8"]
-    assert ge_run.main([program, *flags]) == 1
+    assert ge_run([program, *flags]) == 1
     error = capsys.readouterr().err
     assert "dimension 'batch' is 1, and 2 in the shape of input 'x'" in error
 

@@ -18,13 +18,13 @@ import ge
 from ge.dialects.graph.linear import GroupedMatmulOp
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.types import DYNAMIC, numel, shape_of
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.random_inputs import random_array
-from ge.runtime.tiles.kernel import TileKernel
 from ge.transforms.fusion import sort_groups
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -31,8 +31,8 @@ from ge.runtime.check.state import states_of
 from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.runs import simulate_runs
 from ge.runtime.device.session import Session, main_of
-from ge.runtime.kernels.cache import in_blocks
-from ge.tools import ge_compile, ge_run
+from ge.runtime.numbers.cache import in_blocks
+from ge.tools.commands import ge_compile, ge_run
 
 MODELS = Path(__file__).parents[1] / "models"
 CACHE = (r"past_key_values\.(.*)=present.\1",)
@@ -260,12 +260,12 @@ def test_programs_are_run_and_timed_at_numbers_of_rows(
     """The first step runs by default."""
     model, program = str(MODELS / "gpt2_decode.dynamic.onnx"), str(tmp_path / "p.mlir")
     state = ("--dim", "batch=1", "--state", *CACHE, "--state-capacity", "past=8")
-    assert ge_compile.main([model, *state, "-o", program]) == 0
-    assert ge_run.main([program, "--sanitize"]) == 0
+    assert ge_compile([model, *state, "-o", program]) == 0
+    assert ge_run([program, "--sanitize"]) == 0
     for flags, rows in (((), 8), (("--dim", "past=5"), 6)):
-        assert ge_run.main([program, "--timing-only", *flags]) == 0
+        assert ge_run([program, "--timing-only", *flags]) == 0
         assert f"note: attention reads {rows} of 8 rows of 'past'" in capsys.readouterr().out
-    assert ge_run.main([program, "--timing-only", "--dim", "pst=5"]) == 1
+    assert ge_run([program, "--timing-only", "--dim", "pst=5"]) == 1
     assert "it takes no --dim and no --shape; but --dim past=N" in capsys.readouterr().err
 
 
@@ -379,18 +379,18 @@ def test_commands_run_the_steps_of_a_session(
     session, state = program.session(), [*("--save-state", "s.npz")]
     for step in range(3):
         np.savez("x.npz", **step_inputs(step))
-        assert ge_run.main(["p.mlir", "--inputs", "x.npz", "--outputs", "y.npz", *state]) == 0
+        assert ge_run(["p.mlir", "--inputs", "x.npz", "--outputs", "y.npz", *state]) == 0
         want = session.run(step_inputs(step))["logits"]
         assert np.load("y.npz")["logits"].tobytes() == want.tobytes()
         state = ["--load-state", "s.npz", *("--save-state", "s.npz")]
     saved = np.load("s.npz")
     assert all(saved[n].tobytes() == session.state[n].tobytes() for n in session.state.names)
     for flags in ((), ("--dim", "past=3"), ("--fuzz-schedule", "2")):
-        assert ge_run.main(["p.mlir", "--load-state", "s.npz", *flags]) == 0
+        assert ge_run(["p.mlir", "--load-state", "s.npz", *flags]) == 0
     capsys.readouterr()
     for flags, message in {
         ("--inputs", "x.npz"): "[2, 3], not int64[2, 4]: 'past' is 3, the rows that states hold",
         ("--dim", "past=5"): "--dim past=5: the states have 3 rows; a run begins with the rows of",
     }.items():
-        assert ge_run.main(["p.mlir", "--load-state", "s.npz", *flags]) == 1
+        assert ge_run(["p.mlir", "--load-state", "s.npz", *flags]) == 1
         assert message in capsys.readouterr().err

@@ -14,11 +14,11 @@ import pytest
 from ge.dialects.support import helpers
 from ge.dialects.support.diagnostics import Diagnostic, diagnostic_handler
 from ge.dialects.support.helpers import Helpers, with_helpers
+from ge.dialects.text.printing import op_text
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
 from ge.lowering.steps import kept_programs as kept
 from ge.lowering.steps.lower_kernels import LowerKernelsPass
-from ge.lowering.text.printing import op_text
-from ge.lowering.text.reading import SourceText, parse_module
 
 T = "tensor<40x70xf32>"
 SOME = f"%x : ({T}) -> {T}"

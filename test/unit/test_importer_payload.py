@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import StringAttr
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.importer import Imported, import_file
-from ge.lowering.text.files import Outputs, write_module
+from ge.runtime.data.files import Outputs, write_module
 from ge.runtime.data.weights import (
     RandomPayload,
     SafetensorsPayload,
@@ -22,7 +22,7 @@ from ge.runtime.data.weights import (
     write_safetensors,
 )
 from ge.runtime.device.session import Session
-from ge.tools import ge_import
+from ge.tools.commands import ge_import
 
 W = np.arange(1000, dtype=np.float32).reshape(2, 500)
 
@@ -178,7 +178,7 @@ def test_damaged_safetensors(tmp_path: Path, data: bytes | None) -> None:
 
 def test_import_writes_the_payload(tmp_path: Path) -> None:
     save(tmp_path / "m.onnx", numpy_helper.from_array(W, "w"))
-    assert ge_import.main([str(tmp_path / "m.onnx"), "-o", str(tmp_path / "out.mlir")]) == 0
+    assert ge_import([str(tmp_path / "m.onnx"), "-o", str(tmp_path / "out.mlir")]) == 0
     assert 'graph.payload = "out.safetensors"' in (tmp_path / "out.mlir").read_text()
     module = import_file(tmp_path / "m.onnx").module
     module.attributes["graph.payload"] = StringAttr("out.safetensors")
@@ -239,7 +239,7 @@ def test_full_disk(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, limits[1]))
     try:
-        status = ge_import.main([str(tmp_path / "m.onnx"), "-o", str(output)])
+        status = ge_import([str(tmp_path / "m.onnx"), "-o", str(output)])
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert status == 1

@@ -21,17 +21,18 @@ from random_graphs import Graphs, op_classes
 from random_ops import make
 
 from ge.dialects.fused_op import FusedOp
-from ge.dialects.npu_task.attributes import data_type, is_dynamic
+from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.boxes import stretches
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import is_dynamic
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.device.interpreter import KernelCode
-from ge.runtime.kernels.scratch import Scratch
+from ge.runtime.numbers.scratch import Scratch
 
 IN_PLACE = {
     "graph.add", "graph.relu", "graph.softmax", "graph.layer_norm", "graph.group_norm",

@@ -16,10 +16,10 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.npu_task.memory import MemoryView
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.data.arrays import array_of
 from ge.runtime.device.function import Function
 from ge.runtime.device.memory import SegmentRange, SlotUse, dead_after, strided_view
@@ -75,7 +75,7 @@ def evaluate_one_by_one(func: FuncOp, inputs: list[Any]) -> Iterator[Any]:
         if isinstance(op, ConstantOp):
             values[op.result] = array_of(op.value)  # pyright: ignore[reportArgumentType]
         else:
-            results = kernels.evaluate(op, [values[o].copy() for o in op.operands])
+            results = numbers.evaluate(op, [values[o].copy() for o in op.operands])
             values.update(zip(op.results, (r.copy() for r in results), strict=True))
     for operand in last.operands:
         yield values[operand]

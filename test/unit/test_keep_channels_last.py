@@ -19,9 +19,9 @@ from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.targets.target import Target
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.clock.clock import simulate
 from ge.runtime.library import asking
 from ge.transforms.fusion.keep_channels_last import KeepChannelsLastPass, Prices

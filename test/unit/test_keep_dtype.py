@@ -14,7 +14,7 @@ from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.support.types import element_type
 from ge.lowering.driver.compiler import compile_file
 from ge.lowering.pipeline.options import Options
-from ge.tools import ge_calibrate, ge_compile
+from ge.tools.commands import ge_calibrate, ge_compile
 
 pytestmark = pytest.mark.usefixtures("without_programs")
 
@@ -70,12 +70,12 @@ def test_nodes_stay_f32(model: str, tmp_path: Path, keep: str, want: list[object
 
 def test_layers_stay_float(model: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     data, table = tmp_path / "x.npz", tmp_path / "t.toml"
-    assert ge_calibrate.main([model, "--data", str(data), "-o", str(table)]) == 0
+    assert ge_calibrate([model, "--data", str(data), "-o", str(table)]) == 0
     for file in (data, table):
         options = Options(quantize="int8", calibration=str(file), keep_dtype=("OpType::Gemm",))
         assert types_of(compile_file(model, options, until="graph")) == [i8, f32, f32]
     flags = ["--quantize", "int8", "--calibration", str(data), "--keep-dtype", "second"]
-    assert ge_compile.main([model, *flags, "--remarks", "--accuracy", "snr>=10"]) == 0
+    assert ge_compile([model, *flags, "--remarks", "--accuracy", "snr>=10"]) == 0
     assert "'second' stays float: keep_dtype names it" in capsys.readouterr().err
 
 
@@ -114,7 +114,7 @@ def test_names_that_match_nothing(
 def test_without_a_precision_there_is_nothing_to_keep(
     model: str, capsys: pytest.CaptureFixture[str]
 ):
-    assert ge_compile.main([model, "--keep-dtype", "second"]) == 0
+    assert ge_compile([model, "--keep-dtype", "second"]) == 0
     assert (
         "--keep-dtype has nothing to do without --quantize or --precision"
         in capsys.readouterr().err

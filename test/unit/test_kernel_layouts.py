@@ -24,7 +24,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.data.arrays import Array, array_of
 from ge.runtime.device.trials import Trials
 from ge.transforms.rewriting.relations import BitExact
@@ -64,7 +64,7 @@ def executions(module: ModuleOp, seconds: float) -> Iterator[tuple[Operation, li
             elif not isinstance(op, ReturnOp):
                 arrays = [values[v] for v in op.operands]
                 yield op, arrays
-                results = kernels.evaluate(op, arrays)
+                results = numbers.evaluate(op, arrays)
                 laid_out = (np.ascontiguousarray(r).reshape(r.shape) for r in results)
                 values.update(zip(op.results, laid_out, strict=True))
 
@@ -85,7 +85,7 @@ def check_layouts(
     op: type[TensorOp], monkeypatch: pytest.MonkeyPatch, several: int, seconds: float
 ) -> None:
     monkeypatch.setattr(random_builder, "SIZES", (1, 2, 3, 17, 40))
-    done, wanted = 0, 1 if op.ACCESS in kernels.TAKES_VIEWS else several
+    done, wanted = 0, 1 if op.ACCESS in numbers.TAKES_VIEWS else several
     for seed in range(PLACES):
         b = Builder(seed)
         try:
@@ -102,7 +102,7 @@ def check_layouts(
 
 def check(op: Operation, arrays: list[Array]) -> None:
     """The op gives the same bits for each layout of its operands."""
-    results = kernels.evaluate(op, arrays)
+    results = numbers.evaluate(op, arrays)
     for other in zip(*map(layouts, arrays), strict=False):
-        for before, after in zip(results, kernels.evaluate(op, other), strict=True):
+        for before, after in zip(results, numbers.evaluate(op, other), strict=True):
             assert BitExact().difference(before, after) is None, str(op)

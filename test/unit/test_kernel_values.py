@@ -17,15 +17,15 @@ from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.graph.signal import DftOp, StftOp
 from ge.dialects.support.element_types import ui8, ui64
 from ge.dialects.support.tensor_op import TensorOp
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.data.arrays import Array, type_of
-from ge.runtime.kernels import special
+from ge.runtime.numbers import special
 
 
 def run(op_class: type[TensorOp], *arrays: Array | None, **params: Any) -> Array:
     values = [None if a is None else Block(arg_types=[type_of(a)]).args[0] for a in arrays]
     op = op_class.of(*values, **params)
-    return np.asarray(kernels.evaluate(op, [a for a in arrays if a is not None])[0])
+    return np.asarray(numbers.evaluate(op, [a for a in arrays if a is not None])[0])
 
 
 def ulps(result: Array, exact: Array) -> Array:

@@ -15,7 +15,7 @@ from ge.dialects.graph import quantization as q
 from ge.dialects.graph import recurrent as r
 from ge.dialects.support.element_types import ui8
 from ge.dialects.support.tensor_op import TensorOp
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.data.arrays import BFLOAT16, Array, dtype_of, type_of
 
 INF = np.inf
@@ -45,7 +45,7 @@ def flat(arrays: Sequence[Any]) -> list[Array]:
 
 def run(op: type[TensorOp], *arrays: Any, **params: Any) -> Any:
     built = make(op, *arrays, **params)
-    results = kernels.evaluate(built, flat(arrays))
+    results = numbers.evaluate(built, flat(arrays))
     for array, value in zip(results, built.results, strict=True):
         assert type_of(array) == value.type
     return results[0] if len(results) == 1 else results
@@ -159,7 +159,7 @@ def test_results_go_where_they_are_asked_for() -> None:
     ops += [make(n.BatchNormOp, x, *[scale] * 4)]
     rest = [(), (normal(5),), (scale, scale), (scale,) * 4]
     for op, others in zip(ops, rest, strict=True):
-        fn = kernels.prepare(op)
+        fn = numbers.prepare(op)
         want = fn(x, *others)
         strided = np.empty((2, 6, 10), np.float32)[:, :, ::2]
         for out in (np.empty_like(x), strided):

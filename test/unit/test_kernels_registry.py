@@ -8,7 +8,7 @@ from xdsl.traits import ConstantLike, IsTerminator
 
 from ge.dialects.graph import Graph
 from ge.dialects.support.tensor_op import TensorOp
-from ge.runtime import kernels
+from ge.runtime import numbers
 
 OPS = [op for op in Graph.operations if issubclass(op, IRDLOperation)]
 
@@ -26,7 +26,7 @@ def test_op_is_documented(op: type[IRDLOperation]):
 
 @pytest.mark.parametrize("op", [op for op in OPS if not is_structure(op)], ids=lambda op: op.name)
 def test_op_has_a_kernel(op: type[IRDLOperation]):
-    assert kernels.find(op) is not None, f"{op.name} has no kernel"
+    assert numbers.find(op) is not None, f"{op.name} has no kernel"
     assert issubclass(op, TensorOp)
 
 
@@ -41,8 +41,8 @@ def test_parameters_name_operands_and_properties():
 
 
 def test_kernels_are_for_ops_of_the_dialect():
-    kernels.find(OPS[0])  # imports all kernel modules
-    registered = set(kernels._KERNELS)  # pyright: ignore[reportPrivateUsage]
+    numbers.find(OPS[0])  # imports all kernel modules
+    registered = set(numbers._KERNELS)  # pyright: ignore[reportPrivateUsage]
     assert {op.name for op in registered if op.__module__.startswith("ge.dialects.graph")} <= {
         o.name for o in OPS
     }

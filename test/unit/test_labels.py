@@ -9,7 +9,7 @@ import pytest
 from ge.dialects.support.diagnostics import location_of
 from ge.lowering.driver.compiler import load, lower
 from ge.lowering.pipeline.options import Options
-from ge.tools import ge_compile, ge_opt, ge_run
+from ge.tools.commands import ge_compile, ge_opt, ge_run
 
 MODEL = """
 <ir_version: 10, opset_import: ["" : 20]>
@@ -42,7 +42,7 @@ def model(folder: Path, text: str = MODEL) -> str:
 def labels(program: str, folder: Path) -> dict[str, str]:
     """Kind of op -> names of its tasks, of a program that is run from its text."""
     table = folder / "summary.csv"
-    assert not ge_run.main([program, "--timing-only", "--op-summary", str(table)])
+    assert not ge_run([program, "--timing-only", "--op-summary", str(table)])
     found: dict[str, str] = {}
     for row in csv.DictReader(table.read_text().splitlines()):
         name = found.setdefault(row["OP Type"], "")
@@ -54,7 +54,7 @@ def labels(program: str, folder: Path) -> dict[str, str]:
 def test_a_launch_is_called_like_the_node_that_does_the_work(tmp_path: Path, flags: list[str]):
     program = str(tmp_path / "p.mlir")
     args = [model(tmp_path, ALONE), "-o", program, "--target", "310p3", *flags]
-    assert not ge_compile.main(args)
+    assert not ge_compile(args)
     found = labels(program, tmp_path)
     assert found["fused_op.conv"] == "conv"
     assert sorted(found["copy"].split()) == ["b", "image", "w", "y"]
@@ -63,8 +63,8 @@ def test_a_launch_is_called_like_the_node_that_does_the_work(tmp_path: Path, fla
 def test_labels_stay_in_programs_that_passes_read(tmp_path: Path):
     program, again = str(tmp_path / "p.mlir"), str(tmp_path / "q.mlir")
     args = [model(tmp_path, ALONE), "-o", program, "--target", "310p3"]
-    assert not ge_compile.main(args)
-    assert not ge_opt.main([program, "-o", again])
+    assert not ge_compile(args)
+    assert not ge_opt([program, "-o", again])
     assert labels(again, tmp_path)["fused_op.conv"] == "conv"
 
 
@@ -82,7 +82,7 @@ def test_tasks_of_text_have_the_names_of_kernels(tmp_path: Path):
         "  %0 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>\n"
         "  func.return %0 : tensor<4xf32>\n}\n"
     )
-    assert not ge_compile.main([str(source), "-o", program])
+    assert not ge_compile([str(source), "-o", program])
     assert " loc(" not in Path(program).read_text()
     assert labels(program, tmp_path)["graph.exp"] == "exp_0"
 

@@ -27,9 +27,9 @@ from ge.dialects.graph.trigonometry import Trigonometric
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, tensor
 from ge.dialects.targets.target import VECTOR_INSTRUCTIONS, Target
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.clock.clock import simulate
 from ge.runtime.library import asking
 from ge.runtime.library.answers import ANSWERS
@@ -38,7 +38,7 @@ from ge.runtime.library.costs.cycles import INSTRUCTIONS
 from ge.runtime.library.costs.instructions import ELEMENTWISE, SLOW
 from ge.runtime.library.costs.rates import peak_macs
 from ge.runtime.library.costs.times import hbm_bytes_per_us
-from ge.tools import ge_compile
+from ge.tools.commands import ge_compile
 
 PRESETS = [Target.load(name) for name in Target.presets()]
 TARGET = Target.load("910b2")
@@ -254,11 +254,11 @@ def test_facts_that_kernels_need_are_named(tmp_path: Path, capfd: pytest.Capture
   %0 = graph.softmax %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
   func.return %0 : tensor<64x64xf32> }""")
     out = ["-o", str(tmp_path / "p.mlir")]
-    assert not ge_compile.main([str(model), "--target", str(target), *out])
+    assert not ge_compile([str(model), "--target", str(target), *out])
     told = capfd.readouterr().err
     assert "'vector_cycles' has no instruction 'exp', which kernels of kind 'row' need" in told
     assert "@softmax_0 would be timed as plain loops over elements" in told
-    assert not ge_compile.main([str(model), "--target", "910b2", *out])
+    assert not ge_compile([str(model), "--target", "910b2", *out])
     assert "warning" not in capfd.readouterr().err
 
 

@@ -8,8 +8,8 @@ import pytest
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.library.asking import asked
 
 TARGET = Target.load("910b2")

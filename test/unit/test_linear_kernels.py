@@ -14,14 +14,14 @@ from sums import assert_matmul
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.linear import EinsumOp, MatmulOp
 from ge.dialects.support.work import Work
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.data.arrays import BFLOAT16, Array, type_of
-from ge.runtime.kernels.linear import Converted
+from ge.runtime.numbers.linear import Converted
 
 
-def kernel_of(op: type[Any], *arrays: Array, **params: Any) -> kernels.Fn:
+def kernel_of(op: type[Any], *arrays: Array, **params: Any) -> numbers.Fn:
     """The kernel function of an op on operands like the arrays."""
-    return kernels.prepare(op.of(*Block(arg_types=[type_of(a) for a in arrays]).args, **params))
+    return numbers.prepare(op.of(*Block(arg_types=[type_of(a) for a in arrays]).args, **params))
 
 
 @pytest.mark.parametrize("k", [1, 1024, 1025, 2048, 5000])
@@ -63,7 +63,7 @@ def test_products_of_small_floats_are_exact(name: str) -> None:
 def test_int16_conv_is_exact_at_the_extreme() -> None:
     x, w = np.full((1, 200, 5, 5), -32768, np.int16), np.full((2, 200, 3, 3), -128, np.int8)
     block = Block(arg_types=[type_of(x), type_of(w)])
-    result = kernels.prepare(ConvOp.of(*block.args, None))(x, w)
+    result = numbers.prepare(ConvOp.of(*block.args, None))(x, w)
     assert result.dtype == np.int64
     assert (result == 1800 << 22).all()
 
@@ -71,7 +71,7 @@ def test_int16_conv_is_exact_at_the_extreme() -> None:
 def test_int8_conv_is_exact_at_the_extreme() -> None:
     x, w = np.full((1, 200, 5, 5), -128, np.int8), np.full((2, 200, 3, 3), -128, np.int8)
     block = Block(arg_types=[type_of(x), type_of(w)])
-    result = kernels.prepare(ConvOp.of(*block.args, None))(x, w)
+    result = numbers.prepare(ConvOp.of(*block.args, None))(x, w)
     assert (result == 1800 * 16384).all()
 
 
@@ -147,7 +147,7 @@ def test_only_read_only_arrays_are_converted_once() -> None:
 def test_einsum_in_half_precision() -> None:
     a = np.full((3000, 2), 1.0, np.float16)
     block = Block(arg_types=[type_of(a)])
-    result = kernels.prepare(EinsumOp.of(block.args, equation="ij->j"))(a)
+    result = numbers.prepare(EinsumOp.of(block.args, equation="ij->j"))(a)
     assert result.dtype == np.float16
     assert (result == 3000).all()
 

@@ -13,12 +13,12 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from ge.dialects.support.errors import GeError
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import load, lower
 from ge.lowering.driver.context import context
 from ge.lowering.levels.dominance import verify
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 
 sys.path.insert(0, str(Path(__file__).parent))
 from mlir_flags import MLIR_OPT

@@ -11,14 +11,14 @@ from ge.dialects.targets.target import Target
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.transfers import LoadOp
+from ge.lowering.building import examples
 from ge.lowering.driver.compiler import compile_file
 from ge.lowering.pipeline.options import Options
-from ge.lowering.tiles import examples
 from ge.runtime.clock.clock import ProgramClock
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.costs import estimates, units
 from ge.runtime.library.costs.loop_nest import LoopNests
 from ge.runtime.library.language.tracing import Tracer
-from ge.runtime.tiles.kernel import TileKernel
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 
 B2 = Target.load("910b2")

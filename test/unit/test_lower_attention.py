@@ -14,11 +14,11 @@ from xdsl.ir import Attribute
 
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import ViewOp
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.data.arrays import Array
 from ge.runtime.library.attention import attention as attention_lowering
 from ge.runtime.library.attention import tiles as attention_tiles
 from ge.runtime.library.attention.tiles import AttentionProblem, AttentionTiles, candidates
-from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tile_lowering import Lowered, compare, lowered, options_of

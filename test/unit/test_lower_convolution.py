@@ -16,9 +16,10 @@ from xdsl.ir import Attribute
 
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.targets.target import Target
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile.compute import MmadOp
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import SourceText, parse_module
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.device.random_inputs import random_array
 from ge.runtime.library.choices import fastest
 from ge.runtime.library.convolution import convolution, merged_groups
@@ -30,7 +31,6 @@ from ge.runtime.library.convolution.cuts import (
     cuts,
 )
 from ge.runtime.library.convolution.times import Candidates, least_cycles
-from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tile_lowering import compare, lowered

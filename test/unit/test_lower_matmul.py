@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.random_inputs import random_array
-from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tile_lowering import compare, lowered

@@ -19,12 +19,12 @@ from ge.dialects.support.types import Shape
 from ge.dialects.tile.buffers import AllocOp
 from ge.dialects.tile.transfers import LoadOp
 from ge.dialects.tile.types import tile_type
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.device.interpreter import KernelCode
 from ge.runtime.device.random_inputs import random_array
 from ge.runtime.device.tiled import TiledCode
 from ge.runtime.library.moves import moves
-from ge.runtime.tiles.kernel import TileKernel
 from ge.transforms.tiles import tile_flags
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -11,8 +11,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from ge.dialects.graph.support.coordinates import coordinates
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.windows import resize as kernels
-from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_lower_convolution import Shape, tensor

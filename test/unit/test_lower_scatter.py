@@ -19,7 +19,7 @@ from ge.runtime.device.random_inputs import random_array
 sys.path.insert(0, str(Path(__file__).parent))
 from tile_lowering import Make, compare, lowered
 
-from ge.runtime.tiles.kernel import TileKernel
+from ge.runtime.cores.kernel import TileKernel
 
 
 def tensor(shape: Sequence[int], element: str) -> str:

@@ -13,10 +13,10 @@ from test_lower_convolution import Shape, conv, tensor
 from tile_lowering import compare, lowered
 
 from ge.dialects.targets.target import Target
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.windows import pooling
 from ge.runtime.library.windows.pool import Pool
 from ge.runtime.library.windows.turned import Turned
-from ge.runtime.tiles.kernel import TileKernel
 
 FLOATS = ["f16", "f32", "bf16"]
 

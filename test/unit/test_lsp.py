@@ -11,7 +11,7 @@ import pytest_lsp
 from lsprotocol import types as lsp
 from pytest_lsp import ClientServerConfig, LanguageClient
 
-START = "import sys; from ge.tools.ge_lsp import main; sys.exit(main())"
+START = "import sys; from ge.tools.commands import ge_lsp as main; sys.exit(main())"
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

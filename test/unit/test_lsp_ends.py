@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-START = "import sys; from ge.tools.ge_lsp import main; sys.exit(main())"
+START = "import sys; from ge.tools.commands import ge_lsp as main; sys.exit(main())"
 TEXT = 'func.func @f(%x: i32) {\n  "é𝄞.op"(%x) : (i32) -> ()\n' + "  func.return\n" * 20_000
 
 

@@ -11,16 +11,16 @@ from xdsl.context import Context
 from xdsl.ir import Operation
 
 from ge.dialects.support.errors import GeError
+from ge.dialects.text.reading import LocatingParser
 from ge.lowering.driver.context import context
-from ge.lowering.lsp.analysis import TextChunk, analyse, analyse_part, failed
-from ge.lowering.lsp.documents import Change, Document, common_prefix, near_place, same_place
-from ge.lowering.lsp.hover import Hovers
-from ge.lowering.lsp.ops import described, kind_named
-from ge.lowering.lsp.positions import Encoding, Extent, Lines, TextPosition, code_end
-from ge.lowering.lsp.recording import Cancelled, Name, NameKind
-from ge.lowering.lsp.server import Settings
 from ge.lowering.plugins.extensions import new_registry
-from ge.lowering.text.reading import LocatingParser
+from ge.tools.lsp.analysis import TextChunk, analyse, analyse_part, failed
+from ge.tools.lsp.documents import Change, Document, common_prefix, near_place, same_place
+from ge.tools.lsp.hover import Hovers
+from ge.tools.lsp.ops import described, kind_named
+from ge.tools.lsp.positions import Encoding, Extent, Lines, TextPosition, code_end
+from ge.tools.lsp.recording import Cancelled, Name, NameKind
+from ge.tools.lsp.server import Settings
 
 TEXTS = st.text(st.sampled_from('ab %é𝄞"\n\r\u2028\t'), max_size=30)
 

@@ -12,9 +12,7 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.slicing import ConcatOp, SplitOp
 from ge.lowering.driver.compiler import context
-from ge.transforms.rewriting.counts import collecting
-from ge.transforms.rewriting.driver import rewrite
-from ge.transforms.rewriting.matching import (
+from ge.transforms.analysis.matching import (
     Constant,
     Many,
     Match,
@@ -26,6 +24,8 @@ from ge.transforms.rewriting.matching import (
     Through,
     Value,
 )
+from ge.transforms.rewriting.counts import collecting
+from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.remarks import collecting as collecting_remarks
 from ge.transforms.rewriting.rules import Emit, Rule
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ge.tools import ge_opt
+from ge.tools.commands import ge_opt
 
 sys.path.insert(0, str(Path(__file__).parent))
 from mlir_messages import MISTAKES, MLIR_OPT, PAGE, Mistake, of_process, said, without_notes
@@ -21,7 +21,7 @@ def test_ge_opt_says_so(
     monkeypatch.chdir(tmp_path)
 
     def run(arguments: list[str]) -> str:
-        assert ge_opt.main(arguments) == 1
+        assert ge_opt(arguments) == 1
         return capfd.readouterr().err
 
     text = said(mistake, run, tmp_path)

@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 import ge
 from ge.dialects.support.errors import GeError
 from ge.runtime.profile.tables import csv_text
-from ge.tools import (
+from ge.tools.commands import (
     ge_bench,
     ge_calibrate,
     ge_check,
@@ -48,7 +48,7 @@ def run(program: Path, folder: Path) -> dict[str, np.ndarray]:
     x = np.ones((4, 64), np.float32)
     np.savez(folder / "x.npz", x=x)
     arguments = ["--inputs", str(folder / "x.npz"), "--outputs", str(folder / "y.npz")]
-    assert ge_run.main([str(program), *arguments]) == 0
+    assert ge_run([str(program), *arguments]) == 0
     return dict(np.load(folder / "y.npz"))
 
 
@@ -60,12 +60,12 @@ def test_names_go_through_every_tool(weight: str, tmp_path: Path):
     output = "出力" if weight != "é" else "é"[::-1] + "2"
     values = write_model(tmp_path / "m.onnx", weight, output, "結点")
     graph, program, again = (tmp_path / f"{n}.mlir" for n in ("図", "名", "名-2"))
-    assert ge_import.main([str(tmp_path / "m.onnx"), "-o", str(graph)]) == 0
+    assert ge_import([str(tmp_path / "m.onnx"), "-o", str(graph)]) == 0
     debug = "--mlir-print-debuginfo"
-    assert ge_compile.main([str(graph), "-o", str(program), debug]) == 0
+    assert ge_compile([str(graph), "-o", str(program), debug]) == 0
     assert (tmp_path / "名.safetensors").exists()
-    assert ge_check.main([str(program)]) == 0
-    assert ge_opt.main([str(program), "--print-debuginfo", "-o", str(again)]) == 0
+    assert ge_check([str(program)]) == 0
+    assert ge_opt([str(program), "--print-debuginfo", "-o", str(again)]) == 0
     want = np.ones((4, 64), np.float32) @ values
     for file in (graph, program, again):
         results = run(file, tmp_path)
@@ -76,10 +76,10 @@ def test_names_go_through_every_tool(weight: str, tmp_path: Path):
 
 def test_locations_that_are_not_ascii(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     write_model(tmp_path / "m.onnx", node="結点")
-    assert ge_import.main([str(tmp_path / "m.onnx"), "--mlir-print-debuginfo"]) == 0
+    assert ge_import([str(tmp_path / "m.onnx"), "--mlir-print-debuginfo"]) == 0
     text = capfd.readouterr().out
     (tmp_path / "in.mlir").write_text(text)
-    assert ge_opt.main([str(tmp_path / "in.mlir"), "--print-debuginfo"]) == 0
+    assert ge_opt([str(tmp_path / "in.mlir"), "--print-debuginfo"]) == 0
     for printed in (text, capfd.readouterr().out):
         assert "\\E7\\B5\\90\\E7\\82\\B9" in printed
 
@@ -89,7 +89,7 @@ def test_names_with_dots_keep_their_weights_apart(tmp_path: Path):
     values: list[np.ndarray] = []
     for program in programs:
         values.append(write_model(tmp_path / "m.onnx"))
-        assert ge_compile.main([str(tmp_path / "m.onnx"), "-o", str(program)]) == 0
+        assert ge_compile([str(tmp_path / "m.onnx"), "-o", str(program)]) == 0
     for program, weights in zip(programs, values, strict=True):
         assert program.with_name(f"{program.name}.safetensors").exists()
         want = np.ones((4, 64), np.float32) @ weights
@@ -100,21 +100,21 @@ def test_weights_of_another_program_are_refused(tmp_path: Path, capfd: pytest.Ca
     for name in ("a", "b"):
         write_model(tmp_path / "m.onnx")
         output = str(tmp_path / f"{name}.mlir")
-        assert ge_compile.main([str(tmp_path / "m.onnx"), "-o", output]) == 0
+        assert ge_compile([str(tmp_path / "m.onnx"), "-o", output]) == 0
     file = tmp_path / "a.safetensors"
     own = file.read_bytes()
     file.write_bytes((tmp_path / "b.safetensors").read_bytes())
-    assert ge_run.main([str(tmp_path / "a.mlir")]) == 1
+    assert ge_run([str(tmp_path / "a.mlir")]) == 1
     line = capfd.readouterr().err.splitlines()[-1]
     assert f"{file}: error: these weights are not the program's; compile anew" in line
     file.write_bytes(own[:-1] + bytes([own[-1] ^ 1]))  # one bit of the data
-    assert ge_run.main([str(tmp_path / "a.mlir"), "--timing-only"]) == 0
-    assert ge_run.main([str(tmp_path / "a.mlir")]) == 1
+    assert ge_run([str(tmp_path / "a.mlir"), "--timing-only"]) == 0
+    assert ge_run([str(tmp_path / "a.mlir")]) == 1
     assert "weight 'w' is not what the program was made with" in capfd.readouterr().err
     text = tmp_path / "a.mlir"
     lines = text.read_text().split("graph.payload_hash = ")
     text.write_text(lines[0].rstrip(", ") + lines[1][66:])
-    assert ge_run.main([str(text)]) == 0
+    assert ge_run([str(text)]) == 0
 
 
 def test_a_program_written_through_a_link(tmp_path: Path):
@@ -122,7 +122,7 @@ def test_a_program_written_through_a_link(tmp_path: Path):
     (tmp_path / "there").mkdir()
     link, real = tmp_path / "link.mlir", tmp_path / "there" / "real.mlir"
     link.symlink_to(real)
-    assert ge_compile.main([str(tmp_path / "m.onnx"), "-o", str(link)]) == 0
+    assert ge_compile([str(tmp_path / "m.onnx"), "-o", str(link)]) == 0
     assert sorted(os.listdir(tmp_path / "there")) == ["real.mlir", "real.safetensors"]
     want = np.ones((4, 64), np.float32) @ values
     for program in (link, real):
@@ -134,12 +134,12 @@ def test_a_payload_that_is_no_regular_file(
     kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
     write_model(tmp_path / "m.onnx")
-    assert ge_compile.main([str(tmp_path / "m.onnx"), "-o", str(tmp_path / "p.mlir")]) == 0
+    assert ge_compile([str(tmp_path / "m.onnx"), "-o", str(tmp_path / "p.mlir")]) == 0
     file = tmp_path / "p.safetensors"
     file.unlink()
     make = {"pipe": os.mkfifo, "device": lambda f: f.symlink_to("/dev/zero"), "folder": Path.mkdir}
     make[kind](file)
-    assert ge_run.main([str(tmp_path / "p.mlir")]) == 1
+    assert ge_run([str(tmp_path / "p.mlir")]) == 1
     assert "cannot read the weights: it is no regular file" in capfd.readouterr().err
 
 
@@ -147,7 +147,7 @@ def test_outputs_onto_inputs(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     model = tmp_path / "m.onnx"
     write_model(model)
     program, weights = tmp_path / "p.mlir", tmp_path / "p.safetensors"
-    assert ge_import.main([str(model), "-o", str(program)]) == 0
+    assert ge_import([str(model), "-o", str(program)]) == 0
     inputs = tmp_path / "x.npz"
     np.savez(inputs, x=np.ones((4, 64), np.float32))
     before = {f: f.read_bytes() for f in tmp_path.iterdir()}
@@ -159,17 +159,17 @@ def test_outputs_onto_inputs(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
         (ge_run, [p, "--inputs", x, "--outputs", x]), (ge_run, [m, "--trace", m]),
     ]  # fmt: skip
     for tool, arguments in refused:
-        assert tool.main(arguments) == 1, arguments
+        assert tool(arguments) == 1, arguments
         assert "it is an input" in capfd.readouterr().err
     assert {f: f.read_bytes() for f in tmp_path.iterdir()} == before
-    assert ge_compile.main([p, "-o", p]) == 0  # a module in place
-    assert ge_run.main([p]) == 0
+    assert ge_compile([p, "-o", p]) == 0  # a module in place
+    assert ge_run([p]) == 0
 
 
 def test_a_file_name_that_is_not_text(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     write_model(tmp_path / "m.onnx")
     name = os.fsdecode(os.fsencode(tmp_path) + b"/net-\xff.mlir")  # as in sys.argv
-    assert ge_compile.main([str(tmp_path / "m.onnx"), "-o", name]) == 1
+    assert ge_compile([str(tmp_path / "m.onnx"), "-o", name]) == 1
     said = capfd.readouterr().err
     assert "is not UTF-8" in said
     assert "Traceback" not in said
@@ -233,7 +233,7 @@ def test_names_on_the_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     write_model(tmp_path / "m.onnx", output="出\x1b[31m\n力\u202e")
     written = io.BytesIO()
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding="ascii"))
-    assert ge_run.main([str(tmp_path / "m.onnx")]) == 0
+    assert ge_run([str(tmp_path / "m.onnx")]) == 0
     sys.stdout.flush()
     (line,) = written.getvalue().splitlines()
     assert line.startswith(rb"\u51fa\x1b[31m\n\u529b\u202e: float32[4, 32]")
@@ -243,7 +243,7 @@ def test_messages_are_short(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     name = "x" * 1_000_000
     text = f'"test.op"() {{sym_name = @"{name}"}} : (index) -> ()\nfunc.call @"{name}"() : () -> ()'
     (tmp_path / "in.mlir").write_text(text)
-    assert ge_opt.main([str(tmp_path / "in.mlir")]) == 1
+    assert ge_opt([str(tmp_path / "in.mlir")]) == 1
     assert len(capfd.readouterr().err) < 10_000
 
 
@@ -258,14 +258,14 @@ def test_aliases_of_aliases(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     (tmp_path / "in.mlir").write_text(
         "\n".join([*lines, "builtin.module attributes {x = #a39} {}"])
     )
-    assert ge_opt.main([str(tmp_path / "in.mlir")]) == 1
+    assert ge_opt([str(tmp_path / "in.mlir")]) == 1
     assert "stands for" in capfd.readouterr().err
 
 
 def test_a_plugin_that_exits(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
     (tmp_path / "p.py").write_text("import sys\nsys.exit(3)\n")
     (tmp_path / "in.mlir").write_text("builtin.module {}")
-    assert ge_opt.main([str(tmp_path / "in.mlir"), "--load-plugin", str(tmp_path / "p.py")]) == 1
+    assert ge_opt([str(tmp_path / "in.mlir"), "--load-plugin", str(tmp_path / "p.py")]) == 1
     assert "p.py:2: error: cannot load plugin: SystemExit: 3" in capfd.readouterr().err
 
 
@@ -318,7 +318,7 @@ def outputs_of(model: Path, name: dict[str, str], *flags: str) -> list[np.ndarra
     np.savez(folder / "in.npz", **arrays)
     flags = (*flags, "--inputs", str(folder / "in.npz"), "--outputs", str(folder / "out.npz"))
     tables = ["--trace", f"{folder}/t.json", "--op-summary", f"{folder}/s.csv", "--explain", "3"]
-    assert ge_run.main([str(model), *flags, *tables]) == 0
+    assert ge_run([str(model), *flags, *tables]) == 0
     with np.load(folder / "out.npz") as file:
         return [file[name[k]] for k in ("z", "scores", "kept")]
 
@@ -336,8 +336,8 @@ DYNAMIC = [
     "--state PAST=KEPT --state-capacity _0=16 --dim 0=1",
 ]  # fmt: skip
 OTHERS = [
-    (ge_bench.main, "--report bench.json"), (ge_calibrate.main, "--data IN -o c.toml"),
-    (ge_visualizer.main, "-o v.html"), (ge_parser.main, ""), (ge_import.main, "-o i.mlir"),
+    (ge_bench, "--report bench.json"), (ge_calibrate, "--data IN -o c.toml"),
+    (ge_visualizer, "-o v.html"), (ge_parser, ""), (ge_import, "-o i.mlir"),
 ]  # fmt: skip
 
 
@@ -372,10 +372,10 @@ def test_names_that_text_has_no_names_for(
     program = tmp_path / "program.mlir"
     for flags in (DYNAMIC if dynamic else STATIC)[:modes]:
         given = arguments(flags, names[1], tmp_path)
-        status = ge_compile.main([str(odd), "-o", str(program), *given])
+        status = ge_compile([str(odd), "-o", str(program), *given])
         assert status == 0, (flags, capfd.readouterr().err)
         if "--until" not in flags:
-            assert ge_check.main([str(program)]) == 0, flags
+            assert ge_check([str(program)]) == 0, flags
         if not flags:
             check_numbers(program)
     for main, flags in OTHERS[: 0 if dynamic else modes // 2]:

@@ -33,19 +33,19 @@ from ge.dialects.support.element_types import (
 )
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import tensor
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import compile_file, context
 from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.files import Outputs
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.byte_history import runs_of
 from ge.runtime.data.arrays import array_of, dense, dtype_of, statistics
+from ge.runtime.data.files import Outputs
 from ge.runtime.data.npz import read_npz
 from ge.runtime.data.packing import packed, unpacked
 from ge.runtime.data.weights import SafetensorsPayload, restored, write_safetensors
 from ge.runtime.device.memory import PackedView
-from ge.runtime.kernels import evaluate
+from ge.runtime.numbers import evaluate
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*encountered in cast")
 

@@ -10,7 +10,7 @@ from onnx.reference import ReferenceEvaluator
 import ge
 from ge.lowering.driver.compiler import load
 from ge.lowering.onnx.export.dump import dump_model
-from ge.tools import ge_calibrate, ge_compile, ge_opt, ge_run
+from ge.tools.commands import ge_calibrate, ge_compile, ge_opt, ge_run
 
 X = np.linspace(-1, 1, 32, dtype=np.float32).reshape(4, 8)
 W = np.linspace(-0.5, 0.7, 64, dtype=np.float32).reshape(8, 8)
@@ -32,7 +32,7 @@ def dumps(model: Path, folder: Path, monkeypatch: pytest.MonkeyPatch, detail: st
     monkeypatch.setenv("GE_DUMP_PATH", str(folder))
     monkeypatch.setenv("GE_DUMP_GRAPH_FORMAT", "onnx")
     flags = ["--target", "910_merged", "-o", str(folder.with_suffix(".mlir"))]
-    assert ge_compile.main([str(model), *flags]) == 0
+    assert ge_compile([str(model), *flags]) == 0
     return sorted(folder.iterdir())
 
 
@@ -112,11 +112,11 @@ def test_tools_that_run_passes_dump(
     dumps(model, tmp_path / "compiled", monkeypatch, "1")
     np.savez(tmp_path / "x.npz", x=X)
     for name, run, files in (
-        ("opt", lambda: ge_opt.main([str(model), "-p", "fuse-linear"]), ["00-fuse-linear.onnx"]),
-        ("run", lambda: ge_run.main([str(model), "--precision", "fp16", "--timing-only"]), []),
+        ("opt", lambda: ge_opt([str(model), "-p", "fuse-linear"]), ["00-fuse-linear.onnx"]),
+        ("run", lambda: ge_run([str(model), "--precision", "fp16", "--timing-only"]), []),
         (
             "calibrate",
-            lambda: ge_calibrate.main([str(model), "--data", str(tmp_path / "x.npz")]),
+            lambda: ge_calibrate([str(model), "--data", str(tmp_path / "x.npz")]),
             ["calibration/00-share-equal-weights.onnx"],
         ),
     ):

@@ -21,9 +21,9 @@ from ge.lowering.onnx.export import writer
 from ge.lowering.onnx.export.exporter import export_model, model_and_weights, write_model
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import to_quantized
-from ge.lowering.text.files import Outputs
 from ge.runtime.data.arrays import Array
-from ge.tools import ge_compile
+from ge.runtime.data.files import Outputs
+from ge.tools.commands import ge_compile
 from ge.transforms.quantization.data import Calibration
 
 from .test_quantize import decibels, normal, outputs, save_model, save_samples
@@ -392,7 +392,7 @@ def test_there_and_back(name: str, tmp_path: Path):
 
 
 def refused(capfd: pytest.CaptureFixture[str], *arguments: object) -> str:
-    assert ge_compile.main([str(a) for a in arguments]) == 1
+    assert ge_compile([str(a) for a in arguments]) == 1
     return capfd.readouterr().err
 
 
@@ -412,7 +412,7 @@ def test_files_that_are_in_use(model: Path, data: Path, capfd: pytest.CaptureFix
 
 
 def test_a_program(model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
-    ge_compile.main([str(model), "-o", str(tmp_path / "p.mlir")])
+    ge_compile([str(model), "-o", str(tmp_path / "p.mlir")])
     error = refused(capfd, tmp_path / "p.mlir", "--export-qdq", tmp_path / "q.onnx")
     assert "is exported from the graph level; this is at the program level" in error
 

@@ -33,7 +33,7 @@ from ge.dialects.graph.shape import BroadcastToOp
 from ge.dialects.support.element_types import ELEMENT_TYPES, bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, is_refinement, tensor
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.data.arrays import Array, dtype_of, type_of
 
 TYPES = [row.type for row in ELEMENT_TYPES if not row.storage_only]
@@ -80,18 +80,18 @@ def check(op_class: type[TensorOp], arrays: list[Array], mask: int = 0, **params
     absent = [None] * (len(op_class.get_irdl_definition().operands) - len(arrays))
     op = op_class.of(*(value(t.get_shape(), t.element_type) for t in types), *absent, **params)
     op.verify()
-    result = np.asarray(kernels.evaluate(op, arrays)[0])
+    result = np.asarray(numbers.evaluate(op, arrays)[0])
     assert type_of(result) == op.results[0].type
     views = [np.array(a, order="F") for a in arrays]
-    assert result.tobytes() == np.asarray(kernels.evaluate(op, views)[0]).tobytes()
+    assert result.tobytes() == np.asarray(numbers.evaluate(op, views)[0]).tobytes()
     unknown = [value(with_unknown_dims(t.get_shape(), mask), t.element_type) for t in types]
     dynamic = op_class.of(*unknown, *absent, **params)
     assert is_refinement(type_of(result), dynamic.results[0].type)
 
-    kernel = kernels.find(op_class)
+    kernel = numbers.find(op_class)
     assert kernel is not None
     if kernel.into:
-        check_into(kernels.prepare(op), arrays, result)
+        check_into(numbers.prepare(op), arrays, result)
 
 
 def check_into(function: Any, arrays: list[Array], expected: Array) -> None:
@@ -184,7 +184,7 @@ def test_reduce(
         op = ReduceOp.of(
             value(shape, element), value((len(axes),), i64), kind=kind, keep_dims=keep_dims
         )
-        (result,) = kernels.evaluate(op, [array, np.array(axes)])
+        (result,) = numbers.evaluate(op, [array, np.array(axes)])
         assert is_refinement(type_of(np.asarray(result)), op.result.type)
 
 

@@ -8,10 +8,10 @@ from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.library.answers import Answers, answers_in
 from ge.transforms.shapes import open_bodies
 from ge.transforms.shapes.open_bodies import OpenBodies

@@ -15,6 +15,7 @@ from counting_steps import calls
 from tile_lowering import assert_close
 
 from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import BoundKernelOp
 from ge.lowering.driver.compiler import compile_file, context, lower_program
@@ -22,7 +23,6 @@ from ge.lowering.driver.program import Program
 from ge.lowering.driver.tiles import reason_of
 from ge.lowering.pipeline.options import Options
 from ge.lowering.steps import written
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session

@@ -14,7 +14,7 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.importer import import_model
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
-from ge.tools.ge_run import main
+from ge.tools.commands import ge_run as main
 
 node = helper.make_node
 X = np.arange(24, dtype=np.float32).reshape(6, 4)

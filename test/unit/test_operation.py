@@ -23,13 +23,13 @@ from ge.dialects.npu_task import NpuTask
 from ge.dialects.support.declared import Declared
 from ge.dialects.support.operation import GeOp, cloned, created
 from ge.dialects.support.types import tensor
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile import Tile
 from ge.dialects.tile.buffers import AllocOp, ViewOp
 from ge.dialects.tile.kernel import CoreOp, CubeOp
 from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.dialects.tile.types import BoxType, Memory, TileType
 from ge.lowering.driver.context import context
-from ge.lowering.text.reading import SourceText, parse_module
 
 T = tensor((4, 4), f32)
 INDEX = IndexType()

@@ -11,11 +11,11 @@ import pytest
 
 import ge
 from ge.dialects.support.errors import GeError
-from ge.lowering.cli import compile, import_model, run
-from ge.lowering.cli.arguments import options_from
 from ge.lowering.pipeline.options import Options, facts_of, flags_of
-from ge.lowering.reference.options import options_table
-from ge.tools import ge_check, ge_compile, ge_import, ge_opt, ge_run
+from ge.tools.cli import compile, import_model, run
+from ge.tools.cli.arguments import options_from
+from ge.tools.commands import ge_check, ge_compile, ge_import, ge_opt, ge_run
+from ge.tools.reference.options import options_table
 
 ROOT = Path(__file__).parents[2]
 PARSERS = {
@@ -91,7 +91,7 @@ def test_details_of_dumps(text: str, level: int):
     assert Options.from_environment({"GE_DUMP_GRAPH": text}).dump_graph == level
 
 
-@pytest.mark.parametrize("tool", [ge_check, ge_compile, ge_opt, ge_run], ids=lambda t: t.__name__)
+@pytest.mark.parametrize("tool", [ge_check, ge_compile, ge_opt, ge_run], ids=lambda t: t.tool)
 def test_a_variable_that_no_option_has(
     tool: ModuleType,
     tmp_path: Path,
@@ -101,7 +101,7 @@ def test_a_variable_that_no_option_has(
     monkeypatch.setenv("GE_FUSON", "off")
     monkeypatch.setenv("GE_ZZ", "1")
     (tmp_path / "in.mlir").write_text(TEXT)
-    assert tool.main([str(tmp_path / "in.mlir")]) == (tool is ge_check)
+    assert tool([str(tmp_path / "in.mlir")]) == (tool is ge_check)
     first, second, *_ = capfd.readouterr().err.splitlines()
     assert first == "warning: no option has the variable GE_FUSON; did you mean 'GE_GRAPH_FUSION'?"
     assert second == "warning: no option has the variable GE_ZZ"
@@ -109,7 +109,7 @@ def test_a_variable_that_no_option_has(
 
 @pytest.mark.parametrize(("value", "shown"), [("0", False), ("off", False), ("1", True)])
 @pytest.mark.parametrize(
-    "tool", [ge_check, ge_compile, ge_import, ge_opt, ge_run], ids=lambda t: t.__name__
+    "tool", [ge_check, ge_compile, ge_import, ge_opt, ge_run], ids=lambda t: t.tool
 )
 def test_tracebacks_are_shown_where_the_variable_says_so(
     tool: ModuleType,
@@ -123,7 +123,7 @@ def test_tracebacks_are_shown_where_the_variable_says_so(
     for name in ("in.mlir", "in.onnx"):
         (tmp_path / name).write_text("nonsense")
         if tool is not ge_check or name == "in.mlir":
-            assert tool.main([str(tmp_path / name)]) == 1
+            assert tool([str(tmp_path / name)]) == 1
             assert ("Traceback" in capfd.readouterr().err) == shown
 
 
@@ -131,7 +131,7 @@ def test_tracebacks_are_shown_where_the_variable_says_so(
 def test_dumps(detail: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GE_DUMP_GRAPH", detail)
     (tmp_path / "in.mlir").write_text(TEXT)
-    assert ge_compile.main([str(tmp_path / "in.mlir"), "--dump-path", str(tmp_path / "d")]) == 0
+    assert ge_compile([str(tmp_path / "in.mlir"), "--dump-path", str(tmp_path / "d")]) == 0
     text = next((tmp_path / "d").glob("00-*.mlir")).read_text()
     assert "relu" in text
     assert text.startswith("builtin.module {\n")
@@ -140,7 +140,7 @@ def test_dumps(detail: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
 def test_static_shapes(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]):
     model = str(ROOT / "test/models/bert_base.ts.dynamic.onnx")
     monkeypatch.setenv("GE_STATIC_SHAPE", "1")
-    assert ge_compile.main([model]) == 1
+    assert ge_compile([model]) == 1
     assert (
         "wants the sizes of all inputs to be known; fix them with --dim" in capfd.readouterr().err
     )

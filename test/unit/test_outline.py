@@ -2,9 +2,9 @@
 
 import pytest
 
+from ge.dialects.text.outline import Outline
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.outline import Outline
-from ge.lowering.text.reading import SourceText, parse_module
 
 TEXT = """
 func.func @main(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x8xf32> {

@@ -12,10 +12,10 @@ from onnx import TensorProto, helper
 
 import ge
 from ge.dialects.support.packages import looking_again
+from ge.dialects.text.kept import package_files
 from ge.lowering.driver.cache import Request
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.kept import package_files
-from ge.tools import ge_check, ge_compile, ge_import, ge_opt, ge_run
+from ge.tools.commands import ge_check, ge_compile, ge_import, ge_opt, ge_run
 
 sys.path.insert(0, str(Path(__file__).parent))
 from packages import install_sample
@@ -62,7 +62,7 @@ def model(sample: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def printed(tool: ModuleType, capfd: pytest.CaptureFixture[str], *arguments: object) -> str:
     """What a tool prints; it succeeds without a warning."""
-    status = tool.main([str(a) for a in arguments])
+    status = tool([str(a) for a in arguments])
     out, err = capfd.readouterr()
     assert status == 0, err
     assert "warning" not in err
@@ -78,7 +78,7 @@ def test_from_a_model_to_its_program(model: str, tmp_path: Path, capfd: pytest.C
     printed(ge_import, capfd, model, "-o", imported)
     assert "acme.twice %x" in imported.read_text()
     assert "acme.clipped" in imported.read_text()
-    assert ge_compile.main([model, "-o", str(program), "--target", "acme1"]) == 0
+    assert ge_compile([model, "-o", str(program), "--target", "acme1"]) == 0
     assert "registered for acme.clipped is not used in @region_0" in capfd.readouterr().err
     text = program.read_text()
     assert "acme.twice" not in text
@@ -135,7 +135,7 @@ def test_rules_are_counted_and_left_out_by_name(
 ):
     source = tmp_path / "c.mlir"
     source.write_text(CLIP)
-    assert ge_compile.main([str(source), "--remarks=summary"]) == 0
+    assert ge_compile([str(source), "--remarks=summary"]) == 0
     assert "acme-find-clipped                  1       0" in capfd.readouterr().err
     text = printed(ge_compile, capfd, source, "-o", "-", "--fusion-disable", "acme-find-clipped")
     assert "acme.clipped" not in text
@@ -184,14 +184,14 @@ def test_a_reproducer_names_the_package(
     source.write_text(CLIP)
     flags = ["-p", "acme-find-clipped,verify-level{level=tasks}"]
     flags.append(f"--mlir-pass-pipeline-crash-reproducer={file}")
-    assert ge_opt.main([str(source), *flags]) == 1
+    assert ge_opt([str(source), *flags]) == 1
     text = file.read_text()
     assert "\n// packages: acme-npu 1.0\n" in text
     capsys.readouterr()
-    assert ge_opt.main([str(file)]) == 1
+    assert ge_opt([str(file)]) == 1
     assert "warning" not in capsys.readouterr().err
     file.write_text(text.replace("acme-npu 1.0", "acme-npu 1.0, other 2.1"))
-    ge_opt.main([str(file)])
+    ge_opt([str(file)])
     assert "warning: written with package other 2.1, which is not here" in capsys.readouterr().err
 
 

@@ -3,9 +3,9 @@
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 
 

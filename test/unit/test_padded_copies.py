@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.matmul import matmul, padding
-from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_lower_matmul import BATCHES, linear

@@ -10,13 +10,13 @@ from typing import Any
 import onnx
 import pytest
 
-import ge.lowering.views.page as pages
-from ge.lowering.views.data import Noted, plain
-from ge.lowering.views.memory import covered
-from ge.lowering.views.modules import Modules, Sourced, common
-from ge.lowering.views.watch import settle
+import ge.tools.views.page as pages
 from ge.runtime.profile.what_if import PARTS
-from ge.tools import ge_compile, ge_run, ge_visualizer
+from ge.tools.commands import ge_compile, ge_run, ge_visualizer
+from ge.tools.views.data import Noted, plain
+from ge.tools.views.memory import covered
+from ge.tools.views.modules import Modules, Sourced, common
+from ge.tools.views.watch import settle
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
 BERT = str(MODELS / "bert_base.tiny.onnx")
@@ -53,7 +53,7 @@ def shown(file: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def bert(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     file = tmp_path_factory.mktemp("page") / "bert.html"
-    assert ge_visualizer.main([BERT, "--target", "910_merged", "-o", str(file)]) == 0
+    assert ge_visualizer([BERT, "--target", "910_merged", "-o", str(file)]) == 0
     return shown(file)
 
 
@@ -108,17 +108,17 @@ def test_times_add_up(bert: dict[str, Any]):
 
 def test_all_tools_write_the_same_page(tmp_path: Path, small: str):
     seen, run, compiled = (tmp_path / f"{name}.html" for name in ("seen", "run", "compiled"))
-    assert ge_visualizer.main([small, "-o", str(seen)]) == 0
-    assert ge_run.main([small, "--timing-only", "--html", str(run)]) == 0
-    assert ge_compile.main([small, "--html", str(compiled)]) == 0
+    assert ge_visualizer([small, "-o", str(seen)]) == 0
+    assert ge_run([small, "--timing-only", "--html", str(run)]) == 0
+    assert ge_compile([small, "--html", str(compiled)]) == 0
     for part in ("levels", "history", "memory", "time", "what_if", "verdict"):
         assert shown(run)[part] == shown(compiled)[part] == shown(seen)[part]
 
 
 def test_a_program_alone(tmp_path: Path, small: str):
     program, file = tmp_path / "p.mlir", tmp_path / "p.html"
-    assert ge_compile.main([small, "-o", str(program)]) == 0
-    assert ge_visualizer.main([str(program), "-o", str(file)]) == 0
+    assert ge_compile([small, "-o", str(program)]) == 0
+    assert ge_visualizer([str(program), "-o", str(file)]) == 0
     payload = shown(file)
     assert [one["name"] for one in payload["levels"]] == ["program"]
     assert payload["time"]["latency_us"] > 0
@@ -128,7 +128,7 @@ def test_a_failed_compile_shows_how_far_it_got(
     tmp_path: Path, small: str, capsys: pytest.CaptureFixture[str]
 ):
     file = tmp_path / "failed.html"
-    assert ge_compile.main([small, "--memory-limit", "512", "--html", str(file)]) == 1
+    assert ge_compile([small, "--memory-limit", "512", "--html", str(file)]) == 1
     assert f"note: {file} shows how far it got" in capsys.readouterr().err
     payload = shown(file)
     assert payload["failure"]["pass"] == "check-capacity"
@@ -145,7 +145,7 @@ def test_a_model_that_cannot_be_imported_is_shown_with_the_node(tmp_path: Path):
     ]
     model = tmp_path / "m.onnx"
     onnx.save(onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", [x], [y])), model)
-    assert ge_visualizer.main([str(model), "-o", str(tmp_path / "m.html")]) == 1
+    assert ge_visualizer([str(model), "-o", str(tmp_path / "m.html")]) == 1
     (level,) = shown(tmp_path / "m.html")["levels"]
     assert [n["name"] for n in level["nodes"]] == ["x", "fine", "odd", "y"]
     assert ["broken" in n for n in level["nodes"]] == [False, False, True, False]
@@ -160,28 +160,28 @@ def test_sizes_that_are_open(tmp_path: Path):
     onnx.save(onnx.helper.make_model(graph), model)
     cases = {(): False, ("--dim", "b=4"): True, ("--dynamic-batch", "1,2"): True}
     for flags, timed in cases.items():
-        assert ge_visualizer.main([model, "-o", page, *flags]) == 0
+        assert ge_visualizer([model, "-o", page, *flags]) == 0
         payload = shown(Path(page))
         assert ("time" in payload) == timed == ("untimed" not in payload)
     program = str(tmp_path / "p.mlir")
-    assert ge_compile.main([model, "-o", program]) == 0
-    assert ge_visualizer.main([program, "-o", page, "--dim", "b=4"]) == 0
+    assert ge_compile([model, "-o", program]) == 0
+    assert ge_visualizer([program, "-o", page, "--dim", "b=4"]) == 0
     assert shown(Path(page))["time"]["latency_us"] > 0
 
 
 def test_nothing_is_written_where_nothing_was_read(tmp_path: Path):
     page = tmp_path / "m.html"
-    assert ge_compile.main([str(tmp_path / "none.onnx"), "--html", str(page)]) == 1
+    assert ge_compile([str(tmp_path / "none.onnx"), "--html", str(page)]) == 1
     assert not page.exists()
 
 
 def test_dumps(tmp_path: Path, small: str, capsys: pytest.CaptureFixture[str]):
     dumps, file = tmp_path / "dumps", tmp_path / "page.html"
     dump = ["--dump-graph", "1", "--dump-path", str(dumps)]
-    assert ge_compile.main([small, *dump]) == 0
-    assert ge_visualizer.main([str(dumps), "-o", str(file)]) == 0
+    assert ge_compile([small, *dump]) == 0
+    assert ge_visualizer([str(dumps), "-o", str(file)]) == 0
     assert [one["name"] for one in shown(file)["levels"]][-1] == "program"
-    assert ge_visualizer.main([str(MODELS), "-o", str(file)]) == 1
+    assert ge_visualizer([str(MODELS), "-o", str(file)]) == 1
     assert "no dumps (NN-PASS.mlir) in this folder" in capsys.readouterr().err
 
 

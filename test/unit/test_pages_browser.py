@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ge.tools import ge_visualizer
+from ge.tools.commands import ge_visualizer
 
 sys.path.insert(0, str(Path(__file__).parent))
 from chromium import Browser, chromium
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(PROGRAM is None, reason="no Chromium: name one i
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("page") / "bert.html"
-    assert ge_visualizer.main([str(MODEL), "--target", "910_merged", "-o", str(file)]) == 0
+    assert ge_visualizer([str(MODEL), "--target", "910_merged", "-o", str(file)]) == 0
     return file
 
 
@@ -206,7 +206,7 @@ def test_a_place_in_the_address_is_shown(page: Path, browser: Browser):
 def test_a_large_model_opens_and_reacts_in_two_seconds(tmp_path: Path, browser: Browser):
     """Times are of a machine that does nothing else."""
     file = tmp_path / "llama.html"
-    assert ge_visualizer.main([str(LARGE), "-o", str(file)]) == 0
+    assert ge_visualizer([str(LARGE), "-o", str(file)]) == 0
     assert file.stat().st_size < 8 << 20
     assert browser.open(file) < 2
     for action in (

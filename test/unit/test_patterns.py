@@ -13,9 +13,9 @@ from ge.dialects.graph.state import state_pairs
 from ge.dialects.support import patterns as module
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.patterns import UserPattern, user_pattern
-from ge.lowering.cli.remark_flags import READERS
-from ge.lowering.debugging.expected_diagnostics import expectations
-from ge.lowering.text.reading import SourceText
+from ge.dialects.text.reading import SourceText
+from ge.tools.cli.remark_flags import READERS
+from ge.tools.debugging.expected_diagnostics import expectations
 from ge.transforms.fusion.assign_engines import choice
 from ge.transforms.quantization.insert_quantization import patterns
 
@@ -126,9 +126,9 @@ def _constant(node: ast.expr, names: set[str]) -> bool:
 # Where a name stands for texts of a table in the same file
 TABLES = {
     "transforms/quantization/accuracy.py": {"pattern"},
-    "lowering/text/mistakes.py": {"pattern"},
-    "lowering/cli/run.py": {"pattern"},
-    "lowering/cli/claims.py": {"self.models"},
+    "dialects/text/mistakes.py": {"pattern"},
+    "tools/cli/run.py": {"pattern"},
+    "tools/cli/claims.py": {"self.models"},
     "dialects/support/patterns.py": {"text"},
 }
 FUNCTIONS = {"compile", "search", "match", "fullmatch", "sub", "split", "findall", "finditer"}

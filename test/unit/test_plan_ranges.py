@@ -18,11 +18,11 @@ from ge.dialects.support.dims import Range
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import array_ints
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.binding import Binder
 from ge.lowering.driver.compiler import context, lower_program
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.device.session import Session
 

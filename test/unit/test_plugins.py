@@ -10,7 +10,7 @@ from onnx import TensorProto, helper
 
 import ge
 from ge.lowering.pipeline.options import Options
-from ge.tools import ge_compile, ge_opt, ge_run
+from ge.tools.commands import ge_compile, ge_opt, ge_run
 
 PLUGIN = Path(__file__).resolve().parents[1] / "tools" / "Inputs" / "onnx_plugin.py"
 
@@ -48,9 +48,9 @@ def test_onnx_ops_and_lambdas_of_a_plugin(
     model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     program = str(tmp_path / "p.mlir")
-    assert ge_compile.main([model, "-o", program, "--load-plugin", str(PLUGIN)]) == 0
+    assert ge_compile([model, "-o", program, "--load-plugin", str(PLUGIN)]) == 0
     assert Path(program).read_text().count('fused_op.custom "AcmeMatmul"') >= 1
-    assert ge_run.main([model, "--load-plugin", str(PLUGIN)]) == 0
+    assert ge_run([model, "--load-plugin", str(PLUGIN)]) == 0
     monkeypatch.setenv("GE_CUSTOM_PASS", str(PLUGIN))
     compiled = ge.compile(model)
     outputs = ge.Session(compiled.module, compiled.payload).run({"x": np.ones((4, 4), np.float32)})
@@ -92,7 +92,7 @@ def test_a_crash_is_ours_and_names_what_repeats_it(
         "  %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>\n"
         "  func.return %0 : tensor<4xf32>\n}\n"
     )
-    assert tool.main([str(text), "--load-plugin", str(plugin), *flags]) == 1
+    assert tool([str(text), "--load-plugin", str(plugin), *flags]) == 1
     error = capsys.readouterr().err
     assert "internal error: KeyError: 'an oversight' (in pass 'crash-here')" in error
     assert "not in the model" in error

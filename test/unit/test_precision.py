@@ -30,7 +30,7 @@ from ge.lowering.driver.compiler import compile_file
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
 from ge.runtime.data.arrays import Array
-from ge.tools import ge_calibrate, ge_compile, ge_run
+from ge.tools.commands import ge_calibrate, ge_compile, ge_run
 from ge.transforms.precision.modes import MODES, NAMES, NOT_HERE
 from ge.transforms.quantization.table import read_table
 
@@ -280,7 +280,7 @@ def test_a_table_stands_for_the_data(tmp_path: Path, capsys: pytest.CaptureFixtu
     np.savez(tmp_path / "x.npz", x=normal(2, 8, D, seed=5))
     table = tmp_path / "t.toml"
     arguments = [str(path), "--data", str(tmp_path / "x.npz"), "-o", str(table)]
-    assert ge_calibrate.main([*arguments, "--precision", "fp16"]) == 0
+    assert ge_calibrate([*arguments, "--precision", "fp16"]) == 0
     assert read_table(table).vectors["refine-precision"]["h"][0] > 2000
     texts: list[str] = []
     for file in (tmp_path / "x.npz", table):
@@ -289,7 +289,7 @@ def test_a_table_stands_for_the_data(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert texts[0] == texts[1]
     table.write_text(table.read_text("utf-8").replace('"h" =', '"hh" ='), "utf-8")
     arguments = [str(path), "--precision", "fp16", "--calibration", str(table)]
-    assert ge_compile.main(arguments) == 1
+    assert ge_compile(arguments) == 1
     assert "nothing named 'hh'" in capsys.readouterr().err
 
 
@@ -299,13 +299,13 @@ def test_a_table_stands_for_the_data(tmp_path: Path, capsys: pytest.CaptureFixtu
 def test_the_tools_take_a_precision(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     path, report = norm(tmp_path / "m.onnx", 1000.0), tmp_path / "r.json"
     arguments = [str(path), "--precision", "force_fp16", "--report", str(report), "--remarks"]
-    assert ge_compile.main(arguments) == 0
+    assert ge_compile(arguments) == 0
     err = capsys.readouterr().err
     assert "refine-precision missed: 'h' stays f32: 'h' reaches" in err
     assert "ranges are those of random inputs: give samples with --calibration" in err
     told = json.loads(report.read_text("utf-8"))["precision"]
     assert (told["mode"], told["format"]) == ("fp16", "f16")
-    assert ge_run.main([str(path), "--precision", "bf16", "--report", str(report)]) == 0
+    assert ge_run([str(path), "--precision", "bf16", "--report", str(report)]) == 0
     assert json.loads(report.read_text("utf-8"))["precision"]["format"] == "bf16"
 
 
@@ -341,11 +341,11 @@ def test_without_weights_all_is_taken_to_fit(tmp_path: Path, capsys: pytest.Capt
         "utf-8",
     )
     out = tmp_path / "p.mlir"
-    assert ge_compile.main([str(path), "--precision", "fp16", "-o", str(out)]) == 0
+    assert ge_compile([str(path), "--precision", "fp16", "-o", str(out)]) == 0
     assert "all values are taken to fit f16" in capsys.readouterr().err
-    assert ge_compile.main([str(out), "--precision", "fp16", "-o", "-"]) == 1
+    assert ge_compile([str(out), "--precision", "fp16", "-o", "-"]) == 1
     assert "precision of a model is chosen at the graph level" in capsys.readouterr().err
-    assert ge_run.main([str(out), "--precision", "fp16", "--timing-only"]) == 1
+    assert ge_run([str(out), "--precision", "fp16", "--timing-only"]) == 1
     assert "this is at program: compile the model with --precision" in capsys.readouterr().err
 
 
@@ -363,7 +363,7 @@ def test_a_model_that_random_inputs_do_not_fit(tmp_path: Path, capsys: pytest.Ca
 }""",
         "utf-8",
     )
-    assert ge_compile.main([str(path), "--precision", "fp16", "-o", "-"]) == 0
+    assert ge_compile([str(path), "--precision", "fp16", "-o", "-"]) == 0
     assert "cannot be run on random inputs" in capsys.readouterr().err
 
 
@@ -384,7 +384,7 @@ def test_images_of_open_size_are_random_ones_that_the_model_takes(
     graph = helper.make_graph(nodes, "g", infos[:1], infos[1:], [w])
     path = tmp_path / "m.onnx"
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)]), path)
-    assert ge_compile.main([str(path), "--precision", "fp16", "-o", "-"]) == 0
+    assert ge_compile([str(path), "--precision", "fp16", "-o", "-"]) == 0
     assert "random inputs" not in capsys.readouterr().err
 
 
@@ -393,7 +393,7 @@ def test_a_large_model_is_not_run_on_random_inputs(
 ):
     monkeypatch.setattr(calibration, "MOST_MACS", 1000)
     path = norm(tmp_path / "m.onnx", 1000.0)
-    assert ge_compile.main([str(path), "--precision", "fp16", "--remarks"]) == 0
+    assert ge_compile([str(path), "--precision", "fp16", "--remarks"]) == 0
     err = capsys.readouterr().err
     assert "on random inputs: error: that would take minutes; give --calibration" in err
     assert "no ranges are known: give samples with --calibration" in err

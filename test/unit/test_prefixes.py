@@ -27,7 +27,7 @@ from ge.dialects.graph.slicing import PadOp
 from ge.dialects.support.prefixes import each_axes, prefix_axes, says_boxes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import shape_of
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.data.arrays import Array
 
 LSTM = [((4, 3, 2), F), ((1, 8, 2), F), ((1, 8, 2), F)]
@@ -47,7 +47,7 @@ ALL = [*CASES, *MORE]
 
 def evaluated(op: TensorOp, arrays: Sequence[Array], result: int) -> Array:
     with np.errstate(all="ignore"):
-        return np.asarray(kernels.evaluate(op, arrays)[result])
+        return np.asarray(numbers.evaluate(op, arrays)[result])
 
 
 def along(array: Array, axes: frozenset[int], n: int) -> tuple[slice, ...]:

@@ -7,14 +7,14 @@ import numpy as np
 import pytest
 
 from ge.dialects.support.errors import GeError
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.data.arrays import Array
 from ge.runtime.device import interpreter
 from ge.runtime.device.session import Session
-from ge.runtime.kernels import convolution
-from ge.runtime.kernels.scratch import Scratch, ThreadScratch
+from ge.runtime.numbers import convolution
+from ge.runtime.numbers.scratch import Scratch, ThreadScratch
 
 X, WIDE = "tensor<1x4x12x12xf32>", "tensor<1x8x12x12xf32>"
 BLOCK = f"""

@@ -7,13 +7,13 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from ge.lowering.reference.command_lines import PARSERS
+from ge.tools import commands
+from ge.tools.reference.command_lines import PARSERS
 
 MODULE = """\
 func.func @main(%x: tensor<8x64xf32> {graph.name = "x"}) -> (tensor<8x32xf32> {graph.name = "y"}) {
@@ -75,7 +75,7 @@ def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.M
     def one(command: str) -> tuple[str, str]:
         tool, *args = shlex.split(command)
         capfd.readouterr()
-        assert import_module(f"ge.tools.{tool.replace('-', '_')}").main(args) == 0
+        assert getattr(commands, tool.replace("-", "_"))(args) == 0
         out, err = capfd.readouterr()
         return TIMES.sub("T", out), err
 
@@ -106,22 +106,22 @@ def test_no_command_is_left_out():
 
 @pytest.mark.parametrize("tool", PARSERS)
 def test_quiet_commands_print_errors(tool: str, capfd: pytest.CaptureFixture[str]):
-    assert import_module(f"ge.tools.{tool.replace('-', '_')}").main(["--quiet", "--no-such-flag"])
+    assert getattr(commands, tool.replace("-", "_"))(["--quiet", "--no-such-flag"])
     out, err = capfd.readouterr()
     assert not out
     assert err.startswith(f"{tool}: error: ")
 
 
 def test_errors_of_a_text_are_errors(run: Run, capfd: pytest.CaptureFixture[str]):
-    from ge.tools import ge_check, ge_opt
+    from ge.tools.commands import ge_check, ge_opt
 
     run("ge-compile m.mlir -o p.mlir")
     text = Path("p.mlir").read_text()
     Path("p.mlir").write_text(text.replace("npu_task.wait 0 on 0", ""))
-    assert ge_check.main(["p.mlir", "--quiet"]) == 1
+    assert ge_check(["p.mlir", "--quiet"]) == 1
     assert "error: " in capfd.readouterr().err
     Path("m.mlir").write_text(MODULE.replace("8x32", "8x33"))
-    assert ge_opt.main(["m.mlir", "--quiet"]) == 1
+    assert ge_opt(["m.mlir", "--quiet"]) == 1
     assert "error: " in capfd.readouterr().err
 
 
@@ -134,7 +134,7 @@ def test_a_file_on_standard_output_is_alone_there(flag: str, run: Run):
 
 def test_a_reader_that_goes_away(run: Run):
     """Before anything is printed: the files are written all the same."""
-    module = "import sys; from ge.tools.{} import main; sys.exit(main())"
+    module = "import sys; from ge.tools import commands; sys.exit(commands.{}())"
     for tool, words in (("ge_run", "--timing-only --report r.json"), ("ge_opt", "--cse")):
         python = shlex.join([sys.executable, "-c", module.format(tool)])
         shell = ["bash", "-c", f"{python} m.mlir {words} | true"]

@@ -10,13 +10,13 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.printer import Printer
 
 from ge.dialects.support.lines import LineOp
+from ge.dialects.text.formats import format_of
+from ge.dialects.text.look import PLAIN, Look
+from ge.dialects.text.looks import LookPrinter
+from ge.dialects.text.printing import op_text
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import compile_file, context
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.formats import format_of
-from ge.lowering.text.look import PLAIN, Look
-from ge.lowering.text.looks import LookPrinter
-from ge.lowering.text.printing import op_text
-from ge.lowering.text.reading import SourceText, parse_module
 
 IMAGES = """func.func @main(%x: tensor<1x24x9x9xf32>, %w: tensor<20x24x3x3xf32>, %b: tensor<20xf32>)
     -> tensor<1x20x9x9xf32> {

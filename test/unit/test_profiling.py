@@ -14,9 +14,9 @@ from xdsl.dialects.builtin import ModuleOp
 import ge
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, load, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.timeline import Task, Timeline
 from ge.runtime.device.random_inputs import random_inputs

@@ -12,7 +12,7 @@ from xdsl.universe import Universe
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.support.packages import Installed, Package, looking_again
 from ge.runtime.library import by_hand
-from ge.tools import ge_compile, ge_run
+from ge.tools.commands import ge_compile, ge_run
 
 PROGRAM = """
 from typing import Any
@@ -62,7 +62,7 @@ def compiled(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Compile:
         source, program = tmp_path / "m.mlir", tmp_path / "p.mlir"
         source.write_text(text)
         files = [str(source), "-o", str(program), "--tile-cache", str(tmp_path / "tiles")]
-        assert ge_compile.main([*files, "--target", "910b2", "--tiles", *options]) == 0
+        assert ge_compile([*files, "--target", "910b2", "--tiles", *options]) == 0
         return program.read_text(), capfd.readouterr().err
 
     return run
@@ -85,7 +85,7 @@ def test_of_a_plugin_file(compiled: Compile, plugin: str, tmp_path: Path):
     x = np.random.default_rng(0).standard_normal((64, 64)).astype("f4")
     np.savez(tmp_path / "x.npz", x=x)
     files = ["--inputs", str(tmp_path / "x.npz"), "--outputs", str(tmp_path / "y.npz")]
-    assert ge_run.main([str(tmp_path / "p.mlir"), "--tiles", *files]) == 0
+    assert ge_run([str(tmp_path / "p.mlir"), "--tiles", *files]) == 0
     e = np.exp(x - x.max(1, keepdims=True))
     y = np.load(tmp_path / "y.npz")["y"]
     np.testing.assert_allclose(y, e / e.sum(1, keepdims=True), rtol=1e-5)

@@ -17,7 +17,7 @@ from ge.dialects.support.choices import ROUNDINGS
 from ge.dialects.support.element_types import ui8
 from ge.dialects.support.types import tensor
 from ge.runtime.data.arrays import Array, dtype_of, element_of
-from ge.runtime.kernels import evaluate
+from ge.runtime.numbers import evaluate
 
 LIMITS = {i8: (-128, 127), ui8: (0, 255), i16: (-(2**15), 2**15 - 1)}
 

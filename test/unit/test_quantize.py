@@ -19,13 +19,13 @@ from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.support.diagnostics import Diagnostic, Severity, diagnostic_handler
 from ge.dialects.support.types import element_type
+from ge.dialects.text.printing import op_text
 from ge.lowering.driver.cache import Request
 from ge.lowering.driver.calibration import table_for
 from ge.lowering.driver.compiler import compile_file, context
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.printing import op_text
 from ge.runtime.data.arrays import Array
-from ge.tools import ge_calibrate, ge_compile, ge_import
+from ge.tools.commands import ge_calibrate, ge_compile, ge_import
 from ge.transforms.quantization.data import Samples
 from ge.transforms.quantization.observe import Observer, Watcher
 from ge.transforms.quantization.table import read_table
@@ -133,14 +133,14 @@ def test_any_batch_and_order_of_samples_gives_the_same_program(model: Path, tmp_
     for data in ([files[0]], [files[1]], files[2:]):
         out = tmp_path / "t.toml"
         flags = [flag for f in data for flag in ("--data", str(f))]
-        assert ge_calibrate.main([str(model), *flags, "-o", str(out)]) == 0
+        assert ge_calibrate([str(model), *flags, "-o", str(out)]) == 0
         tables.add(out.read_text())
     assert len(tables) == 1
 
 
 def test_a_table_gives_the_program_of_its_samples(model: Path, data: Path, tmp_path: Path):
     table = tmp_path / "t.toml"
-    assert ge_calibrate.main([str(model), "--data", str(data), "-o", str(table)]) == 0
+    assert ge_calibrate([str(model), "--data", str(data), "-o", str(table)]) == 0
     assert list(read_table(table).ranges) == ["x", "flatten", "tanh"]
     texts = {graph_text(model, quantize="int8", calibration=str(f)) for f in (data, table)}
     assert len(texts) == 1
@@ -148,7 +148,7 @@ def test_a_table_gives_the_program_of_its_samples(model: Path, data: Path, tmp_p
 
 def test_an_edited_table_is_obeyed(model: Path, data: Path, tmp_path: Path):
     table = tmp_path / "t.toml"
-    assert ge_calibrate.main([str(model), "--data", str(data), "-o", str(table)]) == 0
+    assert ge_calibrate([str(model), "--data", str(data), "-o", str(table)]) == 0
     text = table.read_text().replace("[ranges]", '[layers]\n"head" = "float"\n\n[ranges]')
     table.write_text(text)
     program = compile_file(
@@ -166,16 +166,16 @@ def test_a_table_without_the_ranges_of_most_layers(
     flags = ["--quantize", "int8", "--calibration", str(table), "--until", "graph"]
     flags += ["--export-qdq", str(tmp_path / "q.mlir")]
     table.write_text("[ranges]\nx = [-1.0, 1.0]\nflatten = [0.0, 1.0]\n")
-    assert ge_compile.main([str(model), *flags]) == 0
+    assert ge_compile([str(model), *flags]) == 0
     assert "no ranges" not in capfd.readouterr().err
     table.write_text("[ranges]\nx = [-1.0, 1.0]\n")
-    assert ge_compile.main([str(model), *flags]) == 0
+    assert ge_compile([str(model), *flags]) == 0
     what = (
         "t.toml has no ranges for 2 of 3 layers, which stay float: 'hidden', 'head'; make it anew"
     )
     assert capfd.readouterr().err.count(what) == 1
     table.write_text('[layers]\nhidden = "float"\n' + table.read_text())
-    assert ge_compile.main([str(model), *flags]) == 0
+    assert ge_compile([str(model), *flags]) == 0
     assert "no ranges" not in capfd.readouterr().err
 
 
@@ -197,7 +197,7 @@ def test_a_module_in_memory(model: Path, data: Path):
 def test_layers_are_left_out(model: Path, data: Path, capfd: pytest.CaptureFixture[str]):
     flags = ["--quantize", "int8", "--calibration", str(data), "--remarks"]
     skip = ["--quantize-skip", "^head$,conv,nothing"]
-    assert ge_compile.main([str(model), "--until", "graph", *flags, *skip]) == 0
+    assert ge_compile([str(model), "--until", "graph", *flags, *skip]) == 0
     errors = capfd.readouterr().err
     assert "'head' stays float: it is left out by '^head$'" in errors
     assert "'conv' stays float: it is left out by 'conv'" in errors
@@ -234,7 +234,7 @@ def test_one_sample_is_warned_about(model: Path, tmp_path: Path):
 def test_samples_without_a_scheme_are_warned_about(
     model: Path, data: Path, capfd: pytest.CaptureFixture[str]
 ):
-    assert ge_compile.main([str(model), "--dim", "N=2", "--calibration", str(data)]) == 0
+    assert ge_compile([str(model), "--dim", "N=2", "--calibration", str(data)]) == 0
     assert (
         "--calibration has nothing to do without --quantize or --precision"
         in capfd.readouterr().err
@@ -245,11 +245,11 @@ def test_a_model_without_weights_can_be_timed(
     model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
     text = tmp_path / "net.mlir"
-    assert ge_import.main([str(model), "-o", str(text), "--dim", "N=2"]) == 0
+    assert ge_import([str(model), "-o", str(text), "--dim", "N=2"]) == 0
     text.with_suffix(".safetensors").unlink()
     capfd.readouterr()
     out = tmp_path / "p.mlir"
-    assert ge_compile.main([str(text), "-o", str(out), "--quantize", "int8"]) == 0
+    assert ge_compile([str(text), "-o", str(out), "--quantize", "int8"]) == 0
     assert "the weights are not there" in capfd.readouterr().err
     assert out.read_text().count("xi8") > 3
 
@@ -258,7 +258,7 @@ def test_a_model_without_weights_can_be_timed(
 
 
 def refused(arguments: list[str], capfd: pytest.CaptureFixture[str]) -> str:
-    assert ge_compile.main(arguments) == 1
+    assert ge_compile(arguments) == 1
     errors = capfd.readouterr().err
     assert len(errors.strip().splitlines()) == 1
     return errors
@@ -337,7 +337,7 @@ def test_validation_of_a_quantized_program(
     model: Path, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
     flags = ["--quantize", "int8", "--calibration", str(data), "--dim", "N=2", "--validate"]
-    assert ge_compile.main([str(model), "-o", str(tmp_path / "p.mlir"), *flags]) == 0
+    assert ge_compile([str(model), "-o", str(tmp_path / "p.mlir"), *flags]) == 0
 
 
 def test_a_pattern_that_is_none(model: Path, data: Path, capfd: pytest.CaptureFixture[str]):
@@ -349,10 +349,10 @@ def test_a_program_is_not_quantized(
     model: Path, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ):
     program = tmp_path / "p.mlir"
-    assert ge_compile.main([str(model), "-o", str(program), "--dim", "N=2"]) == 0
+    assert ge_compile([str(model), "-o", str(program), "--dim", "N=2"]) == 0
     capfd.readouterr()
     flags = ["--quantize", "int8", "--calibration", str(data)]
-    assert ge_compile.main([str(program), *flags]) == 1
+    assert ge_compile([str(program), *flags]) == 1
     assert "a model is quantized at the graph level" in capfd.readouterr().err
 
 
@@ -368,7 +368,7 @@ def test_a_model_that_is_quantized_already(
 
 
 def test_a_table_is_no_data(model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]):
-    assert ge_calibrate.main([str(model), "--data", str(tmp_path / "t.toml")]) == 1
+    assert ge_calibrate([str(model), "--data", str(tmp_path / "t.toml")]) == 1
     assert "this is a table, no samples" in capfd.readouterr().err
 
 
@@ -400,7 +400,7 @@ def test_weights_that_are_zero_or_tiny(tmp_path: Path):
 
 def test_sensitivity_needs_a_scheme(model: Path, data: Path, capfd: pytest.CaptureFixture[str]):
     flags = ["--data", str(data), "--precision", "fp16", "--sensitivity"]
-    assert ge_calibrate.main([str(model), *flags]) == 1
+    assert ge_calibrate([str(model), *flags]) == 1
     assert "sensitivity is that to quantization; give --quantize int8" in capfd.readouterr().err
 
 

@@ -12,10 +12,10 @@ from ge.dialects.graph.attention import GRID_VECTOR_COST, KEYS, AttentionOp
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.types import element_type, tensor
 from ge.dialects.targets.target import Target
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array, type_of
 from ge.runtime.device.session import Session
@@ -69,9 +69,9 @@ def test_integers_by_definition(queries: int, keys: int, size: int) -> None:
     keep = np.random.default_rng(3).random((2, 1, queries, keys)) < 0.7
     keep[:, :, queries // 2] = False
     op = op_of([q, k, v], keep, causal=True, offset=keys // 2)
-    (got,) = kernels.evaluate(op, [q, k, v, keep])
+    (got,) = numbers.evaluate(op, [q, k, v, keep])
     fused = FlashAttentionOp.wrap([op], op.results)
-    (again,) = kernels.evaluate(fused.members[0], [q, k, v, keep])
+    (again,) = numbers.evaluate(fused.members[0], [q, k, v, keep])
     assert got.tobytes() == again.tobytes()
     allowed = keep & (np.arange(keys) <= np.arange(queries)[:, None] + keys // 2)
     np.testing.assert_allclose(got, by_definition(q, k, v, allowed, SCALE), rtol=1e-5, atol=1e-6)
@@ -85,9 +85,9 @@ def test_the_largest_sums_are_exact(size: int) -> None:
     q = np.full((1, 1, 1, size), -128, np.int8)
     v = np.full((1, 1, KEYS, 2), -128, np.int8)
     v[0, 0, 5] = 127
-    (got,) = kernels.evaluate(op_of([q, k, v], scale=-1.0), [q, k, v])
+    (got,) = numbers.evaluate(op_of([q, k, v], scale=-1.0), [q, k, v])
     np.testing.assert_array_equal(got.ravel(), np.full(2, 127 * np.float32(VALUE_SCALE)))
-    (got,) = kernels.evaluate(op_of([q, k, v], scale=0.0), [q, k, v])
+    (got,) = numbers.evaluate(op_of([q, k, v], scale=0.0), [q, k, v])
     sums = np.float32(255 * (127 - 128 * (KEYS - 1))) / np.float32(255 * KEYS)
     np.testing.assert_array_equal(got.ravel(), np.full(2, sums * np.float32(VALUE_SCALE)))
 
@@ -97,7 +97,7 @@ def test_rounded_weights_are_close_to_softmax() -> None:
     arrays: list[Array] = [rng.standard_normal((2, 4, 50, 16)).astype(np.float32) for _ in "qkv"]
     rounded = op_of(arrays)
     plain = AttentionOp.of(*Block(arg_types=[type_of(a) for a in arrays]).args, [], None, None)
-    (got,), (want,) = (kernels.evaluate(op, arrays) for op in (rounded, plain))
+    (got,), (want,) = (numbers.evaluate(op, arrays) for op in (rounded, plain))
     noise = np.square(got - want).sum() / np.square(want).sum()
     assert -55 < 10 * np.log10(noise) < -45
 

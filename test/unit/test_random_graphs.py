@@ -23,8 +23,8 @@ from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.text.printing import op_text
 from ge.lowering.pipeline.options import FUSION_MODES, Options
-from ge.lowering.text.printing import op_text
 
 PLUGIN = str(Path(__file__).parents[1] / "tools" / "Inputs" / "op_plugin.py")
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 import ge
-from ge.lowering.text.errors import diagnose
-from ge.lowering.text.reading import SourceText
-from ge.tools import ge_compile, ge_opt, ge_run
+from ge.dialects.text.errors import diagnose
+from ge.dialects.text.reading import SourceText
+from ge.tools.commands import ge_compile, ge_opt, ge_run
 
 TESTS = Path(__file__).resolve().parents[1]
 NEGATIVE = sorted(
@@ -31,11 +31,11 @@ def test_every_tool_refuses_it(
     for i, part in enumerate(SourceText(file.name, text).split()[::every]):
         name = f"{i}.mlir"
         Path(name).write_text(part.text, "utf-8")
-        if not ge_opt.main([name]):
+        if not ge_opt([name]):
             capsys.readouterr()
             continue
         expected = capsys.readouterr().err.splitlines()[0].removeprefix("ge-opt: ")
-        for tool, main in (("ge-compile", ge_compile.main), ("ge-run", ge_run.main)):
+        for tool, main in (("ge-compile", ge_compile), ("ge-run", ge_run)):
             assert main([name]) == 1, expected
             assert capsys.readouterr().err.splitlines()[0].removeprefix(f"{tool}: ") == expected
         with pytest.raises(Exception) as info:  # noqa: PT011

@@ -16,10 +16,10 @@ from ge.dialects.graph.ports import dim_relations
 from ge.dialects.support.dims import Range, Relation, with_related
 from ge.dialects.support.polynomial import Polynomial
 from ge.dialects.support.relations import Relations
-from ge.lowering.text.values import fixed_sizes, parse_dims
+from ge.dialects.text.values import fixed_sizes, parse_dims
 from ge.runtime.device.ports import input_ports
 from ge.runtime.device.session import main_of
-from ge.tools import ge_run
+from ge.tools.commands import ge_run
 from ge.transforms.state.growth import SIZES
 
 pytestmark = pytest.mark.usefixtures("without_programs")
@@ -149,9 +149,9 @@ def test_commands_take_relations(
     program = str(tmp_path / "p.mlir")
     ge.compile(step).save(program, None)
     for model in (step, program):
-        assert ge_run.main([model, "--dim", "s3=s0+1", "--dim", "s0=4"]) == 0
+        assert ge_run([model, "--dim", "s3=s0+1", "--dim", "s0=4"]) == 0
         assert "cat_4: float32[1, 5, 8]" in capsys.readouterr().out
-    assert ge_run.main([program, "--dim", "s3=s0+1", "--dim", "s1=2"]) == 0
+    assert ge_run([program, "--dim", "s3=s0+1", "--dim", "s1=2"]) == 0
     assert "cat_4: float32[1, 3, 8]" in capsys.readouterr().out
     for flags, message in {
         (
@@ -162,9 +162,9 @@ def test_commands_take_relations(
         ("s3=s0+1", "s3=4"): "--dim s3=4 contradicts --dim s3=s0+1; drop one",
         ("s3=q",): "--dim s3=q: there is no dimension 'q'; the module has 's3', 's0'",
     }.items():
-        assert ge_run.main([program, *(f"--dim={flag}" for flag in flags)]) == 1
+        assert ge_run([program, *(f"--dim={flag}" for flag in flags)]) == 1
         assert message in capsys.readouterr().err
-    assert ge_run.main([program, "--dim", "s0=4"]) == 1
+    assert ge_run([program, "--dim", "s0=4"]) == 1
     assert "the inputs are random ones with s3=1: give --inputs" in capsys.readouterr().err
     np.savez(
         tmp_path / "x.npz",
@@ -173,7 +173,7 @@ def test_commands_take_relations(
         **{n: np.ones((1, 4, 8), np.float32) for n in STATE},
     )
     arguments = [program, "--inputs", str(tmp_path / "x.npz"), "--dim", "s3=s0+1"]
-    assert ge_run.main(arguments) == 1
+    assert ge_run(arguments) == 1
     assert "dimension 's3' is 9, and 's0 + 1' is 5" in capsys.readouterr().err
 
 

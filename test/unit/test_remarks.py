@@ -10,8 +10,8 @@ import pytest
 
 from ge.dialects.support.diagnostics import Diagnostic, RemarkFacts, Severity
 from ge.dialects.support.remark_kinds import RemarkKind
-from ge.lowering.cli.remarks import Remarks, quoted, summary_lines, yaml_lines
-from ge.tools import ge_compile, ge_opt
+from ge.tools.cli.remarks import Remarks, quoted, summary_lines, yaml_lines
+from ge.tools.commands import ge_compile, ge_opt
 from ge.transforms.rewriting import remarks
 
 TEXT = """
@@ -41,7 +41,7 @@ def module(tmp_path: Path) -> str:
 
 def told(capfd: pytest.CaptureFixture[str], *arguments: str) -> str:
     capfd.readouterr()
-    assert not ge_compile.main([*arguments, "-o", os.devnull])
+    assert not ge_compile([*arguments, "-o", os.devnull])
     return capfd.readouterr().err
 
 
@@ -151,7 +151,7 @@ def test_remarks_go_to_a_file(module: str, tmp_path: Path, capfd: pytest.Capture
     assert "--- !" not in told(capfd, module, "--remarks=yaml", "--remarks-output", str(file))
     assert documents(file.read_text())
     assert Remarks().take(Diagnostic(Severity.REMARK, "")) is False
-    assert ge_compile.main([module, "--remarks", "--remarks-output", module]) == 1
+    assert ge_compile([module, "--remarks", "--remarks-output", module]) == 1
     assert "is an input" in capfd.readouterr().err or Path(module).read_text() == TEXT
 
 
@@ -165,7 +165,7 @@ def test_remarks_go_to_a_file(module: str, tmp_path: Path, capfd: pytest.Capture
         (["--remarks", "--remarks-pass", "f["], "is no regular expression"),
     ],
 )
-@pytest.mark.parametrize("tool", [ge_compile.main, ge_opt.main])
+@pytest.mark.parametrize("tool", [ge_compile, ge_opt])
 def test_what_cannot_be_asked_for(
     module: str, tool: Any, flags: list[str], text: str, capfd: pytest.CaptureFixture[str]
 ):
@@ -174,13 +174,13 @@ def test_what_cannot_be_asked_for(
     assert text in line
 
 
-@pytest.mark.parametrize("main", [ge_compile.main, ge_opt.main])
+@pytest.mark.parametrize("main", [ge_compile, ge_opt])
 def test_remarks_that_nobody_asks_for_are_not_made(
     main: Callable[[list[str]], int], module: str, monkeypatch: pytest.MonkeyPatch
 ):
     made: list[str] = []
     monkeypatch.setattr(remarks, "_add", lambda op, remark: made.append(remark.rule))
-    line = ["-p", "find-activations,fuse-linear"] if main is ge_opt.main else []
+    line = ["-p", "find-activations,fuse-linear"] if main is ge_opt else []
     assert main([module, *line]) == 0
     assert made == []
     assert main([module, *line, "--remarks"]) == 0

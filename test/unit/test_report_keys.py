@@ -11,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from documents import ROOT, Run, blocks, run
 
-from ge.lowering.reference.report_keys import explained_paths, find, paths_of
+from ge.tools.reference.report_keys import explained_paths, find, paths_of
 from ge.transforms.quantization.facts import LayerFacts
 
 __all__ = ["run"]
@@ -116,7 +116,7 @@ def used_in(found: list[object]) -> set[tuple[str, ...]]:
         if not matches:
             unknown.add(".".join(path))
         used |= {match for match in matches if len(match) == len(path)}
-    assert not unknown, "no meaning in lowering/reference/report_keys.py"
+    assert not unknown, "no meaning in tools/reference/report_keys.py"
     return used
 
 

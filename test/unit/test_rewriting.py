@@ -11,7 +11,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.locations import MOST_LOCATIONS, fuse_locations
-from ge.lowering.text.reading import SourceText, parse_module
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.transforms.rewriting.driver import op_classes, rewrite
 
 

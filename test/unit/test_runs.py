@@ -13,7 +13,6 @@ from xdsl.dialects.func import FuncOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target
-from ge.lowering.cli.run import run
 from ge.lowering.driver.compiler import load, lower
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
@@ -22,7 +21,8 @@ from ge.runtime.clock import runs as clock_of_runs
 from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.runs import COMPUTE, INPUTS, OUTPUTS, overlapping, simulate_runs
 from ge.runtime.clock.timeline import Task
-from ge.tools import ge_check, ge_compile
+from ge.tools.cli.run import run
+from ge.tools.commands import ge_check, ge_compile
 
 MODELS = Path(__file__).parents[1] / "models"
 TARGET = Target.load("910_merged")
@@ -89,15 +89,15 @@ def test_ge_check_proves_runs_that_overlap(
     path = str(tmp_path / "p.mlir")
     for name, said in (("loop_ts", "its runs do not overlap"), ("bert_base", "so are runs that")):
         flags = ["--no-tiles", "-o", path]  # whose proofs would be listed too
-        assert ge_compile.main([str(MODELS / f"{name}.tiny.onnx"), *flags]) == 0
-        assert ge_check.main([path, "--prefetch", "2"]) == 0
+        assert ge_compile([str(MODELS / f"{name}.tiny.onnx"), *flags]) == 0
+        assert ge_check([path, "--prefetch", "2"]) == 0
         assert f"; {said}" in capsys.readouterr().out
 
     def nothing(tasks: Sequence[Task]) -> Sequence[Task]:
         return tasks[:0]
 
     monkeypatch.setattr(clock_of_runs, "starts", nothing)
-    assert ge_check.main([path, "--prefetch", "2"]) == 1
+    assert ge_check([path, "--prefetch", "2"]) == 1
     result = capsys.readouterr()
     assert "touch the same bytes, and nothing orders them [runs]" in result.err
     assert result.out.endswith(": runs disturb each other\n")

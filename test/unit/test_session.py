@@ -9,10 +9,10 @@ from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
 
 from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.support.errors import GeError
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
 

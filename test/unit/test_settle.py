@@ -9,11 +9,11 @@ from xdsl.ir import Block, Operation
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import lower
 from ge.lowering.driver.context import context
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.transforms.shapes import expand_gears, settle
 from ge.transforms.shapes.settle import Member, remaining
 

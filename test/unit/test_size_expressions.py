@@ -14,10 +14,10 @@ from ge.dialects.npu_task.sizes import AT_MOST, expression_of, stated_bytes, unk
 from ge.dialects.support.dims import Range, most, value_of
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.polynomial import Polynomial
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower_program
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.device.function import Function
 
 NAMES: tuple[str, ...] = ("n", "past", "rows")

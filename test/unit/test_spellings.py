@@ -10,11 +10,11 @@ from xdsl.dialects.builtin import i32
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
+from ge.dialects.text import spellings
+from ge.dialects.text.printing import op_text
+from ge.dialects.text.reading import LocatingParser, SourceText, parse_module
+from ge.dialects.text.spellings import Line, spelling_of
 from ge.lowering.driver.context import context
-from ge.lowering.text import spellings
-from ge.lowering.text.printing import op_text
-from ge.lowering.text.reading import LocatingParser, SourceText, parse_module
-from ge.lowering.text.spellings import Line, spelling_of
 
 HEAD = "func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<2xf32>) {\n"
 ADD = "graph.add {} : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>\n"

@@ -14,8 +14,8 @@ import ge
 from ge.dialects.fused_op import FusedOps
 from ge.dialects.graph import Graph
 from ge.dialects.graph.support.op_names import framework_names, nearest_name, plain, short_name
-from ge.lowering.views.ge_dumps import ge_level
-from ge.tools import ge_compile, ge_opt, ge_parser, ge_shims, ge_visualizer
+from ge.tools.commands import ge_compile, ge_opt, ge_parser, ge_shims, ge_visualizer
+from ge.tools.views.ge_dumps import ge_level
 from ge.transforms.fusion.user_patterns import op_names
 
 MODULE = """\
@@ -63,7 +63,7 @@ def test_names_of_values_match_these_alone(module: str):
 
 
 def _miss():
-    from ge.transforms.rewriting.matching import Miss
+    from ge.transforms.analysis.matching import Miss
 
     return Miss()
 
@@ -98,10 +98,10 @@ def test_wherever_ops_are_named(module: str, capsys: pytest.CaptureFixture[str])
     apart = [ge.compile(module, no_reuse=(name,)) for name in ("BiasAdd", "graph.add")]
     assert str(apart[0].module) == str(apart[1].module)
     flags = ["-o", os.devnull, "--precision", "fp16", "--keep-dtype"]
-    assert ge_compile.main([module, *flags, "OpType::BatchMatMul"]) == 0
-    assert ge_opt.main(["--list-ops=BatchMatMul"]) == 0
+    assert ge_compile([module, *flags, "OpType::BatchMatMul"]) == 0
+    assert ge_opt(["--list-ops=BatchMatMul"]) == 0
     assert capsys.readouterr().out.startswith("graph.matmul (of ge)")
-    assert ge_opt.main(["--list-ops=BatchMatMull"]) == 1
+    assert ge_opt(["--list-ops=BatchMatMull"]) == 1
     assert "did you mean 'BatchMatMul' (graph.matmul)?" in capsys.readouterr().err
     assert short_name("graph.batch_norm") == short_name("BatchNorm2d") == "batchnorm"
 
@@ -147,7 +147,7 @@ def test_dumps_of_each_detail(
 ):
     monkeypatch.setenv("GE_DUMP_GRAPH", detail)
     monkeypatch.setenv("GE_DUMP_GRAPH_FORMAT", "pbtxt")
-    assert ge_compile.main([module]) == 0
+    assert ge_compile([module]) == 0
     files = sorted(Path("ge_dump").glob("*.mlir"))
     text = files[0].read_text()
     assert ("dense<" in text) == (detail != "3")
@@ -155,22 +155,22 @@ def test_dumps_of_each_detail(
     numbers = {int(f.stem.removeprefix("graph_")) for f in Path("ge_dump").glob("*.pbtxt")}
     assert numbers == set(range(len(files)))
     capsys.readouterr()
-    assert ge_parser.main(["./ge_dump"]) == 0
+    assert ge_parser(["./ge_dump"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(files)
     last = len(files) - 1
     for a, b in ((files[0], files[-1]), ("ge_dump/graph_0.pbtxt", f"ge_dump/graph_{last}.pbtxt")):
-        assert ge_parser.main(["--diff", str(a), str(a)]) == 0
-        assert ge_parser.main(["--diff", str(a), str(b)]) == 1
+        assert ge_parser(["--diff", str(a), str(a)]) == 0
+        assert ge_parser(["--diff", str(a), str(b)]) == 1
     capsys.readouterr()
     for page in ("./ge_dump/", "./ge_dump/graph_0.pbtxt"):
-        assert ge_visualizer.main([page]) == 0
+        assert ge_visualizer([page]) == 0
     assert capsys.readouterr().out.split() == ["ge_dump.html", "graph_0.html"]
     assert "graph.softmax" in Path("graph_0.html").read_text()
 
 
 def test_a_dump_in_the_text_form_of_ge(module: str, capsys: pytest.CaptureFixture[str]):
     dump = ["--dump-graph", "1", "--dump-graph-format", "pbtxt", "--until", "graph"]
-    assert ge_compile.main([module, *dump]) == 0
+    assert ge_compile([module, *dump]) == 0
     level = ge_level("ge_dump/graph_0.pbtxt")
     kinds = [n.op.removeprefix("graph.") for n in level.nodes]
     assert kinds == ["input", "matmul", "add", "softmax", "reduce", "mul", "output"]
@@ -179,7 +179,7 @@ def test_a_dump_in_the_text_form_of_ge(module: str, capsys: pytest.CaptureFixtur
     assert total.operands[0].node == 1
     assert level.nodes[4].attributes["kind"] == "mean"
     capsys.readouterr()
-    assert ge_parser.main(["./ge_dump/graph_0.pbtxt"]) == 0
+    assert ge_parser(["./ge_dump/graph_0.pbtxt"]) == 0
     assert "graph: 5 nodes: 1 graph.matmul" in capsys.readouterr().out
 
 
@@ -207,11 +207,11 @@ def test_dumps_of_cann_are_read(module: str, capsys: pytest.CaptureFixture[str])
     assert [o.name for o in level.nodes[1].operands] == ["x", "w"]
     Path("part.pbtxt").write_text(OF_CANN.split("graph {", 1)[1].rsplit("}", 1)[0])
     assert len(ge_level("part.pbtxt").nodes) == len(level.nodes)
-    assert ge_parser.main(["./ge_dump/graph_0.pbtxt"]) == 1
+    assert ge_parser(["./ge_dump/graph_0.pbtxt"]) == 1
     assert "GE_DUMP_GRAPH_FORMAT=pbtxt ge-compile MODEL writes" in capsys.readouterr().err
     for text in ("nothing", "op {", "", "graph { name: 'g' }"):
         Path("bad.pbtxt").write_text(text)
-        for tool in (ge_parser.main, ge_visualizer.main):
+        for tool in (ge_parser, ge_visualizer):
             assert tool(["bad.pbtxt"]) == 1
             said = capsys.readouterr().err
             assert "bad.pbtxt: error: " in said
@@ -223,7 +223,7 @@ def test_dumps_of_cann_are_read(module: str, capsys: pytest.CaptureFixture[str])
 
 def test_shims(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     folder = ["--folder", str(tmp_path)]
-    assert ge_shims.main(["install", *folder]) == 0
+    assert ge_shims(["install", *folder]) == 0
     code = (
         "import ascend_profiling as ap, ascend_npu as npu, ge\n"
         "from ascend_npu import Session\n"
@@ -231,13 +231,13 @@ def test_shims(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     )
     environment = {**os.environ, "PYTHONPATH": str(tmp_path)}
     subprocess.run([sys.executable, "-c", code], check=True, env=environment, cwd=tmp_path)
-    assert ge_shims.main(["install", "ascend_npu", *folder]) == 0
+    assert ge_shims(["install", "ascend_npu", *folder]) == 0
     capsys.readouterr()
-    assert ge_shims.main(["remove", *folder]) == 0
+    assert ge_shims(["remove", *folder]) == 0
     assert capsys.readouterr().out.count("removed") == 2
     assert not [*tmp_path.glob("*.py")]
-    assert ge_shims.main(["remove", *folder]) == 1
-    assert ge_shims.main(["install", "ascend_np", *folder]) == 1
+    assert ge_shims(["remove", *folder]) == 1
+    assert ge_shims(["install", "ascend_np", *folder]) == 1
     assert "did you mean 'ascend_npu'?" in capsys.readouterr().err
 
 
@@ -258,13 +258,13 @@ def test_a_shim_takes_no_real_packages_place(
         owner = "ascend-npu 2.1"
     monkeypatch.syspath_prepend(str(real))
     (target := tmp_path / "shims").mkdir()
-    assert ge_shims.main(["install", "--folder", str(target)]) == 1
+    assert ge_shims(["install", "--folder", str(target)]) == 1
     said = capsys.readouterr().err
     assert f"a package has the name 'ascend_npu': {owner}" in said
     assert "ge-shims install ascend_profiling" in said
     assert not [*target.iterdir()]
     assert file.read_text() == "# a real one\n"
-    assert ge_shims.main(["install", "ascend_profiling", "--folder", str(target)]) == 0
+    assert ge_shims(["install", "ascend_profiling", "--folder", str(target)]) == 0
 
 
 # ---- gears ---------------------------------------------------------------------------------------

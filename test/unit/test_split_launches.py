@@ -30,10 +30,10 @@ from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, is_static, numel, set_type, shape_of, tensor
 from ge.dialects.targets.target import Target
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.check.memory import check_plan
 from ge.runtime.check.schedule import check_schedule
 from ge.runtime.clock.clock import simulate
@@ -82,7 +82,7 @@ def parts(op: SplitInterface, axis: int, arrays: list[Array]) -> Array | None:
         block.add_op(clone := op.clone(inside))
         for result, t in zip(clone.results, clone.infer(), strict=True):
             set_type(result, t)
-        done.append(kernels.evaluate(clone, cut)[0])
+        done.append(numbers.evaluate(clone, cut)[0])
     return np.concatenate(done, axis)
 
 
@@ -109,7 +109,7 @@ def test_parts_are_independent(kind: type[SplitInterface]) -> None:
             continue
         arrays = arrays_for(op, seed)
         with np.errstate(all="ignore"):
-            whole = kernels.evaluate(op, arrays)[0]
+            whole = numbers.evaluate(op, arrays)[0]
             for axis in range(len(whole.shape)):
                 if op.split_axes(axis) is None:
                     continue

@@ -9,9 +9,9 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.tile.transfers import StoreOp
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.matmul import blocks, matmul
 from ge.runtime.library.matmul.blocks import MatmulCut
-from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_lower_matmul import linear

@@ -100,12 +100,12 @@ def stages(proto: Any, target: str) -> Iterator[tuple[str, dict[str, int]]]:
     """The steps of each function in each stage on the way of a model. Stages of a pass that runs
     twice come twice."""
     from ge.dialects.targets.target import Target
+    from ge.dialects.text.printing import text_printer
+    from ge.dialects.text.reading import SourceText, parse_module
     from ge.lowering.driver.compiler import context, lower
     from ge.lowering.onnx.importer import import_model
     from ge.lowering.pipeline.options import Options
     from ge.lowering.pipeline.pass_manager import Instrumentation
-    from ge.lowering.text.printing import text_printer
-    from ge.lowering.text.reading import SourceText, parse_module
     from ge.runtime.check.proof import check_program
     from ge.runtime.clock.clock import simulate
 

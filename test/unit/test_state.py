@@ -16,15 +16,15 @@ from ge.dialects.npu_task.attributes import number
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import CopyOp, LaunchOp, SlotOp
 from ge.dialects.npu_task.program_info import STATE, VALID
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.check.state import states_of
 from ge.runtime.clock.clock import simulate
+from ge.runtime.device.proposal import propose_state
 from ge.runtime.device.session import Session, main_of
-from ge.runtime.profile.proposal import propose_state
 
 MODELS = Path(__file__).parents[1] / "models"
 LLAMA = str(MODELS / "llama_7b_decode.fp16.tiny.onnx")

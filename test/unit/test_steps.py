@@ -15,15 +15,15 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
 from ge.dialects.graph.state import BLOCK, STEP
 from ge.dialects.support.errors import GeError
-from ge.lowering.debugging.validation import Validation
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import PassManager
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.device.session import Session, main_of
 from ge.runtime.device.steps import GrowingTrials, runner_for
 from ge.runtime.device.trials import KINDS, Trials
+from ge.tools.debugging.validation import Validation
 from ge.transforms.state.grow_state import GrowStatePass
 
 DECODER = """

@@ -9,9 +9,9 @@ from xdsl.dialects.builtin import ModuleOp
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.targets.target import Target
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session

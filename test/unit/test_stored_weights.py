@@ -10,14 +10,14 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.targets.target import Target
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
-from ge.runtime.kernels import quantization
 from ge.runtime.library.asking import asked, estimated_times
+from ge.runtime.numbers import quantization
 
 TARGET = Target.load("910_merged")
 

@@ -13,16 +13,16 @@ from sums import assert_matmul
 
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile.kernel import KernelOp
+from ge.lowering.building import api as tile
+from ge.lowering.building.example_kernels import split_k
+from ge.lowering.building.tile_kernels import Tensor, TileProgram
 from ge.lowering.driver.context import context
-from ge.lowering.text.reading import SourceText, parse_module
-from ge.lowering.tiles import api as tile
-from ge.lowering.tiles.api import Tensor, TileProgram
-from ge.lowering.tiles.examples import split_k
 from ge.runtime.check.tile_device import Use
 from ge.runtime.check.tiles import check_kernel
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.data.arrays import Array
-from ge.runtime.tiles.kernel import TileKernel
 
 B2 = Target.load("910b2")
 

@@ -17,6 +17,8 @@ from ge.dialects.fused_op import USER_KERNELS, UserKernels
 from ge.dialects.support.diagnostics import Diagnostic, Severity, diagnostic_handler
 from ge.dialects.support.operation import walk
 from ge.dialects.targets.target import Target
+from ge.dialects.text.printing import op_text
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile.buffers import AllocOp
 from ge.dialects.tile.compute import WaitOp
 from ge.dialects.tile.kernel import KernelOp
@@ -28,12 +30,10 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import tile_cache
 from ge.lowering.steps import kept_programs as kept
 from ge.lowering.steps.lower_kernels import LowerKernelsPass
-from ge.lowering.text.printing import op_text
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check import tiles
 from ge.runtime.check.proof import check_program
 from ge.runtime.clock.clock import simulate
-from ge.runtime.tiles import report
+from ge.runtime.cores import report
 
 X, Y, Z = "tensor<40x70xf32>", "tensor<8x16x4xf32>", "tensor<4x16x8xf32>"
 CODES, C = "tensor<4x8xi32>", "tensor<4x8xi8>"

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from ge.dialects.targets.target import Target
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile.kernel import KernelOp
+from ge.lowering.building import api as tile
+from ge.lowering.building.tile_kernels import Tensor
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import SourceText, parse_module
-from ge.lowering.tiles import api as tile
-from ge.lowering.tiles.api import Tensor
 from ge.runtime.check import tile_program
 from ge.runtime.check.tile_device import Use
 from ge.runtime.check.tiles import KernelProof, check_kernel, check_kernels
@@ -20,7 +20,7 @@ from ge.runtime.check.tiles import KernelProof, check_kernel, check_kernels
 sys.path.insert(0, str(Path(__file__).parent))
 from tile_texts import SPLIT
 
-TWICE = (Path(__file__).parents[1] / "runtime/tiles/check.mlir").read_text("utf-8")
+TWICE = (Path(__file__).parents[1] / "runtime/cores/check.mlir").read_text("utf-8")
 
 
 def proof_of(text: str, target: Target | None = None) -> KernelProof:

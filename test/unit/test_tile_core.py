@@ -19,14 +19,14 @@ from tile_texts import EXP, GEMM, SOFTMAX, SPLIT, WEIGHTED, WIDE
 
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile.kernel import KernelOp
 from ge.lowering.driver.context import context
-from ge.lowering.text.reading import SourceText, parse_module
+from ge.runtime.cores.kernel import TileKernel
+from ge.runtime.cores.report import summary_table
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.profile.what_if import changed
-from ge.runtime.tiles.kernel import TileKernel
-from ge.runtime.tiles.report import summary_table
-from ge.tools.ge_run import main
+from ge.tools.commands import ge_run as main
 
 B2 = Target.load("910b2")
 # round numbers: 64 bytes a cycle in, 128 out, a cycle a nanosecond

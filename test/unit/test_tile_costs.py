@@ -12,10 +12,10 @@ from ge.dialects.targets.target import Target
 from ge.dialects.tile.compute import MapOp
 from ge.dialects.tile.transfers import LoadOp
 from ge.dialects.tile.types import tile_type
-from ge.lowering.tiles.api import TileProgram
+from ge.lowering.building.tile_kernels import TileProgram
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import exp, rowsum
-from ge.runtime.tiles.kernel import TileKernel
 
 B2 = Target.load("910b2")
 NAMES = "cast", "copy", "add", "mul", "exp", "scalar"

@@ -18,11 +18,11 @@ from tile_lowering import compare
 import ge
 from ge.dialects.fused_op import USER_KERNELS, UserKernels
 from ge.dialects.support.errors import GeError
-from ge.lowering.cli import check, run
+from ge.dialects.text.reading import SourceText, parse_module
+from ge.lowering.building import examples
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import SourceText, parse_module
-from ge.lowering.tiles import examples
-from ge.runtime.tiles.kernel import TileKernel
+from ge.runtime.cores.kernel import TileKernel
+from ge.tools.cli import check, run
 
 Array = Any
 tile = ge.tile

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ge.runtime.tiles.queues import random_order, simulate
-from ge.runtime.tiles.replay import (
+from ge.runtime.cores.queues import random_order, simulate
+from ge.runtime.cores.replay import (
     POP,
     PUSH,
     RUN,

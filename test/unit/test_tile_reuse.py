@@ -13,12 +13,12 @@ from xdsl.ir import Block
 
 import ge
 from ge.dialects.targets.target import Target
-from ge.lowering.tiles import examples
+from ge.lowering.building import examples
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.costs.reuse import Turn, again, count_of_turns, loaded_again
 from ge.runtime.library.matmul import matmul
 from ge.runtime.library.matmul import program as writing
 from ge.runtime.library.matmul.blocks import MatmulCut, Matrices, columns_together
-from ge.runtime.tiles.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_split_sums import plain

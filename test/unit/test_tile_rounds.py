@@ -16,11 +16,11 @@ from tile_lowering import lowered
 import ge
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp
-from ge.lowering.tiles import examples
-from ge.runtime.tiles import queues
-from ge.runtime.tiles.kernel import TileKernel
-from ge.runtime.tiles.queues import simulate
-from ge.runtime.tiles.replay import (
+from ge.lowering.building import examples
+from ge.runtime.cores import queues
+from ge.runtime.cores.kernel import TileKernel
+from ge.runtime.cores.queues import simulate
+from ge.runtime.cores.replay import (
     POP,
     PUSH,
     RUN,
@@ -30,8 +30,8 @@ from ge.runtime.tiles.replay import (
     Latencies,
     Record,
 )
-from ge.runtime.tiles.rounds import END, EQUAL_CYCLES, MOST_KNOWN, Known, LoopRound
-from ge.runtime.tiles.signature import Signature
+from ge.runtime.cores.rounds import END, EQUAL_CYCLES, MOST_KNOWN, Known, LoopRound
+from ge.runtime.cores.signature import Signature
 
 B2 = Target.load("910b2")
 

@@ -15,15 +15,15 @@ from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import Shape
 from ge.dialects.targets.target import Target
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile.kernel import KernelOp
+from ge.lowering.building import api as tile
+from ge.lowering.building.tile_kernels import Tensor, TileProgram
 from ge.lowering.driver.compiler import context, load
 from ge.lowering.steps.lower_kernels import LowerKernelsPass
-from ge.lowering.text.reading import SourceText, parse_module
-from ge.lowering.tiles import api as tile
-from ge.lowering.tiles.api import Tensor, TileProgram
 from ge.runtime.check.tile_device import Bounds, Use, boxes_in, common_shape
 from ge.runtime.check.tiles import KernelProof, check_kernel, check_kernels, uses_of
-from ge.runtime.tiles.kernel import TileKernel
+from ge.runtime.cores.kernel import TileKernel
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_tiles_of_models import compiled

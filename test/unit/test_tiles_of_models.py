@@ -16,15 +16,15 @@ from tile_lowering import assert_close, compare
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
-from ge.lowering.cli import check, run
-from ge.lowering.cli.compile import build_parser, compile_input
 from ge.lowering.driver.compiler import compile_file, load
 from ge.lowering.pipeline.options import Options
 from ge.runtime.clock.clock import simulate
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.profile import opened
 from ge.runtime.profile.tables import op_summary, time_report
-from ge.runtime.tiles.kernel import TileKernel
+from ge.tools.cli import check, run
+from ge.tools.cli.compile import build_parser, compile_input
 
 RELU = """
 func.func @main(%x: tensor<9x511xf32>) -> tensor<9x511xf32> {

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ge.tools import (
+from ge.tools.commands import (
     ge_bench,
     ge_calibrate,
     ge_check,
@@ -40,10 +40,10 @@ func.func @main(
 OLD = "an older output\n"
 
 TOOLS: dict[str, Main] = {
-    "ge-import": ge_import.main,
-    "ge-compile": ge_compile.main,
-    "ge-run": ge_run.main,
-    "ge-opt": ge_opt.main,
+    "ge-import": ge_import,
+    "ge-compile": ge_compile,
+    "ge-run": ge_run,
+    "ge-opt": ge_opt,
 }
 
 OUTPUT = {"ge-import": "-o", "ge-compile": "-o", "ge-run": "--report", "ge-opt": "-o"}
@@ -206,7 +206,7 @@ def archive(**changes: np.ndarray | None) -> Callable[[Path], object]:
 
 def test_the_good_arrays_are_good(folder: Path):
     archive()(folder / "x.npz")
-    assert ge_run.main([str(folder / "in.mlir"), "--inputs", str(folder / "x.npz")]) == 0
+    assert ge_run([str(folder / "in.mlir"), "--inputs", str(folder / "x.npz")]) == 0
 
 
 @pytest.mark.parametrize(
@@ -396,15 +396,15 @@ tile.kernel @k(%in0: memref<512xf32>, %out0: memref<512xf32>) cores 1 {
 """,
 }
 READERS: dict[str, Callable[[str], int]] = {
-    "ge-compile": lambda file: ge_compile.main([file, "-o", "o.mlir"]),
-    "ge-run": lambda file: ge_run.main([file]),
-    "ge-opt": lambda file: ge_opt.main([file]),
-    "ge-check": lambda file: ge_check.main([file]),
-    "ge-tune": lambda file: ge_tune.main([file]),
-    "ge-bench": lambda file: ge_bench.main([file]),
-    "ge-parser": lambda file: ge_parser.main([file]),
-    "ge-visualizer": lambda file: ge_visualizer.main([file, "-o", "o.html"]),
-    "ge-calibrate": lambda file: ge_calibrate.main([file, "--data", "in.npz", "-o", "o.toml"]),
+    "ge-compile": lambda file: ge_compile([file, "-o", "o.mlir"]),
+    "ge-run": lambda file: ge_run([file]),
+    "ge-opt": lambda file: ge_opt([file]),
+    "ge-check": lambda file: ge_check([file]),
+    "ge-tune": lambda file: ge_tune([file]),
+    "ge-bench": lambda file: ge_bench([file]),
+    "ge-parser": lambda file: ge_parser([file]),
+    "ge-visualizer": lambda file: ge_visualizer([file, "-o", "o.html"]),
+    "ge-calibrate": lambda file: ge_calibrate([file, "--data", "in.npz", "-o", "o.toml"]),
 }
 
 

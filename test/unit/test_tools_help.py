@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ge.lowering.cli import (
+from ge.tools.cli import (
     bench,
     calibrate,
     check,
@@ -23,7 +23,7 @@ from ge.lowering.cli import (
     tune,
     visualize,
 )
-from ge.tools import (
+from ge.tools.commands import (
     ge_bench,
     ge_calibrate,
     ge_check,
@@ -57,19 +57,19 @@ PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
     "ge-visualizer": visualize.build_parser,
 }
 TOOLS: dict[str, Main] = {
-    "ge-bench": ge_bench.main,
-    "ge-calibrate": ge_calibrate.main,
-    "ge-check": ge_check.main,
-    "ge-compile": ge_compile.main,
-    "ge-import": ge_import.main,
-    "ge-reduce": ge_reduce.main,
-    "ge-run": ge_run.main,
-    "ge-lsp": ge_lsp.main,
-    "ge-opt": ge_opt.main,
-    "ge-parser": ge_parser.main,
-    "ge-shims": ge_shims.main,
-    "ge-tune": ge_tune.main,
-    "ge-visualizer": ge_visualizer.main,
+    "ge-bench": ge_bench,
+    "ge-calibrate": ge_calibrate,
+    "ge-check": ge_check,
+    "ge-compile": ge_compile,
+    "ge-import": ge_import,
+    "ge-reduce": ge_reduce,
+    "ge-run": ge_run,
+    "ge-lsp": ge_lsp,
+    "ge-opt": ge_opt,
+    "ge-parser": ge_parser,
+    "ge-shims": ge_shims,
+    "ge-tune": ge_tune,
+    "ge-visualizer": ge_visualizer,
 }
 
 TEXT = """\
@@ -147,7 +147,7 @@ def test_help_does_not_import_the_compiler():
         "import sys\n"
         "from importlib import import_module\n"
         "for tool in ('check', 'compile', 'import_model', 'lsp', 'run'):\n"
-        "    import_module(f'ge.lowering.cli.{tool}').build_parser().format_help()\n"
+        "    import_module(f'ge.tools.cli.{tool}').build_parser().format_help()\n"
         "    assert {'xdsl.ir', 'numpy', 'onnx'}.isdisjoint(sys.modules), tool\n"
         "print([])"
     )
@@ -158,11 +158,11 @@ def test_help_does_not_import_the_compiler():
 def test_compiling_does_not_import_what_runs_programs(tmp_path: Path):
     (tmp_path / "m.mlir").write_text("func.func @main() {\n  func.return\n}\n")
     rooms = (
-        "ge.lowering.debugging.validation", "ge.runtime.check",
-        "ge.runtime.device.session", "ge.runtime.tiles", "onnx",
+        "ge.tools.debugging.validation", "ge.runtime.check",
+        "ge.runtime.device.session", "ge.runtime.cores", "onnx",
     )  # fmt: skip
     code = (
-        "import sys; from ge.tools.ge_compile import main\n"
+        "import sys; from ge.tools.commands import ge_compile as main\n"
         f"assert main([{str(tmp_path / 'm.mlir')!r}, '--report', '/dev/null']) == 0\n"
         f"print([m for m in {rooms} if m in sys.modules])"
     )

@@ -8,18 +8,18 @@ import pytest
 
 from ge import tile
 from ge.dialects.support.errors import GeError
-from ge.lowering.tiles.examples import gemm
-from ge.lowering.tiles.tuning import Tunings, tune
-from ge.tools import ge_tune
+from ge.lowering.building.example_kernels import gemm
+from ge.lowering.building.tuning import Tunings, tune
+from ge.tools.commands import ge_tune
 
 A = tile.Tensor((256, 256), "f16")
-PLACE = "ge.lowering.tiles.examples:gemm"
+PLACE = "ge.lowering.building.example_kernels:gemm"
 TYPES = ["a=256x256xf16", "b=256x256xf16", "out=256x256xf16"]
 
 
 def test_the_fastest_of_all_is_kept(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     file = str(tmp_path / "t.json")
-    assert ge_tune.main([PLACE, *TYPES, "M=32,64,4096", "N=64,256", "-o", file]) == 0
+    assert ge_tune([PLACE, *TYPES, "M=32,64,4096", "N=64,256", "-o", file]) == 0
     out, err = capsys.readouterr()
     assert "6 programs tried, all" in out
     assert "M=4096, N=64" in err
@@ -62,7 +62,7 @@ def test_a_kernel_that_changed_is_another_one(tmp_path: Path):
             "    for i in c.share(x.shape[0] // M):\n"
             f"        c.load(t, x[i * M:]); t[:] = t * {size}; c.store(y[i * M:], t)\n"
         )
-        from ge.lowering.cli.tune import kernel_of
+        from ge.tools.cli.tune import kernel_of
 
         return kernel_of(f"{text}:k")
 
@@ -87,7 +87,7 @@ def test_a_kernel_that_changed_is_another_one(tmp_path: Path):
     ],
 )
 def test_bad_input(words: list[str], message: str, capsys: pytest.CaptureFixture[str]):
-    assert ge_tune.main(words) == 1
+    assert ge_tune(words) == 1
     assert message in capsys.readouterr().err
 
 

@@ -18,9 +18,9 @@ from ge.lowering.driver.program import Program
 from ge.lowering.driver.tune_kernels import KernelTuning, tune_program
 from ge.lowering.pipeline.options import Options
 from ge.lowering.steps.tunings import KernelTunings, TunedKernel
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.choices import Choice, choosing, chosen, in_order
-from ge.runtime.tiles.kernel import TileKernel
-from ge.tools import ge_compile, ge_tune
+from ge.tools.commands import ge_compile, ge_tune
 
 TEXT = """func.func @main(%x: tensor<64x96xf16>, %y: tensor<96x80xf16>) -> (
     tensor<64x80xf16>, tensor<64x96xf16>) {
@@ -134,7 +134,7 @@ def test_a_kept_model_is_by_what_its_tunings_say(model: Path, tmp_path: Path):
     arguments += ["--cache-dir", str(tmp_path / "c"), "-o", str(tmp_path / "p.mlir")]
     for cut in ("", choice.seen[-1], ""):
         write(file, replace(entry, cut=cut))
-        assert ge_compile.main(arguments) == 0
+        assert ge_compile(arguments) == 0
         texts.append((tmp_path / "p.mlir").read_text())
     assert texts[0] == texts[2] != texts[1]
 
@@ -142,22 +142,22 @@ def test_a_kept_model_is_by_what_its_tunings_say(model: Path, tmp_path: Path):
 def test_the_tool(model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     program, file = str(tmp_path / "p.mlir"), tmp_path / "t.json"
     arguments = [str(model), "--tiles", "--target", TARGET, "--tile-cache", "off"]
-    assert ge_compile.main([*arguments, "-o", program]) == 0
+    assert ge_compile([*arguments, "-o", program]) == 0
     file.write_text(json.dumps({"tunings": []}))
-    assert ge_tune.main([program, "-o", str(file), "--limit", "4"]) == 0
+    assert ge_tune([program, "-o", str(file), "--limit", "4"]) == 0
     out = capsys.readouterr().out
     assert "@matmul_0: " in out
     assert "of 2 kernels are faster with other cuts" in out
     assert set(json.loads(file.read_text())) == {"tunings", "kernels"}
-    assert ge_compile.main([*arguments, "--tile-tunings", str(file)]) == 0
+    assert ge_compile([*arguments, "--tile-tunings", str(file)]) == 0
 
 
 def test_a_program_without_tile_programs(
     model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
-    assert ge_tune.main([str(model)]) == 1
+    assert ge_tune([str(model)]) == 1
     assert "no kernel of it has a tile program" in capsys.readouterr().err
-    assert ge_tune.main([str(model), "M=2"]) == 1
+    assert ge_tune([str(model), "M=2"]) == 1
     assert "a program says for which target its kernels are" in capsys.readouterr().err
 
 
@@ -195,8 +195,8 @@ def test_a_cut_that_no_longer_fits_is_said(
     """Cold and warm; the program is the kernel's own."""
     folder = cache if cache == "off" else str(tmp_path / cache)
     plain, file = tmp_path / "p.mlir", tmp_path / "t.json"
-    assert ge_compile.main([str(model), "-o", str(plain), "--tile-cache", folder]) == 0
-    assert ge_tune.main([str(plain), "--limit", "2", "-o", str(file)]) == 0
+    assert ge_compile([str(model), "-o", str(plain), "--tile-cache", folder]) == 0
+    assert ge_tune([str(plain), "--limit", "2", "-o", str(file)]) == 0
     rows = json.loads(file.read_text())
     for row in rows["kernels"]:
         row["cut"] = "Cut(m=1, n=1, k=1, part=1, sums=9)"
@@ -211,7 +211,7 @@ def test_a_cut_that_no_longer_fits_is_said(
             str(tmp_path / "q.mlir"),
         ]
         capfd.readouterr()
-        assert ge_compile.main([str(model), *flags]) == 0
+        assert ge_compile([str(model), *flags]) == 0
         text = capfd.readouterr().err
         assert text.count("has no cut Cut(m=1, n=1, k=1, part=1, sums=9) that fits") == len(
             rows["kernels"]

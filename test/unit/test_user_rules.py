@@ -12,9 +12,9 @@ from sums import assert_matmul, assert_sums
 
 from ge.dialects.fused_op import USER_KERNELS, UserKernels
 from ge.dialects.support.errors import GeError
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.building.graph import Graph
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.device.session import Session
 from ge.transforms.fusion.user_patterns import OpType, Pattern
 from ge.transforms.fusion.user_rules import FusedOp

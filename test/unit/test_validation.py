@@ -36,15 +36,15 @@ from ge.dialects.graph.elementwise import (
 )
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
-from ge.lowering.debugging.validation import Validation, structure
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
 from ge.lowering.pipeline.options import FUSION_MODES
 from ge.lowering.pipeline.pass_manager import PassManager
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.data.arrays import dense, type_of
 from ge.runtime.data.weights import Payload, open_payload
 from ge.runtime.device.trials import Trials
-from ge.tools import ge_opt
+from ge.tools.commands import ge_opt
+from ge.tools.debugging.validation import Validation, structure
 from ge.transforms.rewriting.relations import Relation, Ulps
 
 BIN = Path(sys.executable).parent
@@ -323,7 +323,7 @@ def test_the_test_that_is_written(
     passes = "eliminate-dead-code,drop-products{least=3},canonicalize"
     options = ["--validate", f"--validate-output={case}"]
     monkeypatch.setenv("GE_CUSTOM_PASS", str(plugin))
-    assert ge_opt.main([str(model), "-p", passes, *options]) == 1
+    assert ge_opt([str(model), "-p", passes, *options]) == 1
     said = capsys.readouterr().err
     assert "error: pass 'drop-products' declares bit-exact, but changes the numbers" in said
     assert f"{case} repeats it with 1 op" in said
@@ -334,7 +334,7 @@ def test_the_test_that_is_written(
     (line,) = (line for line in text.splitlines() if line.startswith("// RUN: "))
     command = line.removeprefix("// RUN: ge-opt %s ").partition(" | ")[0]
     monkeypatch.chdir(tmp_path)  # where it writes another case
-    assert ge_opt.main([str(case), *shlex.split(command)]) == 1
+    assert ge_opt([str(case), *shlex.split(command)]) == 1
     plugin.write_text(f"WRONG = False\n{PLUGIN}")
     result = lit(cases)
     assert result.returncode == 0, result.stdout

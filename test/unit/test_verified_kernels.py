@@ -13,12 +13,12 @@ from ge.dialects.npu_task.attributes import TilingAttr
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import set_type, tensor
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import lower
 from ge.lowering.driver.context import context
 from ge.lowering.levels.level import Level
 from ge.lowering.levels.verify_level import VerifyLevelPass
 from ge.lowering.pipeline.options import Options
-from ge.lowering.text.reading import SourceText, parse_module
 
 TEXT = """
 func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {

@@ -10,7 +10,7 @@ import pytest
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target, toml_text
 from ge.runtime.profile.what_if import changed, needs_compiling
-from ge.tools import ge_compile, ge_run
+from ge.tools.commands import ge_compile, ge_run
 
 MODEL = """
 <ir_version: 10, opset_import: ["" : 20]>
@@ -30,7 +30,7 @@ def model(tmp_path: Path) -> str:
 
 def run(folder: Path, source: str, *flags: str) -> dict[str, Any]:
     report = folder / "report.json"
-    assert not ge_run.main([source, "--timing-only", *flags, "--report", str(report)])
+    assert not ge_run([source, "--timing-only", *flags, "--report", str(report)])
     return json.loads(report.read_text())["time"]
 
 
@@ -74,11 +74,11 @@ def test_what_is_compiled_anew_takes_as_long_as_when_it_is(
     for compiled in time["what_if_compiled"]:
         target, program = tmp_path / "t.toml", str(tmp_path / "p.mlir")
         target.write_text(toml_text(changed(Target.load(), compiled["change"], anew=True)))
-        assert not ge_compile.main([model, "-o", program, "--target", str(target)])
+        assert not ge_compile([model, "-o", program, "--target", str(target)])
         assert run(tmp_path, program)["latency_us"] == pytest.approx(compiled["latency_us"])
         assert f"compiled for {compiled['change']}: " in told
     program = str(tmp_path / "q.mlir")
-    assert not ge_compile.main([model, "-o", program])
+    assert not ge_compile([model, "-o", program])
     again = run(tmp_path, program, *flags, "--what-if-recompile", "--model", model)
     assert again["what_if_compiled"] == time["what_if_compiled"]
 
@@ -93,7 +93,7 @@ def test_changes_that_cannot_be_tried_are_told_in_a_line(
     tmp_path: Path, model: str, capfd: pytest.CaptureFixture[str]
 ):
     program = str(tmp_path / "p.mlir")
-    assert not ge_compile.main([model, "-o", program])
+    assert not ge_compile([model, "-o", program])
     for arguments, text in (
         ([model, "--what-if-recompile"], "--what-if-recompile needs --what-if"),
         ([program, "--what-if", "cube=2x", "--what-if-recompile"], "give --model MODEL"),
@@ -101,12 +101,12 @@ def test_changes_that_cannot_be_tried_are_told_in_a_line(
         ([model, "--what-if", "l1_bytes=2x"], "--what-if-recompile compiles the model"),
     ):
         capfd.readouterr()
-        assert ge_run.main([*arguments, "--timing-only"]) == 1
+        assert ge_run([*arguments, "--timing-only"]) == 1
         lines = capfd.readouterr().err.strip().splitlines()
         assert len(lines) == 1
         assert text in lines[0]
     too_small = ["--what-if", "hbm_bytes=1e-9x", "--what-if-recompile"]
-    assert ge_run.main([model, "--timing-only", *too_small]) == 1
+    assert ge_run([model, "--timing-only", *too_small]) == 1
     time = run(tmp_path, model, "--what-if", "hbm_bytes=1000", "--what-if-recompile")
     assert "not possible" in capfd.readouterr().out
     assert "why" in time["what_if_compiled"][0]

@@ -18,13 +18,13 @@ from ge.dialects.graph.convolution import Col2ImOp, ConvOp, ConvTransposeOp, Def
 from ge.dialects.graph.image import GridSampleOp, ResizeOp
 from ge.dialects.graph.pooling import MaxPoolIndicesOp, MaxUnpoolOp, PoolOp
 from ge.dialects.support.work import Work
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
-from ge.lowering.text.reading import SourceText, parse_module
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.data.arrays import BFLOAT16, Array, type_of
 from ge.runtime.device.session import Session
-from ge.runtime.kernels import convolution, correlation, depthwise, linear
-from ge.runtime.kernels.scratch import Scratch
+from ge.runtime.numbers import convolution, correlation, depthwise, linear
+from ge.runtime.numbers.scratch import Scratch
 
 
 def run(op: type[Any], *arrays: Array | None, **params: Any) -> Any:
@@ -32,7 +32,7 @@ def run(op: type[Any], *arrays: Array | None, **params: Any) -> Any:
     given = [a for a in arrays if a is not None]
     values = iter(Block(arg_types=[type_of(a) for a in given]).args)
     built = op.of(*(None if a is None else next(values) for a in arrays), **params)
-    return kernels.prepare(built)(*given)
+    return numbers.prepare(built)(*given)
 
 
 def read_only(array: Array) -> Array:
@@ -106,7 +106,7 @@ def test_conv(case: Any, block_bytes: int, dtype: Any, monkeypatch: Any) -> None
     assert result.dtype == (np.int32 if dtype is np.int8 else dtype)
     np.testing.assert_array_equal(result.astype(np.float64), expected)
     op = ConvOp.of(*Block(arg_types=[type_of(x), type_of(w)]).args, **params)
-    check_prepared(kernels.prepare(op), [x, read_only(w)], result)
+    check_prepared(numbers.prepare(op), [x, read_only(w)], result)
 
 
 def test_depthwise_conv_keeps_infinities_where_they_are() -> None:
@@ -161,17 +161,17 @@ def test_depthwise_conv(
     op = ConvOp.of(
         *Block(arg_types=types).args, strides=strides, pads=pads, dilations=dilations, group=4
     )
-    fn = kernels.prepare(op)
+    fn = numbers.prepare(op)
     expected = want.astype(np.float32).astype(bias.dtype)
     for _ in range(2):
         np.testing.assert_array_equal(fn(x, w, bias), expected)
     check_prepared(fn, [x, w, bias], expected)
 
 
-def check_prepared(fn: kernels.Fn, arrays: list[Array], want: Array) -> None:
+def check_prepared(fn: numbers.Fn, arrays: list[Array], want: Array) -> None:
     """A prepared call computes with the elements of its time, on the same memory."""
     out, values = np.empty_like(want), arrays[0].copy()
-    call = kernels.bind(fn, Scratch(), *arrays, out=out)
+    call = numbers.bind(fn, Scratch(), *arrays, out=out)
     for _ in range(2):
         arrays[0][...] = 1
         call()
@@ -227,7 +227,7 @@ def test_conv_of_extremes_in_blocks(
         *Block(arg_types=[type_of(a) for a in inputs]).args,
         strides=strides, pads=pads, group=group,
     )  # fmt: skip
-    np.testing.assert_array_equal(kernels.prepare(op)(*inputs), want)
+    np.testing.assert_array_equal(numbers.prepare(op)(*inputs), want)
 
 
 @pytest.mark.parametrize("weight", [(2, 1101, 1, 1), (2, 123, 3, 3)])
@@ -235,7 +235,7 @@ def test_sums_of_a_conv_that_floats_do_not_hold(weight: Any) -> None:
     """They are odd, and beyond 2^24."""
     x, w = np.full((1, weight[1], 3, 3), 127, np.int8), read_only(np.full(weight, 127, np.int8))
     op = ConvOp.of(*Block(arg_types=[type_of(a) for a in (x, w)]).args)
-    assert (kernels.prepare(op)(x, w) == 127**2 * prod(weight[1:])).all()
+    assert (numbers.prepare(op)(x, w) == 127**2 * prod(weight[1:])).all()
 
 
 @pytest.mark.parametrize("rows", [12, 20])
@@ -251,7 +251,7 @@ def test_conv_into_given_memory() -> None:
     rng = np.random.default_rng(0)
     x, w, b = (rng.standard_normal(s, np.float32) for s in ((1, 3, 8, 8), (4, 3, 3, 3), (4,)))
     op = ConvOp.of(*Block(arg_types=[type_of(a) for a in (x, w, b)]).args)
-    fn = kernels.prepare(op)
+    fn = numbers.prepare(op)
     out = np.full((1, 4, 6, 6), np.nan, np.float32)
     assert fn(x, w, b, out=out) is out
     np.testing.assert_array_equal(out, fn(x, w, b))
@@ -282,7 +282,7 @@ def test_constant_weight_and_bias(x: Any, w: Any, group: int, dtype: Any) -> Non
     image, weight = (rng.integers(-4, 5, shape).astype(dtype) for shape in (x, w))
     bias_dtype = np.int32 if dtype is np.int8 else dtype
     types = [type_of(a) for a in (image, weight, np.zeros(w[0], bias_dtype))]
-    fn = kernels.prepare(ConvOp.of(*Block(arg_types=types).args, group=group))
+    fn = numbers.prepare(ConvOp.of(*Block(arg_types=types).args, group=group))
     weight = read_only(weight)
     for start in (0, 5):  # another bias of the same weight
         bias = np.arange(start, start + w[0]).astype(bias_dtype)
@@ -301,7 +301,7 @@ def test_constant_bias_of_integers(weight: Any, places: int, extreme: int, most:
     x = np.full((1, 64, places, places), 127, np.int8)
     w = read_only(np.full(weight, extreme, np.int8))
     bias = read_only(np.full(weight[0], np.sign(extreme) * (most - terms * 127 * 128), np.int32))
-    fn = kernels.prepare(ConvOp.of(*Block(arg_types=[type_of(a) for a in (x, w, bias)]).args))
+    fn = numbers.prepare(ConvOp.of(*Block(arg_types=[type_of(a) for a in (x, w, bias)]).args))
     for _ in range(2):
         assert (fn(x, w, bias) == terms * 127 * extreme + int(bias[0])).all()
 
@@ -506,7 +506,7 @@ def test_grids_of_extremes(mode: str, padding: str) -> None:
     grid = np.array([-1, np.nan, np.inf, -np.inf, 3e38], np.float32).reshape(1, 5, 1)
     types = [type_of(x), type_of(grid)]
     op = GridSampleOp.of(*Block(arg_types=types).args, padding_mode=padding, mode=mode)
-    found = kernels.prepare(op)(x, grid)[0, 0]
+    found = numbers.prepare(op)(x, grid)[0, 0]
     assert found[1] == found[0]
     if padding != "reflection":
         np.testing.assert_array_equal(found[2:], [0, 0, 0] if padding == "zeros" else [3, 0, 3])

@@ -9,7 +9,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.pooling import LrnOp, MaxPoolIndicesOp, PoolOp
 from ge.dialects.support.types import tensor
-from ge.runtime.kernels import evaluate
+from ge.runtime.numbers import evaluate
 from ge.transforms.graph.canonical.local import Make
 from ge.transforms.graph.canonical.pooling import average_of_image
 

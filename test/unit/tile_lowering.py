@@ -22,19 +22,19 @@ from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.diagnostics import Diagnostic, Severity, diagnostic_handler
 from ge.dialects.targets.target import Target, record_target
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.options import Options
 from ge.lowering.steps.lower_kernels import LowerKernelsPass
-from ge.lowering.text.reading import SourceText, parse_module
 from ge.runtime.check.tile_device import NOTHING, Sharing, Use
 from ge.runtime.check.tiles import check_kernel, stored_in_part
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.data.arrays import Array, kind_of
 from ge.runtime.device.interpreter import KernelCode
 from ge.runtime.device.random_inputs import random_array
 from ge.runtime.device.tiled import TiledCode, differences_of, differs
-from ge.runtime.tiles.kernel import TileKernel
 from ge.transforms.tiles.finish import finish
 
 Make = Callable[[np.random.Generator, Attribute, Sequence[int]], Array]

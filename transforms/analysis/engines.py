@@ -17,12 +17,13 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.fused_op import ENGINE, FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
-from ge.dialects.npu_task.attributes import Engine, is_dynamic
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     AnyTensor,
+    is_dynamic,
     set_type,
     shape_of,
     tensor,

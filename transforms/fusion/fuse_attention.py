@@ -14,7 +14,7 @@ bits), are part of loading too. Other elementwise ops join on the
 side of the queries, which are loaded once; on the side of the keys, which each tile of queries
 loads again, only if all queries are one tile. Users of the result join as after a matmul.
 
-Sums come in another order than in `graph.attention`: see `runtime/kernels/attention.py`.
+Sums come in another order than in `graph.attention`: see `runtime/numbers/attention.py`.
 """
 
 from dataclasses import dataclass, replace

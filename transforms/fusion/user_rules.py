@@ -11,7 +11,7 @@
 
 A file with this is loaded by `--load-plugin FILE.py` or `GE_CUSTOM_PASS=FILE.py`. The long form is
 a pattern class on xDSL's rewriter (`transforms/rewriting/driver.py`,
-`transforms/rewriting/rules.py`); both use the matcher of `transforms/rewriting/matching.py`.
+`transforms/rewriting/rules.py`); both use the matcher of `transforms/analysis/matching.py`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -28,14 +28,14 @@ from ge.dialects.support.packages import installed
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, is_static, shape_of
 from ge.dialects.support.work import Work
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.data.arrays import Array, dtype_of
+from ge.transforms.analysis.matching import Miss
 from ge.transforms.fusion.launchable import blocks_of
 from ge.transforms.fusion.user_patterns import Nodes, Pattern
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count
 from ge.transforms.rewriting.losses import loss_us
-from ge.transforms.rewriting.matching import Miss
 
 KernelFn: TypeAlias = Callable[..., Any]
 
@@ -66,7 +66,7 @@ class FusedOp:
         if self.inputs is not None:
             _reorder(op, _values(self.inputs, ops))
         if self.kernel is not None:
-            kernels.custom_kernel(self.kind, self.kernel)
+            numbers.custom_kernel(self.kind, self.kernel)
         if self.work is not None:
             USER_KERNELS.get().work[self.kind] = self.work
         if self.kernel is not None and (self.check is not None or _is_quick(op)):
@@ -170,7 +170,7 @@ def _compare(
 
     values: dict[SSAValue, Any] = dict(zip(op.block.args, arrays, strict=True))
     for member in op.members:
-        computed = kernels.evaluate(member, [values[o] for o in member.operands])
+        computed = numbers.evaluate(member, [values[o] for o in member.operands])
         values.update(zip(member.results, computed, strict=True))
     for actual, expected in zip(outputs, (values[v] for v in op.yielded), strict=True):
         wide = np.asarray(expected, np.float64)

@@ -44,7 +44,7 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.data.arrays import array_of, dense
 from ge.transforms.graph.control_flow import insert_before, is_pure, nested_blocks, replace_op
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
@@ -73,7 +73,7 @@ def fold(op: TensorOp, limit: int) -> list[Dense] | None:
     if sum(byte_size(r.type) for r in op.results if has_size(r)) > limit:
         return None
     try:
-        results = kernels.evaluate(op, [array_of(v) for v in values])
+        results = numbers.evaluate(op, [array_of(v) for v in values])
     except (GeError, ArithmeticError, ValueError, IndexError, MemoryError):
         return None  # the error belongs to the run, if the op is ever reached
     if sum(r.nbytes for r in results) > limit:

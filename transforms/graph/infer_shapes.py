@@ -12,33 +12,16 @@ different becomes `?`, a rank that does so unknown.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import cast
 
-from xdsl.dialects.builtin import FunctionType, TensorType, UnrankedTensorType
+from xdsl.dialects.builtin import FunctionType
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.control import LoopOp, join, yielded
-from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import DYNAMIC, AnyTensor, is_refinement, set_type, tensor
+from ge.dialects.support.types import refine, set_type
 from ge.transforms.rewriting.passes import FunctionPass
-
-
-def refine(declared: Attribute, inferred: Attribute) -> Attribute:
-    """The meet of two types: a dimension of either where the other has `?`."""
-    if not is_dynamic(inferred):
-        return inferred
-    if declared == inferred or isinstance(inferred, UnrankedTensorType):
-        return declared
-    if not isinstance(declared, TensorType) or not isinstance(inferred, TensorType):
-        return inferred
-    a, b = cast(AnyTensor, declared), cast(AnyTensor, inferred)
-    if DYNAMIC not in b.get_shape() or not is_refinement(a, b):
-        return b
-    dims = [y if x == DYNAMIC else x for x, y in zip(a.get_shape(), b.get_shape(), strict=True)]
-    return tensor(dims, a.element_type)
 
 
 def infer_op(op: Operation) -> bool:

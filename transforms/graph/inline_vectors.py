@@ -27,7 +27,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import byte_size
 from ge.runtime.data.weights import Payload, payload_at_hand
-from ge.runtime.kernels.constants import Constants
+from ge.runtime.numbers.constants import Constants
 from ge.transforms.graph.control_flow import constant_before
 from ge.transforms.graph.prepare_weights import computed, constant_expressions, is_table
 

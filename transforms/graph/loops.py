@@ -8,7 +8,7 @@ from ge.dialects.graph.control import LoopOp
 from ge.dialects.graph.shape import UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import constant_ints, element_type, is_ranked, shape_of
+from ge.dialects.support.types import constant_ints, element_type, is_ranked, refine, shape_of
 from ge.runtime.data.arrays import dtype_of
 from ge.transforms.graph.control_flow import (
     constant_before,
@@ -19,7 +19,6 @@ from ge.transforms.graph.control_flow import (
     move_before,
     replace_op,
 )
-from ge.transforms.graph.infer_shapes import refine
 from ge.transforms.rewriting.counts import count
 
 

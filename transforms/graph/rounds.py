@@ -17,7 +17,7 @@ from ge.dialects.support.editing import erase
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, constant_value, has_size
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.data.arrays import Array, array_of
 from ge.transforms.graph.control_flow import (
     constant_before,
@@ -116,7 +116,7 @@ def count_rounds(loop: LoopOp, limit: int) -> LoopOp:
 def _run(loop: LoopOp, condition: Slice, most: int | None) -> int | None:
     """The number of rounds, at most `most`; None if it takes too long to find out."""
     block, end = loop.body.block, end_of(loop.body.block)
-    steps = [(op, kernels.prepare(op)) for op in condition.ops if not isinstance(op, ConstantOp)]
+    steps = [(op, numbers.prepare(op)) for op in condition.ops if not isinstance(op, ConstantOp)]
     known: dict[SSAValue, Array] = {}
 
     def array(value: SSAValue) -> Array:
@@ -130,7 +130,7 @@ def _run(loop: LoopOp, condition: Slice, most: int | None) -> int | None:
         known.update(zip((block.args[2 + i] for i in condition.carried), state, strict=True))
         try:
             for op, fn in steps:
-                results = kernels.results_of(fn(*(array(o) for o in op.operands)))
+                results = numbers.results_of(fn(*(array(o) for o in op.operands)))
                 known.update(zip(op.results, results, strict=True))
         except (GeError, ArithmeticError, ValueError, IndexError):
             return None  # the error belongs to the run

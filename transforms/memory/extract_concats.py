@@ -28,10 +28,10 @@ from xdsl.traits import ConstantLike
 
 from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.support.editing import erase, replace_uses
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops, cloned, put_before
+from ge.dialects.support.types import is_dynamic
 
 
 def leading_concats(op: FusedOp) -> list[ConcatOp]:

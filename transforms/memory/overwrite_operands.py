@@ -34,7 +34,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.cache import AppendOp
 from ge.dialects.npu_task import casts
-from ge.dialects.npu_task.attributes import HBM, is_dynamic, space_of
+from ge.dialects.npu_task.attributes import HBM, space_of
 from ge.dialects.npu_task.control import LoopOp, YieldOp
 from ge.dialects.npu_task.memory import LOOP_ARGUMENTS, owner_of, row_major
 from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
@@ -43,7 +43,7 @@ from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.editing import erase, replace_uses
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops, put_before
-from ge.dialects.support.types import array_ints, element_type, numel, shape_of
+from ge.dialects.support.types import array_ints, element_type, is_dynamic, numel, shape_of
 from ge.runtime.library.costs.structure import by_structure
 from ge.transforms.analysis.aliasing import ops_by_block
 from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph

@@ -25,8 +25,8 @@ from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.runtime.data.accuracy import decibels, powers
 from ge.runtime.data.arrays import Array
-from ge.runtime.kernels import Fn, prepare
-from ge.runtime.kernels.attention import round_to
+from ge.runtime.numbers import Fn, prepare
+from ge.runtime.numbers.attention import round_to
 from ge.transforms.quantization.calibrate import range_of
 from ge.transforms.quantization.data import CalibratedPass, Calibration, Samples
 from ge.transforms.quantization.emitting import code_limits

@@ -21,7 +21,7 @@ from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload, payload_at_hand
-from ge.runtime.kernels.constants import Constants
+from ge.runtime.numbers.constants import Constants
 from ge.transforms.graph.control_flow import end_of
 from ge.transforms.quantization.data import Chunk, Samples
 from ge.transforms.quantization.layers import ConstantValues, argument_name

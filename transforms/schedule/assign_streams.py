@@ -40,7 +40,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.npu_task.attributes import HBM, HOST, Engine, is_dynamic, number
+from ge.dialects.npu_task.attributes import HBM, HOST, Engine, number
 from ge.dialects.npu_task.control import CaseOp
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp
@@ -49,6 +49,7 @@ from ge.dialects.support.editing import put_in_row
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import operands_of
+from ge.dialects.support.types import is_dynamic
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.clock.clock import ProgramClock
 from ge.runtime.clock.issue import Issue

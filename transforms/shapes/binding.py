@@ -19,7 +19,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.ports import DIM_RANGES, DIMS
-from ge.dialects.npu_task.attributes import HBM, HOST, Engine, is_dynamic, space_of
+from ge.dialects.npu_task.attributes import HBM, HOST, Engine, space_of
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import (
@@ -36,7 +36,7 @@ from ge.dialects.npu_task.program_info import NO_REUSE, ORDER, STATE, is_outside
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.editing import erase
 from ge.dialects.support.operation import all_ops, cloned, ops_of
-from ge.dialects.support.types import Dense, Shape, array_ints, byte_size, shape_of
+from ge.dialects.support.types import Dense, Shape, array_ints, byte_size, is_dynamic, shape_of
 from ge.dialects.targets.target import TARGET, Target
 from ge.runtime.data.arrays import array_of
 from ge.transforms.shapes.buffers import Buffers, alloc, buffer_type, written

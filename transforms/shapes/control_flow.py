@@ -7,12 +7,12 @@ from functools import reduce
 from xdsl.dialects.builtin import DenseArrayBase, MemRefType
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from ge.dialects.npu_task.attributes import data_type, is_dynamic
+from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import LOOP_ARGUMENTS
 from ge.dialects.npu_task.ops import CopyOp
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import DYNAMIC, array_ints, shape_of, shape_text
+from ge.dialects.support.types import DYNAMIC, array_ints, is_dynamic, shape_of, shape_text
 from ge.transforms.shapes.buffers import Buffers, buffer_type
 
 

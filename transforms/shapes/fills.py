@@ -18,7 +18,7 @@ from ge.dialects.support.element_types import is_float
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_value, element_type
-from ge.runtime import kernels
+from ge.runtime import numbers
 from ge.runtime.data.arrays import array_of, dtype_of
 
 
@@ -173,6 +173,6 @@ def evaluated(op: TensorOp, values: Sequence[float]) -> Fill:
     ]
     try:
         with np.errstate(all="ignore"):
-            return float(np.asarray(kernels.prepare(op)(*arrays)).reshape(-1)[0])
+            return float(np.asarray(numbers.prepare(op)(*arrays)).reshape(-1)[0])
     except (GeError, ArithmeticError, ValueError, TypeError):
         return FillKind.ANY

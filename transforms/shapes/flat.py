@@ -7,10 +7,10 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.shape import ReshapeOp
-from ge.dialects.npu_task.attributes import data_type, is_dynamic
+from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.memory import owner_of, view_of
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, TransferOp
-from ge.dialects.support.types import DYNAMIC, numel, shape_of, tensor
+from ge.dialects.support.types import DYNAMIC, is_dynamic, numel, shape_of, tensor
 from ge.transforms.shapes.buffers import written
 from ge.transforms.shapes.specialize import copy_into
 

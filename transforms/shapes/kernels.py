@@ -12,12 +12,11 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
 from ge.dialects.graph.constant import ConstantOp, small_constant
-from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.ops import KernelOp, ReturnOp
 from ge.dialects.support.context import setting
 from ge.dialects.support.operation import block_of, cloned, operands_of, put_last
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Dense, Shape, constant_value, element_type, tensor
+from ge.dialects.support.types import Dense, Shape, constant_value, element_type, is_dynamic, tensor
 from ge.dialects.targets.target import Target
 from ge.runtime.data.arrays import Array, array_of
 from ge.runtime.library.costs.structure import settle

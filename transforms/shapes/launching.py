@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation, SSAValue
 
-from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp
 from ge.dialects.support.operation import ops_of
-from ge.dialects.support.types import numel, shape_of
+from ge.dialects.support.types import is_dynamic, numel, shape_of
 from ge.runtime.data.arrays import Array, dense
 from ge.transforms.analysis.views import view_offsets
 from ge.transforms.shapes.buffers import Buffers, alloc, buffer_type

@@ -27,12 +27,11 @@ from xdsl.ir import Block, BlockArgument, Operation, Region, SSAValue
 from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.npu_task.attributes import is_dynamic
 from ge.dialects.npu_task.ops import KernelOp, ReturnOp
 from ge.dialects.support.editing import detach, erase
 from ge.dialects.support.operation import block_of, cloned, operands_of, ops_of, put_last
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import AnyTensor, is_static, numel, shape_of
+from ge.dialects.support.types import AnyTensor, is_dynamic, is_static, numel, shape_of
 from ge.runtime.data.arrays import Array, dense
 from ge.transforms.analysis.views import view_offsets
 from ge.transforms.graph.canonical import repetition, slices, transposes, views

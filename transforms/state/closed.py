@@ -14,7 +14,7 @@ from ge.dialects.graph.support.parameters import elements_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, element_type, shape_of
 from ge.runtime.data.arrays import Array, array_of, dtype_of
-from ge.runtime.kernels import evaluate
+from ge.runtime.numbers import evaluate
 
 
 def is_size(op: Operation, value: SSAValue) -> bool:

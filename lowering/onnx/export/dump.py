@@ -28,7 +28,7 @@ from ge.lowering.onnx.export.table import python
 from ge.lowering.onnx.export.writer import ModelWriter, numbered
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload
-from ge.runtime.kernels.constants import Constants
+from ge.runtime.numbers.constants import Constants
 
 GRAPH, FUSED = "graph", "fused_op"  # domains
 

@@ -19,8 +19,8 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.types import rank_of
 from ge.lowering.onnx.export.writer import ModelWriter
-from ge.lowering.text.files import Outputs
 from ge.runtime.data.arrays import Array
+from ge.runtime.data.files import Outputs
 from ge.runtime.data.weights import Payload
 
 Table = dict[str, Attribute]

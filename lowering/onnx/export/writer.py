@@ -29,7 +29,7 @@ from ge.lowering.onnx.model import ONNX_NUMBERS
 from ge.runtime.data.arrays import Array, dtype_of, element_of
 from ge.runtime.data.packing import is_packed, packed
 from ge.runtime.data.weights import Payload
-from ge.runtime.kernels.constants import Constants
+from ge.runtime.numbers.constants import Constants
 
 OPSET, IR_VERSION = 20, 9  # of a model that needs no newer one
 

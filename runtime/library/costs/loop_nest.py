@@ -2,7 +2,7 @@
 
 A program is walked once on a core of each kind (`nest.py`), which says what it moves and in which
 order; its pipes are followed for some steps of each loop (`units.py`). Who gets which bandwidth is
-in `traffic.py`. The simulation of the finished program (`runtime/tiles`) follows all steps on all
+in `traffic.py`. The simulation of the finished program (`runtime/cores`) follows all steps on all
 cores with the program's own flags; `test/bench/estimates.py` sets one against the other.
 """
 

@@ -11,7 +11,7 @@ written, and the copy of a buffer that it writes has been read. What follows fro
                             whole steps of the outermost loop where these are alike
 
 What an instruction takes is in `cycles.py`. The simulation of a finished program
-(`runtime/tiles/replay.py`) has its flags as well, and follows all steps on all cores.
+(`runtime/cores/replay.py`) has its flags as well, and follows all steps on all cores.
 """
 
 from collections import Counter, defaultdict, deque

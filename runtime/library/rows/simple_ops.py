@@ -10,7 +10,7 @@ becomes
     %5 = graph.div %3, %4
     %y = graph.cast %5 to f16
 
-They compute what the kernels of `runtime/kernels` do: narrow floats in f32, rounded once at the
+They compute what the kernels of `runtime/numbers` do: narrow floats in f32, rounded once at the
 end. Reductions are sums, maxima and minima, and keep the dimensions that they reduce, as 1. The
 position of an extreme is the least number of an element that equals it.
 """

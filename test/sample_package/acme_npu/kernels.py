@@ -4,7 +4,7 @@ import numpy as np
 
 from acme_npu.ops import ClippedOp, TwiceOp
 from ge.runtime.data.arrays import Array
-from ge.runtime.kernels import Fn, array_kernel, kernel
+from ge.runtime.numbers import Fn, array_kernel, kernel
 
 
 @kernel(ClippedOp)

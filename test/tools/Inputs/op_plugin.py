@@ -7,7 +7,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from ge.dialects.support.tensor_op import TensorOp
-from ge.runtime.kernels import Fn, kernel
+from ge.runtime.numbers import Fn, kernel
 
 
 @irdl_op_definition

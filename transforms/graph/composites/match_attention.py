@@ -40,13 +40,13 @@ from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, Unsqueeze
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import array_ints, element_type, numel, rank_of, shape_of
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, Sizes, volume
+from ge.transforms.analysis.matching import number_of
 from ge.transforms.graph.composites.absorb_attention_layout import is_empty, target_of
 from ge.transforms.graph.composites.narrow_computation import before_widening
 from ge.transforms.graph.composites.value_grids import IntegerGrid, dequantized_again
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.losses import loss_us
-from ge.transforms.rewriting.matching import number_of
 from ge.transforms.rewriting.passes import FunctionPass
 from ge.transforms.rewriting.relations import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Search, substitute

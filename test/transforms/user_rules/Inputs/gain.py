@@ -10,7 +10,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 
 from ge.dialects.graph.support.parameters import TYPES, OneResultOp
 from ge.dialects.support.constraints import FLOATS
-from ge.runtime.kernels import Fn, kernel
+from ge.runtime.numbers import Fn, kernel
 
 
 @irdl_op_definition

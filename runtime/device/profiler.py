@@ -1,0 +1,301 @@
+"""Profiling in Python: what ran between `start` and `stop`, and where its time went.
+
+profiler = ge.Profiler()
+profiler.start()
+session.run(inputs)
+profiler.stop()
+for event in profiler.report().timeline_events:
+    print(event.name, event.duration)               # in ms
+for kind, time in sorted(profiler.operator_stats().items(), key=lambda x: x[1], reverse=True):
+    print(f"{kind}: {time:.2f} ms", time.count)     # a number that knows more: mean, share, ...
+profiler.report()["per_run"]                        # shapes and time of each run, in order
+
+The times are those of the emulated machine, `seconds` is what the emulation took.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self, SupportsIndex, cast, overload
+
+from ge.dialects.graph.support.op_names import nearest_name, short_name
+from ge.dialects.support.context import setting
+from ge.dialects.support.errors import GeError
+from ge.runtime.device.requested import requested
+
+if TYPE_CHECKING:
+    from ge.runtime.clock.timeline import Timeline
+    from ge.runtime.data.arrays import Array
+    from ge.runtime.device.binding import Binding
+    from ge.runtime.device.requested import Files, Written
+    from ge.runtime.device.session import Session
+
+Shapes = tuple[tuple[int, ...], ...]
+
+
+@dataclass(slots=True, eq=False)
+class Profiled:
+    """A program, at one length of states that grow and at shapes of its inputs."""
+
+    session: "Session | Binding"
+    rows: int | None  # that its states had after the run, where they grow
+    shapes: Shapes | None = None  # of the inputs, None where they are not known
+    runs: int = 0
+    seconds: float = 0.0  # what the emulation took
+    simulated: "Timeline | None" = None
+
+    @property
+    def inputs(self) -> dict[str, list[int]]:
+        """The shapes of the inputs by name."""
+        names = self.session.input_names
+        return {n: list(s) for n, s in zip(names, self.shapes or (), strict=False)}
+
+    @property
+    def timeline(self) -> "Timeline":
+        """The simulated run. Raises GeError for a module that is no program."""
+        if self.simulated is None:
+            self.simulated = timeline_of(self.session, self.rows, self.inputs)
+        return self.simulated
+
+
+def timeline_of(
+    session: "Session | Binding",
+    rows: int | None = None,
+    inputs: Mapping[str, Sequence[int]] | None = None,
+) -> "Timeline":
+    """A simulated run, at the end of which states that grow have so many rows; at these shapes of
+    inputs where the program has gears, or leaves them open. Raises GeError for a module that is no
+    program."""
+    from ge.runtime.clock.clock import UnknownShapes, simulate
+
+    gears = session.gears
+    taken = gears.chosen(dict(inputs), {}) if gears is not None and inputs else None
+    try:
+        return simulate(session.module, session.target, taken, absent=session.absent, rows=rows)
+    except UnknownShapes:
+        if session.module_at is None or not inputs:
+            raise
+    timeline = simulate(session.module_at(inputs), session.target, rows=rows)
+    timeline.notes.append("timed as a program that is planned for the shapes of this run")
+    return timeline
+
+
+@dataclass(frozen=True, slots=True)
+class TimelineEvent:
+    """A task of a run. Times are in milliseconds, from the start of the first run; runs follow each
+    other without a gap."""
+
+    name: str
+    op_type: str
+    engine: str
+    stream: int
+    start: float
+    duration: float
+    run: int
+
+
+class OperatorStats(float):
+    """The time of all launches of one kind of op in milliseconds, as a number, and what else is
+    known of them: how many there are, mean, least and most time, and the share of the time of all
+    ops, 0 to 1."""
+
+    count: int
+    total_time: float
+    avg_time: float
+    min_time: float
+    max_time: float
+    ratio: float
+
+    def __new__(cls, count: int, total: float, least: float, most: float, ratio: float) -> Self:
+        new = super().__new__(cls, total)
+        new.count, new.total_time, new.avg_time = count, total, total / count
+        new.min_time, new.max_time, new.ratio = least, most, ratio
+        return new
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return self.count, self.total_time, self.min_time, self.max_time, self.ratio
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value!r}" for name, value in vars(self).items())
+        return f"OperatorStats({values})"
+
+
+class StatsTable(list[dict[str, Any]]):
+    """The rows of the op statistic (msprof's columns, one for each kind of op and engine), the most
+    time first; `items()` has one `OperatorStats` for each kind of op, and so has an index that is
+    a name of one: `stats["MatMul"]`, "fused_op.linear" or "BatchMatMul"."""
+
+    @cached_property
+    def kinds(self) -> dict[str, OperatorStats]:
+        total = sum(row["Total Time(us)"] for row in self) or 1.0
+        groups = {
+            row["OP Type"]: [r for r in self if r["OP Type"] == row["OP Type"]] for row in self
+        }
+        stats = {kind: _stats(rows, total) for kind, rows in groups.items()}
+        return dict(sorted(stats.items(), key=lambda item: -item[1].total_time))
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> dict[str, Any]: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> list[dict[str, Any]]: ...
+
+    @overload
+    def __getitem__(self, key: str) -> OperatorStats: ...
+
+    def __getitem__(self, key: Any) -> Any:
+        """Raises GeError for a name of an op that was not launched."""
+        if not isinstance(key, str):
+            return cast("Any", super().__getitem__(key))
+        if key in self.kinds:
+            return self.kinds[key]
+        short = short_name(key)
+        rows = [row for row in self if short_name(row["OP Type"]) == short]
+        if not rows:
+            near = nearest_name(key, self.kinds)
+            raise GeError(
+                f"no op '{key}' was launched", hint=near or f"ops: {', '.join(self.kinds)}"
+            )
+        return _stats(rows, sum(row["Total Time(us)"] for row in self) or 1.0)
+
+    def items(self) -> Sequence[tuple[str, OperatorStats]]:
+        return list(self.kinds.items())
+
+    def keys(self) -> Sequence[str]:
+        return list(self.kinds)
+
+    def values(self) -> Sequence[OperatorStats]:
+        return list(self.kinds.values())
+
+
+def _stats(rows: Sequence[Mapping[str, Any]], total_us: float) -> OperatorStats:
+    count, us = sum(r["Count"] for r in rows), sum(r["Total Time(us)"] for r in rows)
+    least, most = min(r["Min Time(us)"] for r in rows), max(r["Max Time(us)"] for r in rows)
+    return OperatorStats(count, us / 1e3, least / 1e3, most / 1e3, us / total_us)
+
+
+class Report(dict[str, Any]):
+    """What a profiler has seen: `runs` has an entry for each program, and for each length of states
+    and each shape of inputs, `per_run` one for each run, in order."""
+
+    def __init__(self, order: Sequence[tuple[Profiled, float]]) -> None:
+        from ge.runtime.profile import tables
+
+        self._order = order
+        programs = dict.fromkeys(p for p, _ in order)
+        runs: list[dict[str, Any]] = [
+            {"inputs": p.inputs, "runs": p.runs, "seconds": p.seconds}
+            | {"time": tables.time_report(p.timeline)}
+            for p in programs
+        ]
+        per_run: list[dict[str, Any]] = [
+            {"inputs": p.inputs, "latency_us": p.timeline.latency_us, "seconds": seconds}
+            | {"machine": p.timeline.machine}
+            for p, seconds in order
+        ]
+        total = sum(r["latency_us"] for r in per_run)
+        super().__init__(runs=runs, per_run=per_run, latency_us=total)
+
+    @cached_property
+    def timeline_events(self) -> list[TimelineEvent]:
+        """The tasks of all runs by their start."""
+        return list(self._events())
+
+    def _events(self) -> Iterator[TimelineEvent]:
+        from ge.runtime.profile import tables
+
+        begin = 0.0
+        for number, (entry, _) in enumerate(self._order):
+            for task in sorted(entry.timeline.tasks, key=lambda t: t.start_us):
+                yield TimelineEvent(
+                    task.name, tables.op_type(task), task.engine, task.stream,
+                    (begin + task.start_us) / 1e3, task.duration_us / 1e3, number,
+                )  # fmt: skip
+            begin += entry.timeline.latency_us
+
+
+_listening: ContextVar[list["Profiler"]] = ContextVar("profilers", default=[])  # of all threads
+
+
+def new_listeners() -> AbstractContextManager[list["Profiler"]]:
+    """Within the context, only the profilers that start in it listen."""
+    return setting(_listening, list[Profiler]())
+
+
+class Profiler:
+    """Listens to all sessions between `start` and `stop`; also a context manager."""
+
+    def __init__(self) -> None:
+        self.programs: dict[tuple[Session | Binding, int | None, Shapes | None], Profiled] = {}
+        self.order: list[tuple[Profiled, float]] = []  # the runs, and what the emulation took
+
+    def start(self) -> None:
+        """Listen from now on. Raises GeError when it does already."""
+        if self in _listening.get():
+            raise GeError("the profiler has been started already", hint="stop it first")
+        _listening.get().append(self)
+
+    def stop(self) -> None:
+        """Listen no more. Raises GeError when it does not."""
+        if self not in _listening.get():
+            raise GeError("the profiler has not been started", hint="call start() first")
+        _listening.get().remove(self)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def record(
+        self, session: "Session | Binding", seconds: float, shapes: Shapes | None = None
+    ) -> None:
+        rows = session.rows
+        key = session, rows, shapes
+        entry = self.programs.setdefault(key, Profiled(session, rows, shapes))
+        entry.runs += 1
+        entry.seconds += seconds
+        self.order.append((entry, seconds))
+
+    def report(self) -> Report:
+        """For each program, and each length of states that grow: how often it ran, what the
+        emulation took in seconds, and the `time` part of the report of one run; shapes and time of
+        each run; the simulated time of all, in microseconds; `timeline_events`."""
+        return Report(list(self.order))
+
+    def operator_stats(self) -> StatsTable:
+        """The op statistic over all runs, the most time first."""
+        from ge.runtime.profile import tables
+
+        timelines = [p.timeline for p, _ in self.order]
+        return StatsTable(tables.op_statistic(timelines, "session"))
+
+
+def observe(
+    session: "Session | Binding",
+    seconds: float,
+    inputs: "Sequence[Array] | None" = None,
+    outputs: "Mapping[str, Array] | None" = None,
+    written: "Written | None" = None,
+) -> None:
+    """Tell those who listen of a run: what the emulation took, its arrays where the caller has them
+    at hand, and what its ops have written where that was asked for."""
+    files, listeners = requested_files(), _listening.get()
+    if files is None and not listeners:
+        return
+    shapes = None if inputs is None else tuple(a.shape for a in inputs)
+    for profiler in listeners:
+        profiler.record(session, seconds, shapes)
+    if files is not None:
+        files.profiler.record(session, seconds, shapes)
+        given = dict(zip(session.input_names, inputs or (), strict=False))
+        files.keep(given, outputs or {}, written)
+
+
+def requested_files() -> "Files | None":
+    """The files that the environment asks for (`requested.py`). Raises GeError for what it asks
+    that there is not."""
+    return requested(Profiler)

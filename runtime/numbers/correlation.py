@@ -1,0 +1,250 @@
+"""The ways in which a convolution is computed.
+
+- A window of one element is a matmul of the image itself.
+- A depthwise convolution multiplies and adds (see `depthwise.py`).
+- All others copy the windows out as columns of a matrix (im2col), in blocks that stay in the
+  processor's cache, for a matmul.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from math import prod
+
+import numpy as np
+
+from ge.dialects.graph.support.window import Window
+from ge.runtime.data.arrays import Array
+from ge.runtime.numbers import depthwise
+from ge.runtime.numbers.linear import (
+    EXACT_TERMS,
+    DerivedArrays,
+    exact_terms,
+    magnitude,
+    to_integers,
+    whole_dtype,
+)
+from ge.runtime.numbers.plan import Plan
+from ge.runtime.numbers.scratch import scratch
+from ge.runtime.numbers.windows import pad, padded_shape, windows
+
+Matmul = Callable[[Array, Array, Array], object]  # multiplies the first two arrays into the third
+
+# Computes the second array, which may be the first, from a block of the result.
+Epilogue = Callable[[Array, Array], object]
+
+BLOCK_BYTES = 1 << 20  # a block of a result, or of the columns for it
+
+
+@dataclass(slots=True)
+class Correlation:
+    """The convolution of x [batch, channels, spatial...] with a weight, into a contiguous `out`. If
+    that has integers, the matmul writes floats of their size that hold them where `in_floats`; x
+    may then be of another type than the weight."""
+
+    x: Array
+    weight: Array
+    window: Window
+    groups: int
+    matmul: Matmul
+    out: Array
+    bias: Array | None = None
+    epilogue: Epilogue | None = None
+    in_floats: bool = False
+    plan: Plan = field(default_factory=lambda: Plan(scratch))
+
+    @property
+    def is_float(self) -> bool:
+        return self.out.dtype.kind == "f"
+
+    @property
+    def is_depthwise(self) -> bool:
+        return self.groups > 1 and self.weight.shape[1] == 1 and self.window.rank == 2
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether the type of the weight holds whole sums."""
+        is_wide = self.is_float or self.in_floats or self.weight.dtype == self.out.dtype
+        return is_wide or prod(self.window.kernel) <= EXACT_TERMS
+
+    @property
+    def sums(self) -> Array:
+        """The result, as the matmul writes it."""
+        return self.out.view(self.weight.dtype) if self.in_floats else self.out
+
+    def prepare(self, derived: DerivedArrays) -> Plan:
+        """The calls that compute it. `derived` holds what follows from the weight from run to
+        run."""
+        window = self.window
+        if prod(window.kernel) == 1 and set(window.strides) == {1} and not any(window.pads):
+            self.by_points(derived)
+        elif self.is_depthwise and self.is_exact and self.x.size:
+            self.by_channels(derived)
+        else:
+            self.by_columns(derived)
+        return self.plan
+
+    def converted(self, x: Array) -> Array:
+        """A part of x in the type of the weight."""
+        if x.dtype == self.weight.dtype:
+            return x
+        result = self.plan.scratch("converted", x.shape, self.weight.dtype)
+        self.plan.add(np.copyto, result, x)
+        return result
+
+    def padded(self) -> Array:
+        """x in the type of the weight, with zeros around it."""
+        if not any(self.window.pads):
+            return self.converted(self.x)
+        shape = padded_shape(self.x, self.window)
+        around = self.plan.scratch("padded", shape, self.weight.dtype)
+        self.plan.add(pad, self.x, self.window, 0, around)
+        return around
+
+    def multiply(
+        self, rows: Array, columns: Array, first: int, target: Array, bias: Array | None
+    ) -> None:
+        """A block of the result, which starts with channel `first`. The matmul gets memory of its
+        own where the result's is not contiguous, as that is slower to go over twice."""
+        once = bias is None and self.epilogue is None and not self.in_floats
+        direct = target.flags.c_contiguous or once
+        block = target if direct else self.plan.scratch("block", target.shape, target.dtype)
+        self.plan.add(self.matmul, rows, columns, block)
+        self.finish(block, first, target, bias)
+
+    def finish(self, block: Array, first: int, target: Array, bias: Array | None) -> None:
+        if self.in_floats:
+            copied = block is not target and bias is None and self.epilogue is None
+            floats, block, target = block, block.view(self.out.dtype), target.view(self.out.dtype)
+            self.plan.add(to_integers, floats, block)
+            if copied:
+                self.plan.add(np.copyto, target, block)
+        if bias is not None:
+            terms = bias[first : first + len(block)].reshape(-1, *[1] * (block.ndim - 1))
+            self.plan.add(np.add, block, terms, out=target if self.epilogue is None else block)
+        if self.epilogue is not None:
+            self.plan.add(self.epilogue, block, target)
+
+    def with_bias(self, rows: Array, derived: DerivedArrays) -> tuple[Array, Array | None]:
+        """The weight [groups, outputs, terms] with the bias as one more term, if the matmul gives
+        floats and both are constants; the bias that is still to be added."""
+        bias, constant = self.bias, not self.weight.flags.writeable
+        in_floats = self.is_float or (self.in_floats and self.x.dtype.itemsize == 1)
+        if bias is None or bias.flags.writeable or not constant or not in_floats:
+            return rows, bias
+
+        def build() -> Array:
+            if not self.is_float:
+                most = int(np.abs(rows).sum(axis=2).max(initial=0)) * magnitude(self.x)
+                if most + magnitude(bias) > exact_terms(rows.dtype, 1):
+                    return np.empty(0, rows.dtype)
+            terms = bias.astype(rows.dtype).reshape(*rows.shape[:2], 1)
+            # A matmul takes up to a quarter less time where the outputs of a term lie side by side
+            whole = np.concatenate([rows.swapaxes(1, 2), terms.swapaxes(1, 2)], axis=1)
+            return whole.swapaxes(1, 2)
+
+        whole = derived(self.weight, "bias", build, bias)
+        return (whole, None) if whole.size else (rows, bias)
+
+    def by_points(self, derived: DerivedArrays) -> None:
+        batch, groups, count = len(self.x), self.groups, prod(self.out.shape[2:])
+        outputs, terms = len(self.weight) // groups, self.weight.shape[1]
+        rows, bias = self.weight.reshape(groups, outputs, terms), self.bias
+        result = self.sums.reshape(batch, groups, outputs, count)
+        if outputs >= terms:  # a copy of the image costs less than to add the bias
+            rows, bias = self.with_bias(rows, derived)
+        is_copied = rows.shape[2] > terms
+        x = self.x if is_copied else self.converted(self.x)
+        points = x.reshape(batch, groups, terms, count)
+        for image in range(batch):
+            for group in range(groups):
+                columns = points[image, group]
+                if is_copied:
+                    columns = self.plan.scratch("columns", (terms + 1, count), rows.dtype)
+                    self.plan.add(np.copyto, columns[:terms], points[image, group])
+                    self.plan.add(columns[terms].fill, 1)
+                target = result[image, group]
+                self.multiply(rows[group], columns, group * outputs, target, bias)
+
+    def by_columns(self, derived: DerivedArrays) -> None:
+        x, window, groups = self.padded(), self.window, self.groups
+        rows = self.weight.reshape(groups, len(self.weight) // groups, prod(self.weight.shape[1:]))
+        positions, terms = self.out.shape[2:], rows.shape[2]
+        result = self.sums.reshape(len(x), groups, rows.shape[1], prod(positions))
+        view = windows(x, window, positions)
+        line = prod(positions[1:])
+        line_bytes = x.shape[1] * prod(window.kernel) * line * x.itemsize
+        step = max(1, 4 * BLOCK_BYTES // max(line_bytes, 1))
+        before = (slice(None),) * (1 + window.rank)  # the dimensions before an image's positions
+        bias = self.bias
+        if groups == 1 and 4 * terms < prod(positions):  # no second copy of many weights
+            rows, bias = self.with_bias(rows, derived)
+        for image in range(len(x)):
+            for start in range(0, positions[0], step):
+                chunk = view[image][(*before, slice(start, start + step))]
+                shape = (groups, rows.shape[2], chunk.size // max(groups * terms, 1))
+                columns = self.plan.scratch("columns", shape, x.dtype)
+                self.plan.add(np.copyto, columns[:, :terms].reshape(chunk.shape), chunk)
+                if shape[1] > terms:
+                    self.plan.add(columns[:, terms:].fill, 1)
+                part = result[image, :, :, start * line : (start + step) * line]
+                for group in range(groups):
+                    first = group * rows.shape[1]
+                    self.multiply(rows[group], columns[group], first, part[group], bias)
+
+    def by_channels(self, derived: DerivedArrays) -> None:
+        window, places, groups = self.window, self.out.shape[2:], self.groups
+        outputs, result = len(self.weight) // groups, self.sums
+        weight = self.weight.reshape(groups, outputs, *window.kernel)
+        by_pixels = depthwise.goes_by_pixels(groups, places)
+        elements = depthwise.Planes(window, places).elements
+        if by_pixels:
+            turned = weight.transpose(1, 2, 3, 0)
+            weight = derived(self.weight, "pixels", lambda: np.ascontiguousarray(turned))
+            elements = prod(depthwise.covered(window, places))
+        elements += outputs * prod(places)
+        parts = elements * groups * weight.itemsize // BLOCK_BYTES
+        step = -(-groups // max(1, min(groups, parts)))
+        for image in range(len(self.x)):
+            for start in range(0, groups, step):
+                some, first = slice(start, start + step), start * outputs
+                x = self.x[image, some]
+                target = result[image, first : first + len(x) * outputs]
+                if by_pixels:
+                    taps = weight[..., some]
+                    sums = depthwise.sums_by_pixels(self.plan, x, taps, window, places)
+                else:
+                    sums = self.sums_by_images(x, weight[some], target)
+                self.finish_sums(sums, first, target)
+
+    def sums_by_images(self, x: Array, weight: Array, target: Array) -> Array:
+        """The sums of some channels, in the memory of the result if that has their type."""
+        shape, dtype = (*weight.shape[:2], *self.out.shape[2:]), weight.dtype
+        direct = target.dtype == dtype
+        sums = target.reshape(shape) if direct else self.plan.scratch("sums", shape, dtype)
+        flat, places = sums.reshape(*shape[:2], -1), self.out.shape[2:]
+        depthwise.sums_by_images(self.plan, x, weight, self.window, places, flat)
+        return target if direct else sums
+
+    def finish_sums(self, sums: Array, first: int, target: Array) -> None:
+        """Those of some channels [channels, outputs of each, positions...]; or the target itself,
+        where they are there already."""
+        bias = self.bias
+        if sums is not target:
+            block = target.reshape(sums.shape)
+            if self.is_float and bias is None and self.epilogue is not None:
+                self.plan.add(self.epilogue, sums, block)
+                return
+            if self.is_float and bias is not None:
+                terms = bias[first : first + len(target)]
+                self.plan.add(np.add, sums, terms.reshape(*sums.shape[:2], 1, 1), out=block)
+                bias = None
+            elif sums.dtype.kind == block.dtype.kind:
+                self.plan.add(np.copyto, block, sums)
+            else:
+                self.plan.add(copy_whole, sums, block)
+        self.finish(target, first, target, bias)
+
+
+def copy_whole(floats: Array, target: Array) -> None:
+    """Copy floats that hold integers to integers of any size."""
+    target[...] = floats.astype(whole_dtype(floats.dtype))

@@ -1,0 +1,134 @@
+"""ge-bench: what the compiler makes of models, as tables for a report."""
+
+import dataclasses
+import sys
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ge.dialects.support.streams import print_result
+from ge.tools.cli.arguments import add_options, options_from
+from ge.tools.cli.command_line import ArgumentParser
+
+if TYPE_CHECKING:
+    from ge.lowering.driver.bench import Bench
+
+EPILOG = """Of each model: launches, time, what is computed a second and how busy the cores are,
+without fusion and with it; the arena by level of memory, with its lower bound; and what is
+published about such models beside it. Times are emulated, with the copies of inputs and outputs.
+
+examples:
+  ge-bench model.onnx
+  ge-bench a.onnx b.onnx --precision fp16 -o table.md --report table.json
+"""
+
+MIB = 1 << 20
+
+
+def build_parser() -> ArgumentParser:
+    parser = ArgumentParser("ge-bench", __doc__, EPILOG)
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="a .onnx model or a .mlir graph")
+    add = parser.section("what comes out")
+    add("-o", "--output", metavar="T.md", help="the tables (default: standard output)")
+    add("--report", metavar="R.json", help="all figures as JSON; times in us, sizes in bytes")
+    add_options(parser, "ge-bench")
+    return parser
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Measure each model, and write tables. Raises GeError for what is no model."""
+    from ge.dialects.support.diagnostics import warning_handler
+    from ge.lowering.driver.bench import measured
+    from ge.runtime.data.files import Outputs
+    from ge.tools.cli.remarks import Remarks, printer
+    from ge.tools.cli.run import check_writable
+
+    args = build_parser().parse_args(arguments)
+    options = options_from(args)
+    found: list[Bench] = []
+    inputs = [*args.models, options.target, *options.plugins, *options.calibration_files]
+    check_writable([path for path in (args.output, args.report) if path], inputs)
+    with Outputs(inputs) as out:
+        with warning_handler(printer(Remarks())):
+            for number, path in enumerate(args.models, 1):
+                print(f"[{number} of {len(args.models)}] {path}", file=sys.stderr)
+                found.append(measured(path, options))
+        text = "\n".join(tables(found)) + "\n"
+        if args.output:
+            out.text(args.output, text)
+        else:
+            print_result(text.rstrip("\n"))
+        if args.report:
+            out.json(args.report, [report(b) for b in found])
+    return 0
+
+
+def tables(found: "Sequence[Bench]") -> Iterator[str]:
+    yield from speed_table(found)
+    yield ""
+    yield from memory_table(found)
+    if rows := list(claim_rows(found)):
+        yield ""
+        yield from table(("model", "what", "published", "here", "source"), rows)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    for cells in (head, ["---"] * len(head), *rows):
+        yield f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
+
+
+def speed_table(found: "Sequence[Bench]") -> Iterator[str]:
+    """What fusion gains."""
+    head = (
+        "model", "on", "launches, fusion off", "default", "ms, fusion off", "default",
+        "of the time", "a second", "cube busy, off to default", "vector busy",
+    )  # fmt: skip
+    rows = [
+        (
+            b.model, machines(b), f"{b.off.launches:,}", f"{b.default.launches:,}",
+            f"{b.off.latency_us / 1e3:,.2f}", f"{b.default.latency_us / 1e3:,.2f}",
+            f"{b.ratio:.2f}", f"{b.rate:,.0f} {b.unit}",
+            *(f"{b.off.busy[e]:.0%} to {b.default.busy[e]:.0%}" for e in ("cube", "vector")),
+        )
+        for b in found
+    ]  # fmt: skip
+    return table(head, rows)
+
+
+def machines(bench: "Bench") -> str:
+    """Return where both times come from."""
+    off, default = bench.off.machine, bench.default.machine
+    return default if off == default else f"{default} (fusion off: {off})"
+
+
+def memory_table(found: "Sequence[Bench]") -> Iterator[str]:
+    """The arena by level of memory, and all bytes on the device."""
+    levels = list(found[0].levels)
+    heads = (f"MiB of arena at memory level {n} (bound)" for n in levels)
+    head = ("model", *heads, "on the device in all")
+    rows = [
+        (
+            b.model, *(f"{f.arena / MIB:,.2f} ({f.bound / MIB:,.2f})" for f in b.levels.values()),
+            f"{b.default.device / MIB:,.2f}",
+        )
+        for b in found
+    ]  # fmt: skip
+    return table(head, rows)
+
+
+def claim_rows(found: "Sequence[Bench]") -> Iterator[tuple[str, ...]]:
+    from ge.tools.cli.claims import CLAIMS
+
+    for claim in CLAIMS:
+        for bench in filter(claim.is_about, found):
+            yield bench.model, claim.what, claim.published, claim.ours(bench), claim.source
+
+
+def report(bench: "Bench") -> dict[str, Any]:
+    from ge.tools.cli.claims import CLAIMS
+
+    claims = [
+        {"what": c.what, "published": c.published, "here": c.ours(bench), "source": c.source}
+        for c in CLAIMS
+        if c.is_about(bench)
+    ]
+    return {**dataclasses.asdict(bench), "rate": bench.rate, "claims": claims}

@@ -1,0 +1,468 @@
+"""ge-run: runs a module of any level, a model, or a kernel of tiles on the emulated NPU: numbers,
+time, or both."""
+
+import argparse
+import dataclasses
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ge.dialects.support.streams import print_result
+from ge.dialects.text.values import whole
+from ge.lowering.levels.level import Level
+from ge.tools.cli.arguments import (
+    add_options,
+    argument,
+    fixed_of,
+    flag_value,
+    option_key,
+    options_from,
+)
+from ge.tools.cli.command_line import ArgumentParser
+from ge.tools.cli.compare import add_compare_arguments, check_compare_flags
+from ge.tools.cli.compute import compute
+from ge.tools.cli.dispatch import add_dispatch_arguments, check_dispatch_flags, feed
+from ge.tools.cli.explain import (
+    SLOWEST,
+    about_time_alone,
+    add_explain_arguments,
+    check_explain_flags,
+    explain,
+    model_of,
+)
+from ge.tools.cli.pages import watched, write_run
+from ge.tools.cli.prepare import (
+    bind,
+    compiled_for,
+    kernel_target,
+    load_model,
+    lower_for,
+    machine_of,
+    naming_sizes,
+    rows_of,
+    wants_time,
+)
+from ge.tools.cli.run_kernel import kernel_source, run_kernel
+from ge.tools.cli.telling import telling
+from ge.tools.cli.watch_flags import PRINTED, PRINTING, WATCHED, WATCHING, add_table
+from ge.tools.cli.what_if import (
+    Measure,
+    add_what_if_arguments,
+    check_changes,
+    compiled_anew,
+)
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from ge.lowering.driver.program import Compilation, Program
+    from ge.lowering.pipeline.options import Options
+    from ge.runtime.clock.timeline import Timeline
+    from ge.runtime.data.arrays import Array
+    from ge.runtime.data.files import Outputs
+    from ge.runtime.device.session import Session
+    from ge.tools.comparing.versus import Result
+
+
+EPILOG = """examples:
+  ge-run model.onnx --inputs x.npz --outputs y.npz      (keys are the names of inputs and outputs)
+  ge-run model.onnx --timing-only --trace t.json        (needs no weights; t.json opens in Perfetto)
+  ge-run program.mlir --random-weights --report r.json  (without --inputs: seeded random data)
+"""
+
+
+@cache
+def build_parser() -> ArgumentParser:
+    parser = ArgumentParser("ge-run", __doc__, EPILOG)
+    parser.add_argument("input", metavar="IN", help="a .mlir module of any level, or a .onnx model")
+
+    add = parser.section("numbers")
+    add("--inputs", metavar="X.npz", help="input arrays by name (default: seeded random ones)")
+    add("--outputs", metavar="Y.npz", help="where the output arrays go (default: only figures of "
+        "them are printed)")  # fmt: skip
+    add("--load-state", metavar="S.npz", help="state that the run begins with, by names of "
+        "inputs (default: zeros)")  # fmt: skip
+    add("--save-state", metavar="S.npz", help="where the state goes that the run leaves")
+    add("--random-weights", action="store_true", help="random values for weights that are missing")
+    add("--seed", type=argument(whole(0)), default=0, metavar="N",
+        help="seed of random inputs, weights and random ops (default 0)")  # fmt: skip
+
+    add("--tiles", metavar="all|sample:N", help="run kernels by their tile programs, which are "
+        "written where a program has none: --tiles all of them on all cores; --tiles=sample:N so "
+        "many cores of each, compared with the kernel's results")  # fmt: skip
+
+    add_compare_arguments(parser)
+    add = parser.section("time, at the program level")
+    add("--timing-only", action="store_true", help="simulate the time, compute no numbers")
+    add("--trace", metavar="T.json", help="timeline as a Chrome trace, in us; kernels with a tile "
+        "program are opened down to the pipes of a core at their first launch")  # fmt: skip
+    add_explain_arguments(parser)
+    add("--op-summary", metavar="S.csv", help="a row for each task, times in us")
+    add("--op-statistic", metavar="S.csv", help="a row for each kind of op, times in us")
+    add_what_if_arguments(parser)
+    add("--runs", type=argument(whole(1)), default=0, metavar="N", help="also simulate N runs that "
+        "overlap, as Session.run_many has them; --trace then shows these")  # fmt: skip
+    add("--prefetch", type=argument(whole(1)), metavar="P",
+        help="batches whose inputs are on the device or on the way (default 2)")  # fmt: skip
+    add("--report", metavar="R.json", help="all figures as JSON; times in us, sizes in bytes")
+    add("--html", metavar="P.html", help="a page with graph, timeline and memory of the run")
+
+    add_dispatch_arguments(parser)
+
+    add = parser.section("how it is compiled, where it is not yet")
+    add("--no-tiles", dest=option_key("tiles"), action="store_const", const=False, help="write no "
+        "tile programs: times are estimates of them, and whatever states one says so")  # fmt: skip
+    add("--level", choices=[*Level], help="lower to this level first (default: the program for a "
+        "model and for timing, else the module runs as it is)")  # fmt: skip
+
+    add = parser.section("checks")
+    add("--poison", action="store_true", help="fill device memory that holds no value with garbage")
+    add("--fuzz-schedule", type=argument(whole(1)), default=0, metavar="N", help="run N random "
+        "legal timings, of a kernel orders of its pipes, as well: the outputs have to be "
+        "bit-identical (default: none)")  # fmt: skip
+    add_options(parser, "ge-run")
+    add_table(parser.section(PRINTED), PRINTING)
+    add_table(parser.section(WATCHED), WATCHING)
+    return parser
+
+
+# Flags whose value may be left out: what a value looks like, and what is taken where there is none
+WITHOUT_VALUE = {"--tiles": (r"all|sample:.*", "all"), "--explain": (r"\d+", str(SLOWEST))}
+
+
+def with_values(arguments: Sequence[str]) -> list[str]:
+    """Flags of `WITHOUT_VALUE` with their values behind a `=`: the input may stand after them."""
+    words: list[str] = []
+    for word in arguments:
+        pattern, _ = WITHOUT_VALUE.get(words[-1] if words else "", (None, ""))
+        if pattern and re.fullmatch(pattern, word):
+            words[-1] += f"={word}"
+        else:
+            words.append(word)
+    return [f"{w}={WITHOUT_VALUE[w][1]}" if w in WITHOUT_VALUE else w for w in words]
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Load, compile as far as needed, compute, simulate, write and print. Raises GeError for what
+    cannot be run or written."""
+    from ge.runtime.data.files import Outputs
+    from ge.runtime.data.weights import files_of
+
+    args = build_parser().parse_args(with_values(arguments))
+    options = options_from(args)
+    args.timing_only |= about_time_alone(args)
+    check_flags(args)
+    sources = files_read(args, options)
+    check_writable(files_written(args), sources)
+    if (source := kernel_source(args.input)) is not None:
+        print_outputs(run_kernel(args, source, kernel_target(args, options)))
+        return 0
+    loaded, inputs = load_model(args, options)
+    options = replace(
+        options, target=flag_value(args, "target") or compiled_for(loaded.module) or options.target
+    )
+    check_changes(args, machine_of(args, loaded.module, options), loaded.module)
+    with watched(args, sources) as watching, telling(args, options, imports=False) as watch_of:
+        compilation = lower_for(args, loaded, options, [*watching, *watch_of(loaded)])
+    growing = loaded
+    loaded, compilation, inputs = bind(args, loaded, compilation, options, inputs)
+    write_tiles(args, loaded, growing, options)
+    report = describe(loaded, compilation)
+    outputs: dict[str, Array] = {}
+    session = timeline = result = None
+    if not args.timing_only:
+        with naming_sizes(args, options, growing.module):
+            outputs, session, report["numerics"], result = compute(args, loaded, options, inputs)
+        if result is not None:
+            report["compared"] = result.report()
+    if args.dispatch:
+        target = machine_of(args, loaded.module, options)
+        fed = growing if args.grow else loaded
+        report["dispatch"], timeline = feed(args, fed, options, target, inputs)
+    rows = rows_of(options, loaded.module) if session is None else session.rows
+    timeline = timeline or time_of(args, loaded.module, options, inputs, rows)
+    note_first_run(timeline, loaded, growing)
+    with Outputs([*sources, *files_of(loaded.payload)]) as out:
+        if args.outputs:
+            out.npz(args.outputs, outputs)
+        if args.save_state and session is not None:
+            out.npz(args.save_state, {name: session.state[name] for name in session.state.names})
+        if timeline is not None:
+            model = report["model"]
+            report["time"] = write_profile(args, out, loaded.module, timeline, model, rows)
+            again = partial(measured, args, inputs)
+            report["time"] |= tried(args, options, growing, loaded.module, timeline, again)
+        if args.report:
+            out.json(args.report, report)
+        for watcher in watching:
+            write_run(out, args.html, loaded, timeline, watcher,
+                      report=report, target=options.target, rows=rows)  # fmt: skip
+    return told(args, session, outputs, result)
+
+
+def told(
+    args: argparse.Namespace,
+    session: "Session | None",
+    outputs: "Mapping[str, Array]",
+    result: "Result | None",
+) -> int:
+    """Print what was proved, and the outputs or what came of comparing them; the exit status."""
+    if session is not None and session.proved:
+        by_flag = flag_value(args, "sanitize")
+        (print_result if by_flag else partial(print, file=sys.stderr))(session.proved)
+    if result is None:
+        print_outputs(outputs)
+        return 0
+    print_result(result.text())
+    return int(not result.agrees)
+
+
+def tried(
+    args: argparse.Namespace,
+    options: "Options",
+    source: "Program",
+    module: "ModuleOp",
+    timeline: "Timeline",
+    measure: Measure,
+) -> dict[str, Any]:
+    """What is found by compiling anew, where that is asked for, as parts of the report."""
+    from ge.dialects.support.errors import GeError
+    from ge.lowering.driver.variants import Refused
+
+    report: dict[str, Any] = {}
+    if args.explain:
+        report["explained"] = explain(args, options, source, module, timeline, measure).report()
+    if args.what_if_recompile:
+        model = model_of(args, options, source)
+        if isinstance(model, Refused):
+            raise GeError(f"--what-if-recompile: {model.why}")
+        report["what_if_compiled"] = compiled_anew(args, options, model, timeline, measure)
+    return report
+
+
+def files_read(args: argparse.Namespace, options: "Options") -> list[str]:
+    state = None if args.load_state == args.save_state else args.load_state  # a loop replaces it
+    read = (args.input, args.inputs, state, args.model, args.compare)
+    named = [path for path in read if path is not None]
+    return [options.target, *options.plugins, *options.calibration_files, *named]
+
+
+def files_written(args: argparse.Namespace) -> list[str]:
+    written = (
+        args.outputs, args.save_state, args.trace, args.op_summary, args.op_statistic,
+        args.report, args.html,
+    )  # fmt: skip
+    return [path for path in written if path is not None]
+
+
+def check_flags(args: argparse.Namespace) -> None:
+    from ge.dialects.support.errors import GeError
+
+    if args.tiles and flag_value(args, "tiles") is False:
+        raise GeError("--tiles runs what --no-tiles leaves out", hint="drop one")
+    check_dispatch_flags(args)
+    check_explain_flags(args)
+    check_compare_flags(args)
+    if args.prefetch and not args.runs:
+        raise GeError("--prefetch needs runs that overlap", hint="add --runs 64")
+    numeric = {
+        "--outputs": args.outputs, "--compare": args.compare, "--poison": args.poison,
+        "--load-state": args.load_state, "--save-state": args.save_state,
+        "--sanitize": flag_value(args, "sanitize") and not args.dispatch,
+        "--fuzz-schedule": args.fuzz_schedule,
+        "--tiles=sample:N": args.tiles and args.tiles != "all",
+    }  # fmt: skip
+    for flag, value in numeric.items() if args.timing_only else ():
+        if value:
+            raise GeError(f"{flag} needs numbers, and --timing-only computes none", hint="drop one")
+
+
+def check_writable(paths: Iterable[str], inputs: Iterable[str]) -> None:
+    """Raise GeError for a file that cannot be written, before work is done for it."""
+    from ge.runtime.data.files import Outputs
+
+    try:
+        with Outputs(inputs) as out:
+            for path in paths:
+                out.stage(path)
+            raise InterruptedError  # nothing is to be put in place yet
+    except InterruptedError:
+        pass
+
+
+def write_tiles(
+    args: argparse.Namespace, program: "Program", source: "Program", options: "Options"
+) -> None:
+    """Write tile programs beside kernels that have none, where --tiles asks for them, and where a
+    program that the source was bound to is to be timed."""
+    bound = program is not source and options.tiles and (wants_time(args) or args.html)
+    if args.tiles or bound:
+        from ge.lowering.driver.tiles import write_tile_programs
+
+        write_tile_programs(program.module, options, flag_value(args, "target") or "")
+
+
+def describe(loaded: "Program", compilation: "Compilation | None") -> dict[str, Any]:
+    """The report so far: what the compiler knows, without the parts that are not known."""
+    from ge.lowering.driver.program import (
+        Compilation,
+        count_launches,
+        memory_figures,
+        unknown_sizes,
+    )
+    from ge.lowering.pipeline.options import Options
+
+    name = Path(loaded.path).stem
+    if compilation is not None:
+        report = compilation.report(name)
+    else:
+        memory, unknown = memory_figures(loaded.module), unknown_sizes(loaded.module)
+        figures = Compilation(Options(), memory=memory, unknown=unknown).memory_part
+        report = {"model": name, "memory": figures}
+        if launches := count_launches(loaded.module):
+            report["ops"] = {"launches": launches}
+    return {key: part for key, part in report.items() if part != {}}
+
+
+def note_first_run(timeline: "Timeline | None", program: "Program", source: "Program") -> None:
+    """State what the host does before the first run of a program that was bound to sizes, if the
+    source, which leaves them open, is another one."""
+    from ge.runtime.host.first_run import first_run_us
+
+    if timeline is not None and program is not source:
+        timeline.first_us = sum(first_run_us(program.module, timeline.target).values())
+
+
+def time_of(
+    args: argparse.Namespace,
+    module: "ModuleOp",
+    options: "Options",
+    inputs: "Mapping[str, Array] | None",
+    rows: int | None,
+) -> "Timeline | None":
+    """The time of a program, where that is asked for; of one with gears at the sizes given, of one
+    whose states grow where they have so many `rows`."""
+    from ge.lowering.levels.level import level_of
+    from ge.runtime.clock.clock import UnknownShapes, simulate
+    from ge.runtime.device.gears import GearTable
+    from ge.runtime.device.session import main_of
+
+    required = wants_time(args)
+    if not required and (not (args.report or args.html) or level_of(module) is not Level.PROGRAM):
+        return None
+    try:
+        gears, taken = GearTable.of(main_of(module)), None
+        if gears is not None:
+            shapes, dims = fixed_of(options)
+            taken = gears.chosen({n: a.shape for n, a in (inputs or {}).items()} or shapes, dims)
+        return simulate(module, machine_of(args, module, options), taken, rows=rows)
+    except UnknownShapes:
+        if required:
+            raise
+        return None
+
+
+def measured(
+    args: argparse.Namespace,
+    inputs: "Mapping[str, Array] | None",
+    program: "Program",
+    options: "Options",
+) -> "tuple[ModuleOp, Timeline]":
+    """Another program at the sizes asked for, on its own target, and its time. Raises GeError where
+    that is not known."""
+    from ge.lowering.driver.tiles import write_tile_programs
+
+    args = argparse.Namespace(**vars(args) | {"option target": None, "timing_only": True})
+    bound, _, _ = bind(args, program, program.compilation, options, None)
+    if args.tiles or (bound is not program and options.tiles):
+        write_tile_programs(bound.module, options)
+    rows = rows_of(options, bound.module)
+    timeline = time_of(args, bound.module, options, inputs, rows)
+    assert timeline is not None
+    return bound.module, timeline
+
+
+def write_profile(
+    args: argparse.Namespace,
+    out: "Outputs",
+    module: "ModuleOp",
+    timeline: "Timeline",
+    model: str,
+    read: int | None,
+) -> dict[str, Any]:
+    """Write what is asked for; print the figures for people. The `time` part of the report.
+    `read`: the rows of states that grow, as in `time_of`."""
+    from ge.runtime.clock.runs import simulate_runs
+    from ge.runtime.device.proposal import propose_state
+    from ge.runtime.device.session import main_of
+    from ge.runtime.profile import tables as profiler
+    from ge.runtime.profile.opened import explained, opened, pipe_events
+    from ge.runtime.profile.trace import chrome_trace
+    from ge.runtime.profile.what_if import KEPT, needs_compiling, what_if
+
+    several = None
+    if args.runs:
+        several = simulate_runs(module, timeline.target, args.runs, args.prefetch or 2, timeline)
+    kernels = opened(timeline, module)
+    if args.trace:
+        trace = chrome_trace(timeline if several is None else several.timeline)
+        if several is None and kernels:
+            trace["traceEvents"] += pipe_events(kernels, timeline)
+        out.json(args.trace, trace)
+    if args.op_summary:
+        rows = profiler.op_summary(timeline, model)
+        out.text(args.op_summary, profiler.csv_text(profiler.OP_SUMMARY, rows))
+    if args.op_statistic:
+        rows = profiler.op_statistic([timeline], model)
+        out.text(args.op_statistic, profiler.csv_text(profiler.OP_STATISTIC, rows))
+    report = profiler.time_report(timeline)
+    print_result(profiler.summary_table(timeline, report))
+    if args.explain:
+        text, report["kernels"] = explained(kernels[: args.explain], timeline)
+        print_result(text)
+    if (proposal := propose_state(main_of(module), timeline)) is not None:
+        report["state"] = dataclasses.asdict(proposal)
+        print(proposal, file=sys.stderr)
+    if several is not None:
+        report["runs"] = several.report()
+        print_result(several)
+    kept = [text for text in args.what_if if not needs_compiling(text)]
+    if changes := what_if(module, timeline.target, timeline.latency_us, kept, read):
+        report["what_if"] = [dataclasses.asdict(w) for w in changes]
+        print_result(*changes)
+        if not args.what_if_recompile:
+            print(f"note: {KEPT}", file=sys.stderr)
+    return report
+
+
+SHOWN_ELEMENTS = 12  # arrays up to this size are shown whole
+
+
+def print_outputs(outputs: "Mapping[str, Array]") -> None:
+    """Print a line for each output."""
+    if lines := list(output_lines(outputs)):
+        print_result(*lines)
+
+
+def output_lines(outputs: "Mapping[str, Array]") -> Iterable[str]:
+    """A line for each output: its elements if they are few, else figures."""
+    from ge.dialects.support.diagnostics import visible
+    from ge.runtime.data.arrays import statistics
+
+    for name, array in outputs.items():
+        head = f"{visible(name)}: {array.dtype}[{', '.join(map(str, array.shape))}]"
+        if array.size <= SHOWN_ELEMENTS:
+            elements = " ".join(_text(v) for v in array.reshape(-1).tolist())
+            yield f"{head} = {elements}"
+            continue
+        figures = statistics(array)
+        del figures["dtype"], figures["shape"]
+        yield f"{head} " + ", ".join(f"{k} {_text(v)}" for k, v in figures.items())
+
+
+def _text(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -1,0 +1,39 @@
+"""The commands: each reads its options, and the compiler, when it is called."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import import_module
+
+from ge.tools.cli.command_line import guarded
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line tool and the module of `ge.tools.cli` that has its `run`. A call with no
+    arguments takes those of the process, and returns the exit status."""
+
+    tool: str
+    module: str
+    collects: bool = True
+
+    def __call__(self, argv: Sequence[str] | None = None) -> int:
+        return guarded(self.tool, argv, self.run, self.collects)
+
+    def run(self, args: list[str]) -> int:
+        """As a call, without its guard: errors are raised."""
+        return import_module(f"ge.tools.cli.{self.module}").run(args)
+
+
+ge_bench = Command("ge-bench", "bench")
+ge_calibrate = Command("ge-calibrate", "calibrate")
+ge_check = Command("ge-check", "check")
+ge_compile = Command("ge-compile", "compile", collects=False)
+ge_import = Command("ge-import", "import_model")
+ge_lsp = Command("ge-lsp", "lsp")
+ge_opt = Command("ge-opt", "opt")
+ge_parser = Command("ge-parser", "parse")
+ge_reduce = Command("ge-reduce", "reduce")
+ge_run = Command("ge-run", "run")
+ge_shims = Command("ge-shims", "shims")
+ge_tune = Command("ge-tune", "tune")
+ge_visualizer = Command("ge-visualizer", "visualize")

@@ -1,0 +1,98 @@
+"""The pages of passes and rules: what stands above their modules, classes and functions."""
+
+import sys
+from collections.abc import Sequence
+from functools import cache
+
+from xdsl.passes import ModulePass
+
+from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.stages import stages
+from ge.lowering.plugins.universe import GE_UNIVERSE, PASSES, rules
+from ge.tools.reference.markdown import code, from_docstring, paragraphs, table
+from ge.tools.reference.pass_help import options_of
+from ge.transforms.rewriting.relations import relation_of
+
+PASSES_INTRODUCTION = """# Passes
+
+All passes of ge, by the folder that they are in. `ge-opt IN.mlir -p NAME{option=value}` runs one on
+a module of any level; `ge-compile --print-pipeline` prints those that a model goes through, and
+`ge-opt --list-passes=NAME` says what stands here. *Numbers* is what a pass may do to them, which
+`--validate` holds it to. *Statistics* are the [rules](rules.md) that the report counts."""
+
+RULES_INTRODUCTION = """# Rules
+
+What passes are made of. `ge-compile --fusion-disable NAME` leaves a rule out, `--remarks` says
+where it was applied or nearly matched, and the report counts both."""
+
+
+def passes_page() -> str:
+    """Each pass: what it rewrites, its options, level, rules and relation of numbers."""
+    parts = [PASSES_INTRODUCTION]
+    for room, names in PASSES.items():
+        parts.append(f"## `{room.replace('.', '/')}`")
+        parts += [pass_section(GE_UNIVERSE.all_passes[name]()) for name in sorted(names.split())]
+    return paragraphs(*parts)
+
+
+def rules_page() -> str:
+    """Each rule with what it does."""
+    rows = [(code(name), what) for name, what in rules().items()]
+    return paragraphs(RULES_INTRODUCTION, table(["rule", "what it does"], rows))
+
+
+def pass_section(cls: type[ModulePass]) -> str:
+    """What is known of one pass."""
+    module = sys.modules[cls.__module__]
+    facts = [("Level", level_of_pass(cls)), ("Statistics", ", ".join(map(code, rules_of(cls))))]
+    if (relation := numbers_of(cls)) is not None:
+        facts.insert(1, ("Numbers", relation))
+    options = [
+        (code(o.name), code(o.type), code(o.default.removeprefix("default ")), o.help)
+        for o in options_of(cls)
+    ]
+    above, own = from_docstring(module.__doc__), from_docstring(cls.__doc__)
+    return paragraphs(
+        f"### {cls.name}",
+        own,
+        "" if above.split("\n\n")[0] == own.split("\n\n")[0] else above,
+        "\n".join(f"- *{name}*: {text}" for name, text in facts if text),
+        table(["option", "type", "default", "meaning"], options),
+    )
+
+
+def numbers_of(cls: type[ModulePass]) -> str | None:
+    """What a pass may do to the numbers; None where that hangs on options that it requires."""
+    try:
+        return str(relation_of(cls()))
+    except TypeError:
+        return None
+
+
+def rules_of(cls: type[ModulePass]) -> Sequence[str]:
+    """The rules that the module of a pass declares or takes from another one."""
+    known, found = _rules(), dict[str, None]()
+    for value in vars(sys.modules[cls.__module__]).values():
+        names: object = getattr(value, "names", ()) if not isinstance(value, str) else (value,)
+        if isinstance(names, tuple):
+            found |= {n: None for n in names if n in known}  # pyright: ignore[reportUnknownVariableType]
+    return sorted(found)
+
+
+_rules = cache(rules)
+
+
+@cache
+def _levels() -> dict[str, str]:
+    """Pass of the default pipeline -> the level that it leads to."""
+    levels: dict[str, str] = {}
+    for level, passes in stages(Options(memory=3, pieces=True, tiles=True, merge_io=True)).items():
+        for p in passes:
+            levels.setdefault(p.name, str(level))
+    return levels
+
+
+def level_of_pass(cls: type[ModulePass]) -> str:
+    """On the way to which level the default pipeline runs a pass; empty where it is not in it."""
+    level = _levels().get(cls.name)
+    return f"runs on the way to `{level}` in the default pipeline" if level else ""
