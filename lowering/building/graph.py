@@ -51,9 +51,9 @@ from ge.dialects.text.printing import op_text
 from ge.lowering.building.values import Value
 from ge.runtime.data.arrays import Array, dense, dtype_of, type_of
 from ge.runtime.data.files import Outputs, write_module
-from ge.transforms.analysis.matching import variadic_at_end
 from ge.transforms.fusion.user_patterns import Nodes, Pattern, op_names
 from ge.transforms.fusion.user_rules import FusedOp, Matcher
+from ge.transforms.rewriting.matching import variadic_at_end
 
 ROOM = {str(p) for p in Path(__file__).parent.glob("*.py")}
 Size = int | str | None

@@ -17,7 +17,7 @@ from math import ceil, prod
 from pathlib import Path
 from typing import Any
 
-from ge.lowering.building import api as tile
+from ge.lowering.building import tile_kernels as tile
 from ge.lowering.building.tile_kernels import cast, ceil_div, rowsum, sqrt
 
 MERGED = 2000  # columns up to which several rows are taken at a time

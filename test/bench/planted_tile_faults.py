@@ -77,7 +77,7 @@ from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import BarrierOp, CoreOp, CoresOp, KernelOp
 from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.dialects.tile.types import Memory
-from ge.lowering.building import examples
+from ge.lowering.building import example_kernels as examples
 from ge.lowering.building.tile_kernels import TileProgram
 from ge.lowering.driver.compiler import context
 from ge.lowering.steps.lower_kernels import LowerKernelsPass

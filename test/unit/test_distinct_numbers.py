@@ -9,7 +9,7 @@ from xdsl.context import Context
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.dialects.text.reading import SourceText, parse_module
-from ge.lowering.building import api as tile
+from ge.lowering.building import tile_kernels as tile
 from ge.lowering.building.tile_kernels import Tensor, TileProgram
 from ge.lowering.driver.compiler import context
 from ge.lowering.steps.lower_kernels import LowerKernelsPass

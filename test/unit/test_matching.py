@@ -12,7 +12,9 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.slicing import ConcatOp, SplitOp
 from ge.lowering.driver.compiler import context
-from ge.transforms.analysis.matching import (
+from ge.transforms.rewriting.counts import collecting
+from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.matching import (
     Constant,
     Many,
     Match,
@@ -24,8 +26,6 @@ from ge.transforms.analysis.matching import (
     Through,
     Value,
 )
-from ge.transforms.rewriting.counts import collecting
-from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.remarks import collecting as collecting_remarks
 from ge.transforms.rewriting.rules import Emit, Rule
 

@@ -63,7 +63,7 @@ def test_names_of_values_match_these_alone(module: str):
 
 
 def _miss():
-    from ge.transforms.analysis.matching import Miss
+    from ge.transforms.rewriting.matching import Miss
 
     return Miss()
 

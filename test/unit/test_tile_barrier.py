@@ -15,7 +15,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile.kernel import KernelOp
-from ge.lowering.building import api as tile
+from ge.lowering.building import tile_kernels as tile
 from ge.lowering.building.example_kernels import split_k
 from ge.lowering.building.tile_kernels import Tensor, TileProgram
 from ge.lowering.driver.context import context

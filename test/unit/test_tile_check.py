@@ -10,7 +10,7 @@ import pytest
 from ge.dialects.targets.target import Target
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile.kernel import KernelOp
-from ge.lowering.building import api as tile
+from ge.lowering.building import tile_kernels as tile
 from ge.lowering.building.tile_kernels import Tensor
 from ge.lowering.driver.compiler import context
 from ge.runtime.check import tile_program

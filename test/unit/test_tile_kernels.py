@@ -19,7 +19,7 @@ import ge
 from ge.dialects.fused_op import USER_KERNELS, UserKernels
 from ge.dialects.support.errors import GeError
 from ge.dialects.text.reading import SourceText, parse_module
-from ge.lowering.building import examples
+from ge.lowering.building import example_kernels as examples
 from ge.lowering.driver.compiler import context
 from ge.runtime.cores.kernel import TileKernel
 from ge.tools.cli import check, run
@@ -465,7 +465,7 @@ def test_a_race_is_named_with_its_lines():
             op.erase()
     (first, *_) = program.check().problems
     assert first.kind == "race"
-    assert first.message.count("examples.py:") >= 1
+    assert first.message.count("example_kernels.py:") >= 1
 
 
 PUBLISHED_US = {1024: 15.27, 2048: 80.77, 4096: 525.75}

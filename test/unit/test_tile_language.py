@@ -13,7 +13,7 @@ import pytest
 
 from ge import tile
 from ge.dialects.support.errors import GeError
-from ge.lowering.building import api
+from ge.lowering.building import tile_kernels as api
 from ge.runtime.library.language.tracing import Tracer
 
 Array = Any

@@ -13,7 +13,7 @@ from xdsl.ir import Block
 
 import ge
 from ge.dialects.targets.target import Target
-from ge.lowering.building import examples
+from ge.lowering.building import example_kernels as examples
 from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.costs.reuse import Turn, again, count_of_turns, loaded_again
 from ge.runtime.library.matmul import matmul

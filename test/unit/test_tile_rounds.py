@@ -16,7 +16,7 @@ from tile_lowering import lowered
 import ge
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp
-from ge.lowering.building import examples
+from ge.lowering.building import example_kernels as examples
 from ge.runtime.cores import queues
 from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.cores.queues import simulate

@@ -17,7 +17,7 @@ from ge.dialects.support.types import Shape
 from ge.dialects.targets.target import Target
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile.kernel import KernelOp
-from ge.lowering.building import api as tile
+from ge.lowering.building import tile_kernels as tile
 from ge.lowering.building.tile_kernels import Tensor, TileProgram
 from ge.lowering.driver.compiler import context, load
 from ge.lowering.steps.lower_kernels import LowerKernelsPass

@@ -29,7 +29,7 @@ from ge.dialects.graph.elementwise import (
 )
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import element_type, numel, shape_of
-from ge.transforms.analysis.matching import near, number_of, tolerance
+from ge.transforms.analysis.splats import near, number_of, tolerance
 
 Monomial: TypeAlias = frozenset[tuple[SSAValue, float]]
 """A product of atoms, each with its power."""

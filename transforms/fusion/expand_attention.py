@@ -52,8 +52,8 @@ from ge.dialects.support.types import element_type, is_static, numel, shape_of
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.data.arrays import Array
 from ge.runtime.library.asking import refused
-from ge.transforms.analysis.matching import Match, Op
 from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.matching import Match, Op
 from ge.transforms.rewriting.relations import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule
 

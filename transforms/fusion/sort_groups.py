@@ -58,10 +58,10 @@ from ge.runtime.data.arrays import Array, dense, type_of
 from ge.runtime.data.weights import payload_at_hand
 from ge.runtime.library.asking import launch_us
 from ge.runtime.numbers.constants import Constants
-from ge.transforms.analysis.matching import Match, Op, Value
 from ge.transforms.graph.deduplicate_constants import DeduplicateConstantsPass
 from ge.transforms.graph.share_common_subexpressions import ShareCommonSubexpressionsPass
 from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.matching import Match, Op, Value
 from ge.transforms.rewriting.relations import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule
 

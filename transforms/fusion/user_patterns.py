@@ -21,7 +21,7 @@ from ge.dialects.graph.support.op_names import framework_op, nearest_name, plain
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.inference import Param
 from ge.dialects.support.tensor_op import TensorOp
-from ge.transforms.analysis.matching import Bound, Match, Miss, Op, Predicate
+from ge.transforms.rewriting.matching import Bound, Match, Miss, Op, Predicate
 
 
 @cache

@@ -11,7 +11,7 @@
 
 A file with this is loaded by `--load-plugin FILE.py` or `GE_CUSTOM_PASS=FILE.py`. The long form is
 a pattern class on xDSL's rewriter (`transforms/rewriting/driver.py`,
-`transforms/rewriting/rules.py`); both use the matcher of `transforms/analysis/matching.py`.
+`transforms/rewriting/rules.py`); both use the matcher of `transforms/rewriting/matching.py`.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -30,12 +30,12 @@ from ge.dialects.support.types import element_type, is_static, shape_of
 from ge.dialects.support.work import Work
 from ge.runtime import numbers
 from ge.runtime.data.arrays import Array, dtype_of
-from ge.transforms.analysis.matching import Miss
 from ge.transforms.fusion.launchable import blocks_of
 from ge.transforms.fusion.user_patterns import Nodes, Pattern
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count
 from ge.transforms.rewriting.losses import loss_us
+from ge.transforms.rewriting.matching import Miss
 
 KernelFn: TypeAlias = Callable[..., Any]
 

@@ -21,9 +21,9 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.support.types import normalize_axis, rank_of
-from ge.transforms.analysis.matching import Match, Op, Value
 from ge.transforms.graph.canonical.linear_maps import is_prepared
 from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.matching import Match, Op, Value
 from ge.transforms.rewriting.rules import Emit, Rule
 
 

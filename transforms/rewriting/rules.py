@@ -27,11 +27,11 @@ from ge.dialects.support.locations import fuse_locations
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, is_refinement, refine, set_type
 from ge.runtime.data.arrays import Array, dense, dtype_of, type_of
-from ge.transforms.analysis.matching import Match, Miss, Op
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count
 from ge.transforms.rewriting.debug_counters import allows
 from ge.transforms.rewriting.losses import gain_us, loss_us
+from ge.transforms.rewriting.matching import Match, Miss, Op
 
 OpT = TypeVar("OpT", bound=Operation)
 

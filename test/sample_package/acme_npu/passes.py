@@ -14,8 +14,8 @@ from acme_npu.ops import ClippedOp, TwiceOp
 from ge.dialects.graph.elementwise import AbsOp, AddOp, MinimumOp
 from ge.dialects.support.types import constant_value
 from ge.runtime.data.arrays import Array
-from ge.transforms.analysis.matching import Match, Number, Op, Value
 from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.matching import Match, Number, Op, Value
 from ge.transforms.rewriting.rules import Emit, Rule
 
 

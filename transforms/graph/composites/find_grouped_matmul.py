@@ -21,8 +21,8 @@ from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import element_type, normalize_axis, rank_of
-from ge.transforms.analysis.matching import Match, Op, Value
 from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.matching import Match, Op, Value
 from ge.transforms.rewriting.relations import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule
 

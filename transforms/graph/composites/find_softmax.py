@@ -21,8 +21,8 @@ from xdsl.passes import ModulePass
 from ge.dialects.graph.elementwise import DivOp, ExpOp, LogOp, MulOp, ReciprocalOp, SubOp
 from ge.dialects.graph.normalization import LogSoftmaxOp, SoftmaxLike, SoftmaxOp
 from ge.dialects.graph.reduction import ReduceOp
-from ge.transforms.analysis.matching import Match, Op, Value
 from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.matching import Match, Op, Value
 from ge.transforms.rewriting.relations import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule
 

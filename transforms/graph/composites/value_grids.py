@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.quantization import DequantizeOp, Granular, QuantizeOp
 from ge.dialects.support.types import numel, shape_of
-from ge.transforms.analysis.matching import number_of
+from ge.transforms.analysis.splats import number_of
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.elementwise import AddOp, ExpOp, MulOp, NegOp, TanhOp
 from ge.dialects.graph.linear import MatmulOp
-from ge.transforms.analysis.matching import Match, Op, Value
 from ge.transforms.rewriting.driver import rewrite
+from ge.transforms.rewriting.matching import Match, Op, Value
 from ge.transforms.rewriting.rules import Emit, Rule
 
 

@@ -29,24 +29,21 @@ Matching backtracks, so it finds a match where there is one, in time that depend
 alone.
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache
 from types import EllipsisType
 from typing import Any, TypeAlias, TypeVar, cast
 
-from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef
 from xdsl.traits import Commutative
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.support.element_types import is_narrow, row_of
 from ge.dialects.support.inference import Param, attribute
 from ge.dialects.support.types import constant_value
-from ge.runtime.data.arrays import array_of
+from ge.transforms.analysis.splats import near, number_of, splat_number, tolerance
 
 OpT = TypeVar("OpT", bound=Operation)
 
@@ -163,39 +160,6 @@ class State:
         return None
 
 
-# ---- numbers ---------------------------------------------------------------------------------
-
-
-def number_of(value: SSAValue) -> float | None:
-    """The number of a splat constant in the IR; None where it is nan, which equals no number."""
-    attr = constant_value(value)
-    return None if attr is None else _number(attr)
-
-
-@lru_cache(maxsize=4096)
-def _number(attr: DenseIntOrFPElementsAttr) -> float | None:
-    elements = array_of(attr)
-    if elements.size == 0 or elements.dtype.kind == "b":
-        return None
-    first = elements.flat[0]
-    if elements.size > 1 and any(elements.strides) and not (elements == first).all():
-        return None
-    return None if math.isnan(number := float(first)) else number
-
-
-def tolerance(element: Attribute) -> float:
-    """How far, relative to it, a constant of an element type may be off the number it stands
-    for. Exporters round to the type, and for f32 write seven digits, which is 4 ULPs; such a
-    constant in f64 is another number, as all its digits count."""
-    row = row_of(element)
-    precision = row.precision if row is not None and row.is_float else 24
-    return 2.0 ** (1 - precision) if is_narrow(element) else 2.0 ** (3 - precision)
-
-
-def near(a: float, b: float, relative: float) -> bool:
-    return a == b or abs(a - b) <= relative * max(abs(a), abs(b)) < math.inf
-
-
 # ---- patterns --------------------------------------------------------------------------------
 
 
@@ -248,7 +212,7 @@ class Number(Pattern):
 
     def find(self, operand: Operand, state: State) -> Iterator[State]:
         attr = constant_value(operand) if isinstance(operand, SSAValue) else None
-        number = None if attr is None else _number(attr)
+        number = None if attr is None else splat_number(attr)
         if attr is None or number is None:
             state.fail(_owner(operand), "a constant number is expected")
             return
