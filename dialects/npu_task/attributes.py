@@ -17,7 +17,12 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.utils import EnumAttribute
-from xdsl.ir import Attribute, ParametrizedAttribute, SpacedOpaqueSyntaxAttribute
+from xdsl.ir import (
+    Attribute,
+    ParametrizedAttribute,
+    SpacedOpaqueSyntaxAttribute,
+    TypeAttribute,
+)
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
@@ -58,6 +63,14 @@ class EngineAttr(EnumAttribute[Engine], SpacedOpaqueSyntaxAttribute):
     """`#npu_task<engine cube>`."""
 
     name = "npu_task.engine"
+
+
+@irdl_attr_definition
+class EventType(ParametrizedAttribute, TypeAttribute):
+    """`!npu_task.event`, what a record makes and waits take: that all is done that was issued to a
+    stream before."""
+
+    name = "npu_task.event"
 
 
 @irdl_attr_definition

@@ -9,15 +9,14 @@ buffers  the same launch on memrefs; static results are written to `outs` and ar
 program  buffers are slots of one pool, launches and copies are on streams, events order them:
            %y = npu_task.slot "arena" 4096 : memref<8x32xf32, "hbm">
            npu_task.launch @linear_0 on 0 ins(...) outs(%y : ...)
-           npu_task.record 3 on 0
-           npu_task.wait 3 on 2
+           %event = npu_task.record 3 on 0
+           npu_task.wait %event on 2
 
 A result whose shape is known only at run time has no destination: at every level it is an SSA
 result, which the device allocates when the kernel has computed its shape. Such a buffer is written
 once, by its defining op, and live until its last use.
 """
 
-from abc import ABC
 from collections.abc import Sequence
 from math import prod
 from typing import ClassVar, cast
@@ -62,6 +61,7 @@ from ge.dialects.npu_task.attributes import (
     HOST,
     Engine,
     EngineAttr,
+    EventType,
     TilingAttr,
     data_type,
     fits,
@@ -476,26 +476,48 @@ class TransferOp(TouchingOp):
 
 # ---- events ----------------------------------------------------------------------------------
 
+EVENT = EventType()
 
-class EventOp(GeOp, ABC):
-    event = prop_def(IntegerAttr[I64])
+
+@irdl_op_definition
+class RecordOp(GeOp):
+    """The event happens when all that was issued to the stream before is done. The device knows it
+    by its number, which is free for another one when all waits for it are over."""
+
+    name = "npu_task.record"
+    number = prop_def(IntegerAttr[I64])
+    stream = prop_def(IntegerAttr[I64])
+    event = result_def(EVENT)
+    irdl_options = (ParsePropInAttrDict(),)
+    assembly_format = "$number `on` $stream attr-dict"
+
+    def __init__(self, event: int, stream: int):
+        initialize(self, (), (EVENT,), {"number": number(event), "stream": number(stream)})
+        self.event.name_hint = "event"
+
+
+@irdl_op_definition
+class WaitOp(GeOp):
+    """What is issued to the stream after this starts when the event has happened. Both are in one
+    block: streams are idle where another one begins."""
+
+    name = "npu_task.wait"
+    event = operand_def(EVENT)
     stream = prop_def(IntegerAttr[I64])
     irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$event `on` $stream attr-dict"
 
-    def __init__(self, event: int, stream: int):
-        initialize(self, (), (), {"event": number(event), "stream": number(stream)})
+    def __init__(self, event: SSAValue, stream: int):
+        initialize(self, (event,), (), {"stream": number(stream)})
+
+    def verify_(self) -> None:
+        record = self.event.owner
+        if not isinstance(record, RecordOp) or record.parent is not self.parent:
+            raise VerifyException("waits for an event that is recorded in another block")
 
 
-@irdl_op_definition
-class RecordOp(EventOp):
-    """The event happens when all that was issued to the stream before is done."""
-
-    name = "npu_task.record"
-
-
-@irdl_op_definition
-class WaitOp(EventOp):
-    """What is issued to the stream after this starts when the event has happened."""
-
-    name = "npu_task.wait"
+def event_number(op: RecordOp | WaitOp) -> int:
+    """The number by which the device knows an event."""
+    record = op if isinstance(op, RecordOp) else op.event.owner
+    assert isinstance(record, RecordOp)
+    return record.number.value.data

@@ -218,6 +218,14 @@ def on_its_line(mistake: Mistake) -> ParseError:
     return mistake.at(len(before), len(before), mistake.error.msg)
 
 
+def no_operand(mistake: Mistake, _: re.Match[str]) -> ParseError:
+    """Events were numbers once, in waits as well."""
+    if re.search(r"npu_task\.wait\s+$", mistake.text[: mistake.start]) is None:
+        return on_its_line(mistake)
+    now = "%event = npu_task.record 0 on 2, npu_task.wait %event on 1"
+    return mistake.here(f"an event is the result of its record: {now}")
+
+
 # ---- types, attributes, locations ------------------------------------------------------------
 
 
@@ -291,6 +299,7 @@ MISTAKES: Sequence[tuple[str, Explain]] = (
     (r"Expected integer value", integer_element),
     (r"Unsupported location type\.", unknown_location),
     (r"Expected integer literal", number_of_location),
+    (r"operand expected", no_operand),
 )
 
 

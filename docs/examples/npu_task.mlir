@@ -25,13 +25,13 @@ npu_task.kernel @relu_0 on vector {
 func.func @main(%x: memref<4xf32, "host">) -> memref<4xf32, "host"> {
   %0 = npu_task.slot "io" 0 : memref<4xf32, "hbm">
   npu_task.copy %x to %0 on 2 : memref<4xf32, "host"> to memref<4xf32, "hbm">
-  npu_task.record 0 on 2
+  %e0 = npu_task.record 0 on 2
   %1 = npu_task.slot "io" 512 : memref<4xf32, "hbm">
-  npu_task.wait 0 on 1
+  npu_task.wait %e0 on 1
   npu_task.launch @relu_0 on 1 ins(%0 : memref<4xf32, "hbm">) outs(%1 : memref<4xf32, "hbm">)
-  npu_task.record 1 on 1
+  %e1 = npu_task.record 1 on 1
   %2 = memref.alloc() : memref<4xf32, "host">
-  npu_task.wait 1 on 3
+  npu_task.wait %e1 on 3
   npu_task.copy %1 to %2 on 3 : memref<4xf32, "hbm"> to memref<4xf32, "host">
   func.return %2 : memref<4xf32, "host">
 }

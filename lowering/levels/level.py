@@ -94,7 +94,7 @@ def legality() -> Mapping[Level, Legality]:
     copies = {npu.CopyOp, npu.BatchCopyOp, npu.TransferOp}
     buffers = {*copies, npu.LaunchOp, npu.ConstantOp, IfOp, CaseOp, LoopOp,
                MapIndexOp, YieldOp, AllocOp, ReinterpretCastOp, ReturnOp}  # fmt: skip
-    tensors = TensorType, UnrankedTensorType
+    tensors, values = (TensorType, UnrankedTensorType), (MemRefType, npu.EventType)
     sizes: Rules = {ConstantOp: (r.constant_size,)}
     of_kernel = (r.kernel_holds, r.tiles_match)
     kernels: Rules = {**sizes, npu.KernelOp: of_kernel, npu.ConstantOp: (r.constant_size,)}
@@ -115,12 +115,12 @@ def legality() -> Mapping[Level, Legality]:
             **dict.fromkeys(copies, (r.on_buffers, r.on_no_stream)),
         }, kernel),
         Level.PROGRAM: Legality(
-            frozenset(buffers | {npu.SlotOp, npu.RecordOp, npu.WaitOp}), (MemRefType,), {
+            frozenset(buffers | {npu.SlotOp, npu.RecordOp, npu.WaitOp}), values, {
                 **kernels,
                 **on_buffers,
                 npu.LaunchOp: (r.launch_matches, r.on_buffers, r.on_a_stream),
                 **dict.fromkeys(copies, (r.on_buffers, r.on_a_stream)),
-                **dict.fromkeys((npu.RecordOp, npu.WaitOp), (r.on_a_stream, r.event_in_range)),
+                npu.RecordOp: (r.on_a_stream, r.event_in_range), npu.WaitOp: (r.on_a_stream,),
                 npu.SlotOp: (r.slot_inside,),
                 AllocOp: (r.on_buffers, r.on_host),
             }, kernel, STREAMS,

@@ -45,8 +45,6 @@ class Surroundings:
     target: Target
     kernels: Mapping[str, npu.KernelOp]
     programs: "Mapping[str, tile.KernelOp]" = field(default_factory=dict[str, "tile.KernelOp"])
-    # Events that were recorded before, in program order
-    recorded: set[int] = field(default_factory=set[int])
 
     def figure(self, name: str) -> int | None:
         return figure(self.main, name)
@@ -142,16 +140,12 @@ def on_a_stream(op: Operation, around: Surroundings) -> Iterator[str]:
 
 
 def event_in_range(op: Operation, around: Surroundings) -> Iterator[str]:
-    assert isinstance(op, npu.RecordOp | npu.WaitOp)
-    event, count = op.event.value.data, around.figure("events") or 0
+    assert isinstance(op, npu.RecordOp)
+    event, count = npu.event_number(op), around.figure("events") or 0
     if not 0 <= event < count:
         yield f"event {event} is not one of {count}"
     elif count > around.target.max_events:
         yield f"{count} events are more than {around.target.name} has"
-    elif isinstance(op, npu.RecordOp):
-        around.recorded.add(event)
-    elif event not in around.recorded:
-        yield f"event {event} is waited for, but not recorded before"
 
 
 def slot_inside(op: Operation, around: Surroundings) -> Iterator[str]:

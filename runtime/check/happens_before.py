@@ -3,19 +3,20 @@ message-passing systems that preserve the partial ordering", 1988).
 
 Barriers (begin and end of branches and loops, the return) cut a program into epochs: all of one
 epoch is done before the next one begins. Inside an epoch an item runs after those before it on its
-stream, and a wait after the record that it is for, whatever the time that tasks take.
+stream, and a wait after the last record of its event's number, whatever the time that tasks take:
+of the values that events are in the program nothing is taken on trust.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, islice
+from itertools import islice
 
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation
 
 from ge.dialects.npu_task.memory import Task
-from ge.dialects.npu_task.ops import RecordOp, WaitOp
+from ge.dialects.npu_task.ops import RecordOp, WaitOp, event_number
 from ge.dialects.npu_task.program_info import figure
 from ge.runtime.check.problems import Problem, name_of, placed
 
@@ -30,16 +31,13 @@ class Item:
     op: Operation
     stream: int
     number: int
-    # What a wait waits for: the last record before it, else the first one after it
-    record: "Item | None" = None
-    is_late: bool = False  # whether that record is issued after the wait
-    # How many items of each stream are done whenever this one is; () for what never runs
+    record: "Item | None" = None  # what a wait waits for: the last record of its event before it
+    # How many items of each stream are done whenever this one is
     clock: Sequence[int] = ()
 
     def follows(self, other: "Item") -> bool:
-        """Whether the other item of the epoch is done whenever this one runs. What is stuck in a
-        deadlock follows all."""
-        return not self.clock or self.clock[other.stream] >= other.number
+        """Whether the other item of the epoch is done whenever this one runs."""
+        return self.clock[other.stream] >= other.number
 
     @property
     def is_task(self) -> bool:
@@ -48,7 +46,7 @@ class Item:
     @property
     def event(self) -> int:
         assert isinstance(self.op, RecordOp | WaitOp)
-        return self.op.event.value.data
+        return event_number(self.op)
 
 
 @dataclass(slots=True, eq=False)
@@ -70,58 +68,36 @@ class Epoch:
 
     def replay(self) -> None:
         self.match()
-        if self.run():
-            for wait in (i for i in self.items if i.is_late):
-                text = f"the wait for event {wait.event} before {self.next_task(wait)} is issued"
-                self.report("lost wake-up", wait, f"{text} before the event is recorded")
-            self.check_reuse()
+        self.run()
+        self.check_reuse()
 
     def match(self) -> None:
+        """Find the record that ends each wait as the device does, which knows numbers alone, and
+        hold it against the event that the program names."""
         last: dict[int, Item] = {}
-        waiting: dict[int, list[Item]] = {}
         for item in self.items:
             if isinstance(item.op, RecordOp):
                 last[item.event] = item
-                for wait in waiting.pop(item.event, ()):
-                    wait.record, wait.is_late = item, True
             elif isinstance(item.op, WaitOp):
                 item.record = last.get(item.event)
                 if item.record is None:
-                    waiting.setdefault(item.event, []).append(item)
-        for wait in chain.from_iterable(waiting.values()):
-            text = f"event {wait.event} is never recorded, {self.next_task(wait)} waits for it"
-            self.report("lost wake-up", wait, text)
+                    text = f"event {item.event} is not recorded before {self.next_task(item)}"
+                    self.report("lost wake-up", item, f"{text} waits for it")
+                elif item.record.op is not item.op.event.owner:
+                    again = f"recorded again after {self.last_task(item.record)}"
+                    text = f"event {item.event} is {again} before {self.next_task(item)}"
+                    self.report("reused", item, f"{text} waits for the one before")
 
-    def run(self) -> bool:
-        """Run each stream until it waits for one that is stuck. Returns whether all come to their
-        ends."""
-        queues = [iter(queue) for queue in self.streams]
-        heads = [next(queue, None) for queue in queues]
-        clocks = [[0] * len(queues) for _ in queues]
-        moved = True
-        while moved:
-            moved = False
-            for s, queue in enumerate(queues):
-                while (item := heads[s]) is not None:
-                    if item.record is not None:
-                        if not item.record.clock:
-                            break
-                        clocks[s] = list(map(max, clocks[s], item.record.clock))
-                    clocks[s][s] = item.number
-                    item.clock = tuple(clocks[s])
-                    heads[s] = next(queue, None)
-                    moved = True
-        stuck = [item for item in heads if item is not None]
-        if stuck:
-            texts = [self.wait_text(wait, wait.record) for wait in stuck if wait.record]
-            self.report("deadlock", stuck[0], f"deadlock: {'; '.join(texts)}")
-        return not stuck
-
-    def wait_text(self, wait: Item, record: Item) -> str:
-        return (
-            f"stream {wait.stream} waits before {self.next_task(wait)} for event {wait.event}, "
-            f"which stream {record.stream} records after {self.last_task(record)}"
-        )
+    def run(self) -> None:
+        """Number what is done whenever an item runs. Waits come after their records, so no streams
+        wait for each other in a circle."""
+        clocks = [[0] * len(self.streams) for _ in self.streams]
+        for item in self.items:
+            clock = clocks[item.stream]
+            if item.record is not None:
+                clock = clocks[item.stream] = list(map(max, clock, item.record.clock))
+            clock[item.stream] = item.number
+            item.clock = tuple(clock)
 
     def check_reuse(self) -> None:
         last: dict[int, Item] = {}

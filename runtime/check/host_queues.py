@@ -28,6 +28,7 @@ from ge.dialects.npu_task.ops import (
     RecordOp,
     TransferOp,
     WaitOp,
+    event_number,
 )
 
 Block = tuple[str, int]
@@ -80,9 +81,9 @@ def device_order(ops: Iterable[Operation]) -> list[list[int]]:
     for op in ops:
         match op:
             case RecordOp():
-                events[op.event.value.data] = last.get(op.stream.value.data)
+                events[event_number(op)] = last.get(op.stream.value.data)
             case WaitOp():
-                recorded = events.get(op.event.value.data)
+                recorded = events.get(event_number(op))
                 if recorded is not None:
                     waits.setdefault(op.stream.value.data, []).append(recorded)
             case LaunchOp() | CopyOp() | BatchCopyOp() | TransferOp():

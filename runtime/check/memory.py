@@ -356,7 +356,7 @@ class Checker:
 
     def wait(self, op: WaitOp) -> None:
         item = self.order.items.get(op)
-        if item is not None and (item.record is None or item.is_late):
+        if item is not None and item.record is None:
             text = f"event {item.event} is waited for, but was not recorded"
             self.report("event", op, f"{text} since the last barrier")
 

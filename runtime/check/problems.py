@@ -14,7 +14,7 @@ class Problem:
     """What is wrong with a program, and at which op."""
 
     # The rule that is broken: race, unwritten, overwritten, alias, bounds, alignment, buffer, loop,
-    # stream, event, lost wake-up, deadlock, reused, cap, capacity, figure, certificate, pinned,
+    # stream, event, lost wake-up, reused, deadlock, cap, capacity, figure, certificate, pinned,
     # core, runs; useless for what costs time alone
     kind: str
     message: str

@@ -37,7 +37,7 @@ from ge.dialects.targets.target import Target, target_for
 from ge.runtime.check.certificate import CertificateProof, prove_certificate
 from ge.runtime.check.dynamic_sizes import DynamicSizes
 from ge.runtime.check.engines import prove_cores
-from ge.runtime.check.figures import check_figures, taken_bytes
+from ge.runtime.check.figures import check_figures, is_buffer, taken_bytes
 from ge.runtime.check.growing_state import masks_of
 from ge.runtime.check.happens_before import HappensBefore
 from ge.runtime.check.memory import check_plan
@@ -102,7 +102,8 @@ def check_program(module: ModuleOp, target: Target | None = None, with_tiles: bo
         return Proof(problems, tiles=tiles)
     ops = list(main.walk())
     tasks = sum(isinstance(op, Task) for op in ops)
-    dynamic = sum(is_dynamic(v.type) and space_of(v.type) != HOST for op in ops for v in op.results)
+    buffers = (v.type for op in ops for v in op.results if is_buffer(v))
+    dynamic = sum(is_dynamic(t) and space_of(t) != HOST for t in buffers)
     ranges = dim_ranges(main)
     placed = sum(1 for op in ops for _ in placed_results(op, ranges))
     arena = f"arena of {figure(main, 'arena_bytes')} bytes"

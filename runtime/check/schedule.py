@@ -4,9 +4,9 @@
 
 - stream: a task or event on no stream; an event that is not among those that the program states;
   more streams or events than the target has;
-- lost wake-up: a wait for an event that is recorded never, or only later;
-- deadlock: streams that wait for each other in a circle;
-- reused: an event that is recorded again before all waits for it have passed in every run;
+- lost wake-up: a wait for an event that is not recorded before it. Where there is none, no streams
+  wait for each other in a circle;
+- reused: an event whose number is recorded again before all waits for it have passed in every run;
 - cap: more bytes live than the program states (`npu_task.cap_bytes`), in a run in which one of the
   streams is ahead of all others as far as events let it, each in turn.
 
@@ -24,7 +24,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import HBM
 from ge.dialects.npu_task.memory import owner_of
-from ge.dialects.npu_task.ops import RecordOp, SlotOp, WaitOp
+from ge.dialects.npu_task.ops import RecordOp, SlotOp, WaitOp, event_number
 from ge.dialects.npu_task.program_info import CAP, figure, is_outside_arena
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size, is_dynamic
@@ -136,8 +136,8 @@ class StreamChecker:
         return self.problems
 
     def check_limits(self) -> None:
-        ops = (op for op in self.func.walk() if isinstance(op, RecordOp | WaitOp))
-        events = {op.event.value.data: op for op in ops}
+        records = (op for op in self.func.walk() if isinstance(op, RecordOp))
+        events = {event_number(op): op for op in records}
         stated = figure(self.func, "events")
         for event, op in events.items():
             if event < 0 or (stated is not None and event >= stated):
@@ -198,7 +198,7 @@ def useless_events(module: ModuleOp) -> list[Problem]:
         return []
     useful = {op for epoch in HappensBefore(main).epochs for op in epoch.useful()}
     return [
-        Problem("useless", f"{op.name} of event {op.event.value.data} orders nothing", op)
+        Problem("useless", f"{op.name} of event {event_number(op)} orders nothing", op)
         for op in main.walk()
         if isinstance(op, RecordOp | WaitOp) and op not in useful
     ]

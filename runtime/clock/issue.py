@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
-from ge.dialects.npu_task.ops import RecordOp, WaitOp
+from ge.dialects.npu_task.ops import RecordOp, WaitOp, event_number
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 
@@ -30,15 +30,15 @@ class IssueQueue:
 
     def record(self, op: RecordOp) -> None:
         """The event is that the last task of the stream so far is done."""
-        self._events[op.event.value.data] = self._last.get(op.stream.value.data)
+        self._events[event_number(op)] = self._last.get(op.stream.value.data)
 
     def wait(self, op: WaitOp) -> None:
-        """What is issued next to the stream waits for the event. Raises GeError when nobody
-        recorded it."""
-        event = op.event.value.data
+        """What is issued next to the stream waits for the event. Raises GeError where it
+        was not recorded."""
+        event = event_number(op)
         if event not in self._events:
-            where = str(location_of(op))
-            raise GeError(f"event {event} is waited for but was not recorded before", where)
+            text = f"event {event} is waited for, but was not recorded since the last barrier"
+            raise GeError(text, str(location_of(op)))
         if (recorded := self._events[event]) is not None:
             self._waits.setdefault(op.stream.value.data, []).append(recorded)
 

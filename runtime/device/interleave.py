@@ -8,8 +8,8 @@ the same bits in each of these orders.
 
     launch @a on 0          times of stream 0: @a 0..7, of stream 1: @b 0..2, @c 7..8
     launch @b on 1    ->    order @b, @a, @c
-    record 0 on 0
-    wait 0 on 1
+    %event = record 0 on 0
+    wait %event on 1
     launch @c on 1
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from ge.dialects.npu_task.memory import Task
-from ge.dialects.npu_task.ops import RecordOp, WaitOp
+from ge.dialects.npu_task.ops import RecordOp, WaitOp, event_number
 from ge.runtime.device.executable import Code
 
 SPREAD = 4.0  # streams differ in speed by up to about e to this power, both ways
@@ -38,10 +38,10 @@ class Timing:
         """Issue an op; start and end of a task, None for what is none."""
         match op:
             case RecordOp():
-                self.events[op.event.value.data] = self.now[op.stream.value.data]
+                self.events[event_number(op)] = self.now[op.stream.value.data]
             case WaitOp():
                 stream = op.stream.value.data
-                self.now[stream] = max(self.now[stream], self.events[op.event.value.data])
+                self.now[stream] = max(self.now[stream], self.events[event_number(op)])
             case _ if isinstance(op, Task):
                 stream = 0 if op.stream is None else op.stream.value.data
                 start = self.now[stream]

@@ -22,6 +22,7 @@ from ge.dialects.npu_task.ops import (
     LaunchOp,
     RecordOp,
     WaitOp,
+    event_number,
 )
 from ge.dialects.support.types import array_ints
 
@@ -85,14 +86,15 @@ def change_rows(module: ModuleOp, rng: random.Random) -> bool:
 
 
 def change_event(module: ModuleOp, rng: random.Random) -> bool:
-    """A record or wait has another event."""
+    """A record has another number, or a wait another event."""
     ops = ops_of(module, RecordOp, WaitOp)
     if not ops:
         return False
     op = rng.choice(ops)
-    event = op.properties["event"]
-    assert isinstance(event, IntegerAttr)
-    op.properties["event"] = number(other_number(rng, event.value.data))
+    if isinstance(op, RecordOp):
+        op.properties["number"] = number(other_number(rng, event_number(op)))
+    else:
+        op.operands[0] = rng.choice([o.results[0] for o in ops if isinstance(o, RecordOp)])
     return True
 
 

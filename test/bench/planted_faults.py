@@ -119,7 +119,7 @@ def program(seed: int, graphs: Graphs, ctx: Context) -> ModuleOp | None:
     assert func is not None
     if any(is_dynamic(t) for t in func.function_type.inputs) or any(
         isinstance(op, TransferOp) or any(is_dynamic(r.type) for r in op.results)
-        for op in func.walk() if not isinstance(op, WaitOp)
+        for op in func.walk() if not isinstance(op, RecordOp)
     ):  # fmt: skip
         return None
     return module

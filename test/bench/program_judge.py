@@ -49,6 +49,7 @@ from ge.dialects.npu_task.ops import (
     SlotOp,
     TransferOp,
     WaitOp,
+    event_number,
 )
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -285,8 +286,8 @@ def schedule_limits(func: FuncOp, target: Target) -> Iterator[str]:
             yield "task on no stream"
         elif not 0 <= stream.value.data < (figure(func, "streams") or 0):
             yield "stream that is none"
-        if isinstance(op, RecordOp | WaitOp):
-            if not 0 <= op.event.value.data < (figure(func, "events") or 0):
+        if isinstance(op, RecordOp):
+            if not 0 <= event_number(op) < (figure(func, "events") or 0):
                 yield "event that is none"
 
 

@@ -98,9 +98,15 @@ func.func @main(%n: memref<i64, "hbm">, %x: memref<4xf32, "host">) attributes {n
 
 // -----
 
-func.func @main() attributes {npu_task.streams = 1 : i64} {
-  // expected-error@+1 {{the plan is not safe: event 3 is waited for, but was not recorded}}
-  npu_task.wait 3 on 0
+func.func @main(%c: memref<i1, "hbm">) attributes {npu_task.streams = 1 : i64} {
+  %e3 = npu_task.record 3 on 0
+  npu_task.if %c : memref<i1, "hbm"> order [] {
+    npu_task.yield
+  } else {
+    npu_task.yield
+  }
+  // expected-error@+1 {{the plan is not safe: event 3 is waited for, but was not recorded since the last barrier}}
+  npu_task.wait %e3 on 0
   func.return
 }
 

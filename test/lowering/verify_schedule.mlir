@@ -21,15 +21,15 @@ func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i
   %b = memref.alloc() : memref<4x4xf32, "hbm">
   %c = memref.alloc() : memref<4x4xf32, "hbm">
   npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
-  npu_task.record 0 on 0
-  npu_task.wait 0 on 1
+  %e0 = npu_task.record 0 on 0
+  npu_task.wait %e0 on 1
   npu_task.launch @b on 1 ins(%a : memref<4x4xf32, "hbm">) outs(%b : memref<4x4xf32, "hbm">)
-  npu_task.record 1 on 1
-  npu_task.wait 1 on 0
+  %e1 = npu_task.record 1 on 1
+  npu_task.wait %e1 on 0
   npu_task.launch @c on 0 ins(%b : memref<4x4xf32, "hbm">) outs(%c : memref<4x4xf32, "hbm">)
   func.return
 }
-// CHECK: npu_task.wait 1 on 0{{$}}
+// CHECK: npu_task.wait %e1 on 0{{$}}
 
 // -----
 
@@ -82,8 +82,8 @@ func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i
   %b = memref.alloc() : memref<4x4xf32, "hbm">
   %c = memref.alloc() : memref<4x4xf32, "hbm">
   npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
-  npu_task.record 0 on 0
-  npu_task.wait 0 on 1
+  %e0 = npu_task.record 0 on 0
+  npu_task.wait %e0 on 1
   npu_task.launch @b on 1 ins(%a : memref<4x4xf32, "hbm">) outs(%b : memref<4x4xf32, "hbm">)
   // expected-error@+1 {{the schedule is not safe: launch of @c}}
   npu_task.launch @c on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
@@ -92,7 +92,7 @@ func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i
 
 // -----
 
-// Lost wake-up: never recorded.
+// Lost wake-up: recorded before a barrier, after which events are new.
 npu_task.kernel @a on vector {
 ^bb0(%0: tensor<4x4xf32>):
   %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -108,19 +108,25 @@ npu_task.kernel @c on vector {
   %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
   npu_task.return %1 : tensor<4x4xf32>
 }
-func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i64} {
+func.func @main(%x: memref<4x4xf32, "hbm">, %p: memref<i1, "hbm">) attributes {npu_task.streams = 2 : i64} {
   %a = memref.alloc() : memref<4x4xf32, "hbm">
   %b = memref.alloc() : memref<4x4xf32, "hbm">
   %c = memref.alloc() : memref<4x4xf32, "hbm">
-  // expected-error@+1 {{event 3 is never recorded, launch of @a}}
-  npu_task.wait 3 on 1
+  %e3 = npu_task.record 3 on 0
+  npu_task.if %p : memref<i1, "hbm"> order [] {
+    npu_task.yield
+  } else {
+    npu_task.yield
+  }
+  // expected-error@+1 {{event 3 is not recorded before launch of @a}}
+  npu_task.wait %e3 on 1
   npu_task.launch @a on 1 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
   func.return
 }
 
 // -----
 
-// Lost wake-up: recorded later.
+// Lost wake-up: recorded later. A circle of streams that wait for each other has such a wait.
 npu_task.kernel @a on vector {
 ^bb0(%0: tensor<4x4xf32>):
   %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
@@ -140,43 +146,12 @@ func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i
   %a = memref.alloc() : memref<4x4xf32, "hbm">
   %b = memref.alloc() : memref<4x4xf32, "hbm">
   %c = memref.alloc() : memref<4x4xf32, "hbm">
-  // expected-error@+1 {{the wait for event 3 before launch of @b}}
-  npu_task.wait 3 on 1
+  // expected-error@+1 {{operand #0 does not dominate this use}}
+  npu_task.wait %e3 on 1
   npu_task.launch @b on 1 ins(%x : memref<4x4xf32, "hbm">) outs(%b : memref<4x4xf32, "hbm">)
   npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
-  npu_task.record 3 on 0
-  func.return
-}
-
-// -----
-
-// Deadlock: each stream waits for the other one.
-npu_task.kernel @a on vector {
-^bb0(%0: tensor<4x4xf32>):
-  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
-  npu_task.return %1 : tensor<4x4xf32>
-}
-npu_task.kernel @b on vector {
-^bb0(%0: tensor<4x4xf32>):
-  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
-  npu_task.return %1 : tensor<4x4xf32>
-}
-npu_task.kernel @c on vector {
-^bb0(%0: tensor<4x4xf32>):
-  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
-  npu_task.return %1 : tensor<4x4xf32>
-}
-func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i64} {
-  %a = memref.alloc() : memref<4x4xf32, "hbm">
-  %b = memref.alloc() : memref<4x4xf32, "hbm">
-  %c = memref.alloc() : memref<4x4xf32, "hbm">
-  // expected-error@+1 {{deadlock: stream 0 waits before launch of @a}}
-  npu_task.wait 0 on 0
-  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
-  npu_task.record 1 on 0
-  npu_task.wait 1 on 1
-  npu_task.launch @b on 1 ins(%x : memref<4x4xf32, "hbm">) outs(%b : memref<4x4xf32, "hbm">)
-  npu_task.record 0 on 1
+  // expected-note@+1 {{operand defined here}}
+  %e3 = npu_task.record 3 on 0
   func.return
 }
 
@@ -203,12 +178,44 @@ func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i
   %b = memref.alloc() : memref<4x4xf32, "hbm">
   %c = memref.alloc() : memref<4x4xf32, "hbm">
   npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
-  npu_task.record 0 on 0
-  npu_task.wait 0 on 1
+  %e0 = npu_task.record 0 on 0
+  npu_task.wait %e0 on 1
   npu_task.launch @b on 1 ins(%a : memref<4x4xf32, "hbm">) outs(%b : memref<4x4xf32, "hbm">)
   npu_task.launch @c on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%c : memref<4x4xf32, "hbm">)
   // expected-error@+1 {{event 0 is recorded again after launch of @c}}
-  npu_task.record 0 on 0
+  %e0a = npu_task.record 0 on 0
+  func.return
+}
+
+// -----
+
+// Its number is recorded again before the wait: the device would wait for the later one.
+npu_task.kernel @a on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @b on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+npu_task.kernel @c on vector {
+^bb0(%0: tensor<4x4xf32>):
+  %1 = graph.neg %0 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  npu_task.return %1 : tensor<4x4xf32>
+}
+func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i64} {
+  %a = memref.alloc() : memref<4x4xf32, "hbm">
+  %b = memref.alloc() : memref<4x4xf32, "hbm">
+  %c = memref.alloc() : memref<4x4xf32, "hbm">
+  npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
+  %e0 = npu_task.record 0 on 0
+  %e0a = npu_task.record 0 on 0
+  // expected-error@+1 {{event 0 is recorded again after launch of @a}}
+  npu_task.wait %e0 on 1
+  npu_task.launch @b on 1 ins(%a : memref<4x4xf32, "hbm">) outs(%b : memref<4x4xf32, "hbm">)
+  npu_task.launch @c on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%c : memref<4x4xf32, "hbm">)
   func.return
 }
 
@@ -235,18 +242,18 @@ func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i
   %b = memref.alloc() : memref<4x4xf32, "hbm">
   %c = memref.alloc() : memref<4x4xf32, "hbm">
   npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
-  npu_task.record 0 on 0
-  npu_task.wait 0 on 1
+  %e0 = npu_task.record 0 on 0
+  npu_task.wait %e0 on 1
   npu_task.launch @b on 1 ins(%a : memref<4x4xf32, "hbm">) outs(%b : memref<4x4xf32, "hbm">)
-  npu_task.record 1 on 1
-  npu_task.wait 1 on 0
+  %e1 = npu_task.record 1 on 1
+  npu_task.wait %e1 on 0
   npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
-  npu_task.record 0 on 0
-  npu_task.wait 0 on 1
+  %e0a = npu_task.record 0 on 0
+  npu_task.wait %e0a on 1
   npu_task.launch @c on 1 ins(%a : memref<4x4xf32, "hbm">) outs(%c : memref<4x4xf32, "hbm">)
   func.return
 }
-// CHECK: npu_task.wait 1 on 0{{$}}
+// CHECK: npu_task.wait %e1 on 0{{$}}
 
 // -----
 
@@ -351,9 +358,9 @@ func.func @main(%x: memref<4x4xf32, "hbm">) attributes {npu_task.streams = 2 : i
   %c = memref.alloc() : memref<4x4xf32, "hbm">
   npu_task.launch @a on 0 ins(%x : memref<4x4xf32, "hbm">) outs(%a : memref<4x4xf32, "hbm">)
   npu_task.launch @b on 0 ins(%a : memref<4x4xf32, "hbm">) outs(%b : memref<4x4xf32, "hbm">)
-  npu_task.record 0 on 0
-  npu_task.wait 0 on 1
+  %e0 = npu_task.record 0 on 0
+  npu_task.wait %e0 on 1
   npu_task.launch @c on 1 ins(%x : memref<4x4xf32, "hbm">) outs(%c : memref<4x4xf32, "hbm">)
   func.return
 }
-// CHECK: npu_task.wait 0 on 1{{$}}
+// CHECK: npu_task.wait %e0 on 1{{$}}

@@ -14,8 +14,8 @@ func.func @main(%x: memref<2xf32, "host">) -> (memref<2xf32, "host"> {graph.name
   %0 = npu_task.slot "io" 0 : memref<2xf32, "hbm">
   npu_task.copy %x to %0 on 2 : memref<2xf32, "host"> to memref<2xf32, "hbm">
   %1 = npu_task.slot "arena" 0 : memref<2xf32, "hbm">
-  npu_task.record 0 on 2
-  npu_task.wait 0 on 1
+  %e0 = npu_task.record 0 on 2
+  npu_task.wait %e0 on 1
   npu_task.launch @double on 1 ins(%0 : memref<2xf32, "hbm">) outs(%1 : memref<2xf32, "hbm">)
   %2 = npu_task.slot "arena" 512 : memref<2xf32, "hbm">
   npu_task.launch @double on 1 ins(%1 : memref<2xf32, "hbm">) outs(%2 : memref<2xf32, "hbm">)

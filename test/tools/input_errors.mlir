@@ -14,3 +14,5 @@
 // UTF8: <stdin>:2:21: error: byte 0xc3 is not UTF-8 text
 // RUN: printf 'func.func private @f(memref<4xf32, #npu_task<space hbm>>)\n' | not ge-opt - 2>&1 | filecheck %s --check-prefix=SPACE
 // SPACE: <stdin>:1:36: error: 'npu_task.space' is now written as a string: memref<4xf32, "hbm">
+// RUN: printf 'npu_task.record 0 on 1\nnpu_task.wait 0 on 2\n' | not ge-opt - 2>&1 | filecheck %s --check-prefix=WAIT
+// WAIT: <stdin>:2:15: error: an event is the result of its record: %event = npu_task.record 0 on 2, npu_task.wait %event on 1

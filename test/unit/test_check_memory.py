@@ -40,8 +40,8 @@ func.func @main(%x: {HOST}, %n: {NUMBER}, %p: {TRUTH})
     attributes {{npu_task.streams = 2 : i64, npu_task.events = 4 : i64}} {{
   %a = npu_task.slot "arena" 0 : {ROW}
   npu_task.copy %x to %a on 0 : {HOST} to {ROW}
-  npu_task.record 3 on 0
-  npu_task.wait 3 on 1
+  %e3 = npu_task.record 3 on 0
+  npu_task.wait %e3 on 1
   {body}
   func.return
 }}"""
@@ -113,7 +113,7 @@ def branch(then: str, otherwise: str) -> str:
 INNER = constant(2) + loop(
     "%c", slot("%b", 512) + slot("%d", 1024) + neg("%t", "%d") + "BODY", "%s", "%t"
 )
-IN_ORDER = "npu_task.record 0 on 0\nnpu_task.wait 0 on 1\n"
+IN_ORDER = "%e0 = npu_task.record 0 on 0\nnpu_task.wait %e0 on 1\n"
 EVEN, EVEN_TYPE = view("%v", "%w", LONG, 0, [4], [2])
 ODD, ODD_TYPE = view("%u", "%w", LONG, 1, [4], [2])
 FIRST, BOX_TYPE = view("%v", "%w", LONG, 0, [2, 2, 1], [16, 4, 1])
@@ -221,11 +221,11 @@ WRONG = {
         + result("%a"), UNWRITTEN,
     ),
     "wait before the record of a loop": (
-        loop("%n", slot("%b", 512) + neg("%s", "%b") + "npu_task.wait 0 on 1\n"
-             "npu_task.record 0 on 0\n"), "event 0 is waited for, but was not recorded",
+        loop("%n", slot("%b", 512) + neg("%s", "%b") + "npu_task.wait %e0 on 1\n"
+             "%e0 = npu_task.record 0 on 0\n"), "event 0 is waited for, but was not recorded",
     ),
     "event across a barrier": (
-        loop("%n", "npu_task.wait 3 on 1\n"), "event 3 is waited for, but was not recorded"
+        loop("%n", "") + "npu_task.wait %e3 on 1\n", "event 3 is waited for, but was not recorded"
     ),
     "one column on two streams": (
         slot("%w", 1024, LONG) + EVEN + neg("%a", "%v", 0, (ROW, EVEN_TYPE))

@@ -145,7 +145,7 @@ def test_a_stream_is_a_queue_and_streams_run_side_by_side() -> None:
 
 
 def test_an_event_orders_streams() -> None:
-    lines = [launch("cube", 0), "npu_task.record 0 on 0", "npu_task.wait 0 on 1"]
+    lines = [launch("cube", 0), "%e0 = npu_task.record 0 on 0", "npu_task.wait %e0 on 1"]
     timeline = run(*lines, launch("vector", 1), launch("vector", 2))
     cube, after, free = timeline.tasks
     assert after.start_us >= cube.end_us
@@ -155,14 +155,16 @@ def test_an_event_orders_streams() -> None:
 
 
 def test_an_event_that_was_recorded_before_anything_ran_holds_nothing_back() -> None:
-    timeline = run("npu_task.record 0 on 0", "npu_task.wait 0 on 1", launch("vector", 1))
+    timeline = run("%e0 = npu_task.record 0 on 0", "npu_task.wait %e0 on 1", launch("vector", 1))
     assert timeline.tasks[0].after == []
 
 
 def test_an_id_that_is_used_again_is_another_event() -> None:
     timeline = run(
-        launch("cube", 0), "npu_task.record 0 on 0", "npu_task.wait 0 on 1", launch("vector", 1),
-        launch("cube", 0), "npu_task.record 0 on 0", "npu_task.wait 0 on 2", launch("vector", 2),
+        launch("cube", 0), "%e0 = npu_task.record 0 on 0", "npu_task.wait %e0 on 1",
+        launch("vector", 1),
+        launch("cube", 0), "%e1 = npu_task.record 0 on 0", "npu_task.wait %e1 on 2",
+        launch("vector", 2),
     )  # fmt: skip
     first, _, second, last = timeline.tasks
     assert last.events == [second]
@@ -309,8 +311,8 @@ def test_what_cannot_be_timed() -> None:
             f"%d = npu_task.transfer %a on 0 : {BUFFER} to {unknown}",
             f"%e = npu_task.launch @unknown on 1 ins(%d : {unknown}) -> {unknown}",
         )
-    with pytest.raises(GeError, match="event 4 is waited for but was not recorded before"):
-        run("npu_task.wait 4 on 0")
+    with pytest.raises(GeError, match="event 4 is waited for, but was not recorded"):
+        run("npu_task.wait %e4 on 0", "%e4 = npu_task.record 4 on 1")
     with pytest.raises(GeError, match="not fixed on a stream: not a program"):
         run(launch("cube", 0).replace("on 0 ", ""))
     with pytest.raises(GeError, match="operands or results differ from those of @vector"):
@@ -320,7 +322,7 @@ def test_what_cannot_be_timed() -> None:
 def repeated(times: int) -> ModuleOp:
     """A program of four tasks on several streams, so often one after the other."""
     module = program(
-        launch("cube", 0), "npu_task.record 0 on 0", "npu_task.wait 0 on 1",
+        launch("cube", 0), "%e0 = npu_task.record 0 on 0", "npu_task.wait %e0 on 1",
         launch("vector", 1), launch("vector", 2), launch("cube", 3),
     )  # fmt: skip
     block = functions(module)["main"].body.block
@@ -363,8 +365,8 @@ def test_simulation_takes_time_in_proportion() -> None:
 @pytest.fixture
 def timeline() -> Timeline:
     return run(
-        launch("cube", 0), "npu_task.record 0 on 0", "npu_task.wait 0 on 1", launch("vector", 1),
-        launch("cube", 0),
+        launch("cube", 0), "%e0 = npu_task.record 0 on 0", "npu_task.wait %e0 on 1",
+        launch("vector", 1), launch("cube", 0),
     )  # fmt: skip
 
 

@@ -93,9 +93,9 @@ def ancestors(func: FuncOp) -> dict[Operation, set[Operation]]:
     for op in func.body.block.ops:
         match op:
             case RecordOp():
-                events[op.event.value.data] = set(streams.get(op.stream.value.data, set()))
+                events[op.event] = set(streams.get(op.stream.value.data, set()))
             case WaitOp():
-                streams.setdefault(op.stream.value.data, set()).update(events[op.event.value.data])
+                streams.setdefault(op.stream.value.data, set()).update(events[op.event])
             case LaunchOp() | CopyOp():
                 assert op.stream is not None
                 done = streams.setdefault(op.stream.value.data, set())

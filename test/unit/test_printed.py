@@ -117,7 +117,7 @@ def test_errors_of_a_text_are_errors(run: Run, capfd: pytest.CaptureFixture[str]
 
     run("ge-compile m.mlir -o p.mlir")
     text = Path("p.mlir").read_text()
-    Path("p.mlir").write_text(text.replace("npu_task.wait 0 on 0", ""))
+    Path("p.mlir").write_text(text.replace("npu_task.wait %event on 0", ""))
     assert ge_check(["p.mlir", "--quiet"]) == 1
     assert "error: " in capfd.readouterr().err
     Path("m.mlir").write_text(MODULE.replace("8x32", "8x33"))

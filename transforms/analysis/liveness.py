@@ -79,7 +79,7 @@ class Liveness:
         self.by_value: dict[SSAValue, Lifetime] = {}
         self.position = 0
         self.order = HappensBefore(streams)
-        self.events: dict[int, Clock] = {}
+        self.events: dict[SSAValue, Clock] = {}
         self.control: list[dict[Lifetime, None]] = []
         """Of each branch and loop around the op that is visited the outer buffers used inside."""
         self.walk(body)
@@ -100,9 +100,9 @@ class Liveness:
                         life = Lifetime(op, size, len(self.control), uses=[0] * self.streams)
                         self.by_value[buffer] = life
                 case RecordOp():
-                    self.events[op.event.value.data] = self.order.clock(self.stream(op))
+                    self.events[op.event] = self.order.clock(self.stream(op))
                 case WaitOp():
-                    self.wait(op)
+                    self.order.wait(self.stream(op), self.events[op.event])
                 case _ if isinstance(op, Task):
                     self.task(op)
                 case _ if op.regions:
@@ -118,15 +118,6 @@ class Liveness:
         if not 0 <= number < self.streams:
             raise error_at(op, f"{op.name} is on no stream", "run assign-streams first")
         return number
-
-    def wait(self, op: WaitOp) -> None:
-        """Raises GeError for an event that was not recorded."""
-        stream, number = self.stream(op), op.event.value.data
-        event = self.events.get(number)
-        if event is None:
-            text = f"event {number} is waited for, but was not recorded"
-            raise error_at(op, text, "run assign-streams again")
-        self.order.wait(stream, event)
 
     def task(self, op: Task) -> None:
         stream = self.stream(op)

@@ -6,11 +6,11 @@
     npu_task.launch @relu_0 ins(%1 : ...) outs(%3 : ...)
 becomes
     npu_task.copy %x to %0 on 2 : memref<64xf32, host> to memref<64xf32, hbm>
-    npu_task.record 0 on 2
-    npu_task.wait 0 on 0
+    %event = npu_task.record 0 on 2
+    npu_task.wait %event on 0
     npu_task.launch @matmul_0 on 0 ins(%0 : ...) outs(%1 : ...)
-    npu_task.record 1 on 0
-    npu_task.wait 1 on 1
+    %event_1 = npu_task.record 1 on 0
+    npu_task.wait %event_1 on 1
     npu_task.launch @relu_0 on 1 ins(%1 : ...) outs(%2 : ...)
     npu_task.launch @relu_0 on 1 ins(%1 : ...) outs(%3 : ...)
 

@@ -1,8 +1,8 @@
 """Events: a task on one stream waits for a task on another one.
 
     npu_task.launch @matmul_0 on 0 ...
-    npu_task.record 0 on 0
-    npu_task.wait 0 on 1
+    %event = npu_task.record 0 on 0
+    npu_task.wait %event on 1
     npu_task.launch @relu_0 on 1 ...
 
 Each stream has a vector clock: how many tasks of each stream happen before its next one. A task
@@ -107,11 +107,13 @@ def number_events(tasks: Sequence[Planned], ids: EventIds) -> dict[Issue, int]:
 def with_events(tasks: Sequence[Planned], events: Mapping[Issue, int]) -> list[Operation]:
     """The tasks with their records and waits, in the order of issue."""
     result: list[Operation] = []
+    records: dict[Issue, RecordOp] = {}
     for task in tasks:
-        result += [WaitOp(events[w], task.stream) for w in task.waits]
+        result += [WaitOp(records[w].event, task.stream) for w in task.waits]
         result.append(task.op)
         if task in events:
-            result.append(RecordOp(events[task], task.stream))
+            records[task] = RecordOp(events[task], task.stream)
+            result.append(records[task])
     return result
 
 
@@ -131,7 +133,7 @@ def put_events(ops: Sequence[Operation]) -> None:
 
 def remove_events(func: FuncOp) -> None:
     """Erase all records and waits of a function."""
-    for op in all_ops(func.body.blocks):
+    for op in reversed([*all_ops(func.body.blocks)]):  # waits before the records that they are for
         if isinstance(op, RecordOp | WaitOp):
             erase(op)
 

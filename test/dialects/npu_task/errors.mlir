@@ -396,3 +396,26 @@ func.func @main(%x: memref<8xf32, "hbm">, %y: memref<4xf32, "hbm">) {
   npu_task.launch @neg_0 ins(%x : memref<8xf32, "hbm">) outs(%y : memref<4xf32, "hbm">)
   func.return
 }
+
+// -----
+
+// All streams are idle between blocks: an event is no value that passes from one to another.
+func.func @main(%c: memref<i1, "hbm">) {
+  %e = npu_task.record 0 on 1
+  npu_task.if %c : memref<i1, "hbm"> order [] {
+    // expected-error@+1 {{waits for an event that is recorded in another block}}
+    npu_task.wait %e on 0
+    npu_task.yield
+  } else {
+    npu_task.yield
+  }
+  func.return
+}
+
+// -----
+
+func.func @main(%e: !npu_task.event) {
+  // expected-error@+1 {{waits for an event that is recorded in another block}}
+  npu_task.wait %e on 0
+  func.return
+}

@@ -11,8 +11,8 @@ func.func @main(%x: memref<4xf32, "host">, %d: memref<?xf32, "host">, %c: memref
   npu_task.copy %x to %0 : memref<4xf32, "host"> to memref<4xf32, "hbm">
   npu_task.copy %x to %0 on 2 : memref<4xf32, "host"> to memref<4xf32, "hbm">
   %2 = npu_task.transfer %d on 2 : memref<?xf32, "host"> to memref<?xf32, "hbm">
-  npu_task.record 0 on 2
-  npu_task.wait 0 on 1
+  %e0 = npu_task.record 0 on 2
+  npu_task.wait %e0 on 1
   npu_task.launch @neg_0 on 1 ins(%0 : memref<4xf32, "hbm">) outs(%0 : memref<4xf32, "hbm">)
   %3 = npu_task.if %c : memref<i1, "hbm"> outs(%0 : memref<4xf32, "hbm">) -> memref<?xf32, "hbm"> order [1, 0] {
     npu_task.yield %0, %2 : memref<4xf32, "hbm">, memref<?xf32, "hbm">
@@ -35,8 +35,8 @@ func.func @main(%x: memref<4xf32, "host">, %d: memref<?xf32, "host">, %c: memref
 // CHECK-NEXT:    npu_task.copy %x to %0 : memref<4xf32, "host"> to memref<4xf32, "hbm">
 // CHECK-NEXT:    npu_task.copy %x to %0 on 2 : memref<4xf32, "host"> to memref<4xf32, "hbm">
 // CHECK-NEXT:    npu_task.transfer %d on 2 : memref<?xf32, "host"> to memref<?xf32, "hbm">
-// CHECK-NEXT:    npu_task.record 0 on 2{{$}}
-// CHECK-NEXT:    npu_task.wait 0 on 1{{$}}
+// CHECK-NEXT:    %[[E0:.*]] = npu_task.record 0 on 2{{$}}
+// CHECK-NEXT:    npu_task.wait %[[E0]] on 1{{$}}
 // CHECK-NEXT:    npu_task.launch @neg_0 on 1 ins(%0 : memref<4xf32, "hbm">) outs(%0 : memref<4xf32, "hbm">)
 // CHECK-NEXT:    npu_task.if %c : memref<i1, "hbm"> outs(%0 : memref<4xf32, "hbm">) -> memref<?xf32, "hbm"> order [1, 0] {
 // CHECK-NEXT:      npu_task.yield %0, %2 : memref<4xf32, "hbm">, memref<?xf32, "hbm">

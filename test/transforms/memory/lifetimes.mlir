@@ -21,8 +21,8 @@ func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 2 : 
   %d = memref.alloc() : memref<128xf32, "hbm">
   npu_task.copy %x to %a on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
   npu_task.launch @softmax on 0 ins(%a : memref<128xf32, "hbm">) outs(%b : memref<128xf32, "hbm">)
-  npu_task.record 0 on 0
-  npu_task.wait 0 on 1
+  %e0 = npu_task.record 0 on 0
+  npu_task.wait %e0 on 1
   npu_task.copy %b to %y on 1 : memref<128xf32, "hbm"> to memref<128xf32, "host">
   npu_task.launch @softmax on 0 ins(%b : memref<128xf32, "hbm">) outs(%d : memref<128xf32, "hbm">)
   npu_task.copy %d to %z on 0 : memref<128xf32, "hbm"> to memref<128xf32, "host">
@@ -49,11 +49,11 @@ func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 2 : 
   %c = memref.alloc() : memref<128xf32, "hbm">
   %d = memref.alloc() : memref<128xf32, "hbm">
   npu_task.copy %x to %b on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
-  npu_task.record 0 on 0
-  npu_task.wait 0 on 1
+  %e0 = npu_task.record 0 on 0
+  npu_task.wait %e0 on 1
   npu_task.copy %b to %y on 1 : memref<128xf32, "hbm"> to memref<128xf32, "host">
-  npu_task.record 1 on 1
-  npu_task.wait 1 on 0
+  %e1 = npu_task.record 1 on 1
+  npu_task.wait %e1 on 0
   npu_task.copy %x to %c on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
   npu_task.launch @softmax on 0 ins(%c : memref<128xf32, "hbm">) outs(%d : memref<128xf32, "hbm">)
   npu_task.copy %d to %z on 0 : memref<128xf32, "hbm"> to memref<128xf32, "host">
@@ -69,7 +69,7 @@ func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 2 : 
 // CHECK-NEXT:  %b 512 0 0  {{.*}}  1 copy {{.*}}  2 copy {{.*}}
 // CHECK-NEXT:  %c 512 0 0  {{.*}}  3 copy {{.*}}  4 copy {{.*}}
 // PROG:      npu_task.copy %b to %y on 1 :
-// PROG-NEXT: npu_task.record [[DONE:[0-9]+]] on 1{{$}}
+// PROG-NEXT: [[DONE:%.*]] = npu_task.record {{[0-9]+}} on 1{{$}}
 // PROG-NEXT: npu_task.wait [[DONE]] on 0{{$}}
 // PROG-NEXT: npu_task.copy %x to %c on 0 :
 npu_task.kernel @softmax on vector {
@@ -83,8 +83,8 @@ func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 2 : 
   %b = memref.alloc() : memref<128xf32, "hbm">
   %c = memref.alloc() : memref<128xf32, "hbm">
   npu_task.copy %x to %b on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
-  npu_task.record 0 on 0
-  npu_task.wait 0 on 1
+  %e0 = npu_task.record 0 on 0
+  npu_task.wait %e0 on 1
   npu_task.copy %b to %y on 1 : memref<128xf32, "hbm"> to memref<128xf32, "host">
   npu_task.copy %x to %c on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
   npu_task.copy %c to %z on 0 : memref<128xf32, "hbm"> to memref<128xf32, "host">
@@ -102,8 +102,8 @@ func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 2 : 
 // CHECK-NEXT:  %d 512 0 0  {{.*}}  4 copy {{.*}}  7 @softmax {{.*}}
 // CHECK-NEXT:  %e 512 512 0  {{.*}}  7 @softmax {{.*}}  8 copy {{.*}}
 // PROG:      npu_task.launch @softmax on 2 ins
-// PROG:      npu_task.wait {{[0-9]+}} on 0{{$}}
-// PROG:      npu_task.wait {{[0-9]+}} on 0{{$}}
+// PROG:      npu_task.wait %event{{.*}} on 0{{$}}
+// PROG:      npu_task.wait %event{{.*}} on 0{{$}}
 // PROG:      npu_task.copy %x to %d on 0 :
 npu_task.kernel @softmax on vector {
 ^bb0(%0: tensor<128xf32>):
@@ -119,16 +119,16 @@ func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 3 : 
   %d = memref.alloc() : memref<128xf32, "hbm">
   %e = memref.alloc() : memref<128xf32, "hbm">
   npu_task.copy %x to %a on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
-  npu_task.record 0 on 0
-  npu_task.wait 0 on 1
-  npu_task.wait 0 on 2
+  %e0 = npu_task.record 0 on 0
+  npu_task.wait %e0 on 1
+  npu_task.wait %e0 on 2
   npu_task.launch @softmax on 1 ins(%a : memref<128xf32, "hbm">) outs(%b : memref<128xf32, "hbm">)
   npu_task.launch @softmax on 2 ins(%a : memref<128xf32, "hbm">) outs(%c : memref<128xf32, "hbm">)
-  npu_task.record 1 on 1
-  npu_task.record 2 on 2
+  %e1 = npu_task.record 1 on 1
+  %e2 = npu_task.record 2 on 2
   npu_task.copy %x to %d on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
-  npu_task.wait 1 on 0
-  npu_task.wait 2 on 0
+  npu_task.wait %e1 on 0
+  npu_task.wait %e2 on 0
   npu_task.copy %b to %y on 0 : memref<128xf32, "hbm"> to memref<128xf32, "host">
   npu_task.copy %c to %z on 0 : memref<128xf32, "hbm"> to memref<128xf32, "host">
   npu_task.launch @softmax on 0 ins(%d : memref<128xf32, "hbm">) outs(%e : memref<128xf32, "hbm">)

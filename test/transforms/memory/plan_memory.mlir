@@ -52,8 +52,8 @@ func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 2 : 
 // CHECK-NEXT:    npu_task.slot "arena" 0 :
 // CHECK-NEXT:    npu_task.slot "arena" 0 :
 // CHECK-NEXT:    npu_task.copy %x to %0 on 0 :
-// CHECK-NEXT:    npu_task.record 0 on 0{{$}}
-// CHECK-NEXT:    npu_task.wait 0 on 1{{$}}
+// CHECK-NEXT:    %[[E0:.*]] = npu_task.record 0 on 0{{$}}
+// CHECK-NEXT:    npu_task.wait %[[E0]] on 1{{$}}
 // CHECK-NEXT:    npu_task.copy %x to %1 on 1 :
 
 // -----
@@ -63,10 +63,10 @@ func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 3 : 
   %0 = memref.alloc() : memref<128xf32, "hbm">
   %1 = memref.alloc() : memref<128xf32, "hbm">
   npu_task.copy %x to %0 on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
-  npu_task.record 0 on 0
-  npu_task.wait 0 on 2
-  npu_task.record 1 on 2
-  npu_task.wait 1 on 1
+  %e0 = npu_task.record 0 on 0
+  npu_task.wait %e0 on 2
+  %e1 = npu_task.record 1 on 2
+  npu_task.wait %e1 on 1
   npu_task.copy %x to %1 on 1 : memref<128xf32, "host"> to memref<128xf32, "hbm">
   func.return
 }

@@ -19,14 +19,6 @@ func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 1 : 
 
 // -----
 
-func.func @main() attributes {npu_task.streams = 1 : i64} {
-  // expected-error@+1 {{event 7 is waited for, but was not recorded; run assign-streams again}}
-  npu_task.wait 7 on 0
-  func.return
-}
-
-// -----
-
 // The peak is told with what is alive at it, the largest first.
 // expected-note-re@unknown {{the peak is at copy ({{.*}}), with 2 buffers of 2400 bytes, 3072 with padding to 512:}}
 // expected-note-re@unknown {{1600 bytes (400xf32): made by copy {{.*}}, last used by copy {{.*}}}}

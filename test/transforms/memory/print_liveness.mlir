@@ -12,8 +12,8 @@ func.func @main(%x: memref<128xf32, "host">, %p: memref<i1, "hbm">) attributes {
   %1 = memref.alloc() : memref<128xf32, "hbm">
   %last = memref.alloc() : memref<300xf32, "hbm">
   npu_task.copy %x to %first on 0 : memref<128xf32, "host"> to memref<128xf32, "hbm">
-  npu_task.record 0 on 0
-  npu_task.wait 0 on 1
+  %e0 = npu_task.record 0 on 0
+  npu_task.wait %e0 on 1
   npu_task.launch @neg on 1 ins(%first : memref<128xf32, "hbm">) outs(%1 : memref<128xf32, "hbm">)
   %v = memref.reinterpret_cast %last to offset: [0], sizes: [128], strides: [1] : memref<300xf32, "hbm"> to memref<128xf32, "hbm">
   npu_task.if %p : memref<i1, "hbm"> outs(%v : memref<128xf32, "hbm">) order [1] {

@@ -36,18 +36,18 @@ func.func @main(%x: memref<4x4xf32, "host">) -> memref<4x4xf32, "host"> {
 }
 // CHECK:       func.func @main({{.*}} attributes {npu_task.streams = 5 : i64, npu_task.events = 2 : i64} {
 // CHECK:         npu_task.copy %x to %0 on 2 :
-// CHECK-NEXT:    npu_task.record 0 on 2{{$}}
-// CHECK-NEXT:    npu_task.wait 0 on 0{{$}}
+// CHECK-NEXT:    %[[E0:.*]] = npu_task.record 0 on 2{{$}}
+// CHECK-NEXT:    npu_task.wait %[[E0]] on 0{{$}}
 // CHECK-NEXT:    npu_task.launch @matmul_0 on 0 ins
-// CHECK-NEXT:    npu_task.record 1 on 0{{$}}
-// CHECK-NEXT:    npu_task.wait 1 on 1{{$}}
+// CHECK-NEXT:    %[[E1:.*]] = npu_task.record 1 on 0{{$}}
+// CHECK-NEXT:    npu_task.wait %[[E1]] on 1{{$}}
 // CHECK-NEXT:    npu_task.launch @neg_0 on 1 ins(%1 :
 // CHECK-NEXT:    npu_task.launch @neg_0 on 1 ins(%0 :
-// CHECK-NEXT:    npu_task.wait 0 on 4{{$}}
+// CHECK-NEXT:    npu_task.wait %[[E0]] on 4{{$}}
 // CHECK-NEXT:    npu_task.launch @shape_of_0 on 4 ins
 // CHECK-NEXT:    npu_task.copy %2 to %1 on 1 :
-// CHECK-NEXT:    npu_task.record 1 on 1{{$}}
-// CHECK-NEXT:    npu_task.wait 1 on 3{{$}}
+// CHECK-NEXT:    %[[E1:.*]] = npu_task.record 1 on 1{{$}}
+// CHECK-NEXT:    npu_task.wait %[[E1]] on 3{{$}}
 // CHECK-NEXT:    npu_task.copy %1 to %5 on 3 :
 // CHECK-NEXT:    func.return
 // SINGLE:      func.func @main({{.*}} attributes {npu_task.streams = 1 : i64, npu_task.events = 0 : i64} {
@@ -83,12 +83,12 @@ func.func @main(%x: memref<4x2xf32, "hbm">) {
   func.return
 }
 // CHECK:         npu_task.launch @neg_0 on 1 ins
-// CHECK-NEXT:    npu_task.record 0 on 1{{$}}
-// CHECK:         npu_task.wait 0 on 0{{$}}
+// CHECK-NEXT:    %[[E0:.*]] = npu_task.record 0 on 1{{$}}
+// CHECK:         npu_task.wait %[[E0]] on 0{{$}}
 // CHECK-NEXT:    npu_task.launch @matmul_0 on 0 ins
-// CHECK-NEXT:    npu_task.record 0 on 0{{$}}
+// CHECK-NEXT:    %[[E0:.*]] = npu_task.record 0 on 0{{$}}
 // CHECK-NEXT:    npu_task.launch @neg_0 on 1 ins(%0 :
-// CHECK-NEXT:    npu_task.wait 0 on 1{{$}}
+// CHECK-NEXT:    npu_task.wait %[[E0]] on 1{{$}}
 // CHECK-NEXT:    npu_task.launch @neg_0 on 1 ins(%x :
 
 // -----
@@ -133,11 +133,11 @@ func.func @main(%x: memref<2x2xf32, "hbm">, %c: memref<i1, "hbm">) {
 // CHECK-NEXT:      npu_task.yield
 // CHECK:         npu_task.loop
 // CHECK:           npu_task.launch @neg_0 on 1 ins(%y :
-// CHECK-NEXT:      npu_task.record 0 on 1{{$}}
-// CHECK-NEXT:      npu_task.wait 0 on 0{{$}}
+// CHECK-NEXT:      %[[E0:.*]] = npu_task.record 0 on 1{{$}}
+// CHECK-NEXT:      npu_task.wait %[[E0]] on 0{{$}}
 // CHECK-NEXT:      npu_task.launch @matmul_0 on 0 ins
-// CHECK-NEXT:      npu_task.record 0 on 0{{$}}
-// CHECK-NEXT:      npu_task.wait 0 on 1{{$}}
+// CHECK-NEXT:      %[[E0:.*]] = npu_task.record 0 on 0{{$}}
+// CHECK-NEXT:      npu_task.wait %[[E0]] on 1{{$}}
 // CHECK-NEXT:      npu_task.launch @neg_0 on 1 ins(%y :
 // CHECK-NEXT:      npu_task.yield
 // CHECK-NEXT:    }
@@ -159,10 +159,10 @@ func.func @main(%x: memref<?xf32, "host">) -> memref<?xf32, "host"> {
   func.return %2 : memref<?xf32, "host">
 }
 // CHECK:         npu_task.transfer %x on 2 :
-// CHECK-NEXT:    npu_task.record 0 on 2{{$}}
+// CHECK-NEXT:    %[[E0:.*]] = npu_task.record 0 on 2{{$}}
 // CHECK-NEXT:    npu_task.constant
-// CHECK-NEXT:    npu_task.wait 0 on 1{{$}}
+// CHECK-NEXT:    npu_task.wait %[[E0]] on 1{{$}}
 // CHECK-NEXT:    npu_task.launch @add_0 on 1 ins
-// CHECK-NEXT:    npu_task.record 0 on 1{{$}}
-// CHECK-NEXT:    npu_task.wait 0 on 3{{$}}
+// CHECK-NEXT:    %[[E0:.*]] = npu_task.record 0 on 1{{$}}
+// CHECK-NEXT:    npu_task.wait %[[E0]] on 3{{$}}
 // CHECK-NEXT:    npu_task.transfer {{.*}} on 3 :

@@ -73,11 +73,11 @@ func.func @main(%x: memref<2048x2048xf16, "hbm">) {
 // CHECK-LABEL: func.func @main(
 // CHECK-SAME:    npu_task.cap_bytes = 8388608 :
 // CHECK:         npu_task.launch @matmul on 0 ins
-// CHECK-NEXT:    npu_task.record 0 on 0{{$}}
-// CHECK-NEXT:    npu_task.wait 0 on 1{{$}}
+// CHECK-NEXT:    %[[E0:.*]] = npu_task.record 0 on 0{{$}}
+// CHECK-NEXT:    npu_task.wait %[[E0]] on 1{{$}}
 // CHECK-NEXT:    npu_task.launch @sum on 1 ins
-// CHECK-NEXT:    npu_task.record 0 on 1{{$}}
-// CHECK-NEXT:    npu_task.wait 0 on 0{{$}}
+// CHECK-NEXT:    %[[E0:.*]] = npu_task.record 0 on 1{{$}}
+// CHECK-NEXT:    npu_task.wait %[[E0]] on 0{{$}}
 // CHECK-NEXT:    npu_task.launch @matmul on 0 ins
 // MORE-LABEL:  func.func @main(
 // MORE-LABEL:  func.func @main(
