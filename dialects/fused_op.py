@@ -40,13 +40,10 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.support.access import MOVING, Access
-from ge.dialects.support.boxes import Box, hull
+from ge.dialects.support.boxes import MOVING, Access, Box, Work, hull, same_bytes
 from ge.dialects.support.constraints import ANY, VALUES
 from ge.dialects.support.discardable import FUNCTION, NUMBER, OP, TEXT, Stated
-from ge.dialects.support.in_place import same_bytes
-from ge.dialects.support.interfaces import SplitInterface, split_axes
-from ge.dialects.support.locations import fuse_locations
+from ge.dialects.support.editing import fuse_locations
 from ge.dialects.support.operation import (
     GeOp,
     block_of,
@@ -57,9 +54,8 @@ from ge.dialects.support.operation import (
     ops_of,
     put_last,
 )
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.tensor_op import SplitInterface, TensorOp, split_axes
 from ge.dialects.support.types import byte_size, is_shape_like, is_static, numel, set_type, shape_of
-from ge.dialects.support.work import Work
 
 # attribute of ops: a number, 0 where absent; ops of two phases do not share a launch
 PHASE = "fused_op.phase"

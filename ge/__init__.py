@@ -69,7 +69,7 @@ if not os.path.isdir(os.path.join(__path__[0], "dialects")):  # in the sources, 
     __path__.append(os.path.dirname(__path__[0]))
 
 # A process may fork while another thread is in the middle of its imports
-importlib.import_module("ge.dialects.support.forks")
+importlib.import_module("ge.dialects.support.processes")
 
 
 def __getattr__(name: str) -> Any:

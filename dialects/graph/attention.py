@@ -72,8 +72,7 @@ from ge.dialects.graph.support.parameters import (
     optional,
     parameter,
 )
-from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box, Span, aligned_box, blocks, element_span
+from ge.dialects.support.boxes import Access, Box, Span, Work, aligned_box, blocks, element_span
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.constraints import (
     F64,
@@ -85,7 +84,7 @@ from ge.dialects.support.constraints import (
     POSITIVE,
     TensorOf,
 )
-from ge.dialects.support.interfaces import SplitInterface
+from ge.dialects.support.tensor_op import SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -98,7 +97,6 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
-from ge.dialects.support.work import Work
 
 STAGES = ("raw", "capped", "biased", "weights")
 KEYS = 512  # keys that a tile of queries meets at a time

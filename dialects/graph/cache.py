@@ -17,8 +17,7 @@ from ge.dialects.graph.support.parameters import (
     check_scalar,
     element_axis,
 )
-from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box
+from ge.dialects.support.boxes import Access, Box, Work
 from ge.dialects.support.constraints import (
     COMPUTED,
     INT,
@@ -31,7 +30,6 @@ from ge.dialects.support.types import (
     rank_of,
     shape_of,
 )
-from ge.dialects.support.work import Work
 
 
 @irdl_op_definition

@@ -12,9 +12,9 @@ from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.attributes import TextAttr
+from ge.dialects.support.boxes import Work
 from ge.dialects.support.constraints import ANY
-from ge.dialects.support.lines import LineOp, Names
-from ge.dialects.support.operation import created
+from ge.dialects.support.operation import LineOp, Names, created
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     AnyTensor,
@@ -24,7 +24,6 @@ from ge.dialects.support.types import (
     numel,
     shape_of,
 )
-from ge.dialects.support.work import Work
 
 # What stands for the elements of a constant in a text that leaves them out: such a constant is read
 # as a weight that nothing has

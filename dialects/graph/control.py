@@ -41,7 +41,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support import folding as f
 from ge.dialects.graph.support.parameters import SEGMENTED, TYPES, OneResultOp
-from ge.dialects.support.boxes import Box
+from ge.dialects.support.boxes import Box, Work
 from ge.dialects.support.constraints import INDICES, TRUTHS, VALUES
 from ge.dialects.support.operation import GeOp, initialize
 from ge.dialects.support.tensor_op import TensorOp
@@ -54,7 +54,6 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
-from ge.dialects.support.work import Work
 
 ITERATION = tensor((), i64)
 CONDITION = tensor((), i1)

@@ -31,7 +31,7 @@ from ge.dialects.graph.support.parameters import (
     partial_ints,
 )
 from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, spatial_dims
-from ge.dialects.support.boxes import Box, Span, blocks, joined, scaled
+from ge.dialects.support.boxes import Box, Span, Work, blocks, joined, scaled
 from ge.dialects.support.constraints import (
     COMPUTED,
     COUNT,
@@ -43,7 +43,7 @@ from ge.dialects.support.constraints import (
     NUMBERS,
 )
 from ge.dialects.support.element_types import is_integer
-from ge.dialects.support.interfaces import SplitInterface
+from ge.dialects.support.tensor_op import SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -57,7 +57,6 @@ from ge.dialects.support.types import (
     tensor,
     times,
 )
-from ge.dialects.support.work import Work
 
 
 class Convolution(WindowedOp, OneResultOp, ABC):

@@ -33,8 +33,7 @@ from ge.dialects.graph.support.parameters import (
     scalar_parameter,
     vector_parameter,
 )
-from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box
+from ge.dialects.support.boxes import Access, Box, Work
 from ge.dialects.support.constraints import (
     ANY,
     ELEMENT,
@@ -57,7 +56,6 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
-from ge.dialects.support.work import Work
 
 CREATED = " attr-dict `->` type($result)"  # the end of the format of ops that have parameters only
 

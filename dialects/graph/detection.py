@@ -13,6 +13,7 @@ from ge.dialects.graph.support.parameters import (
     check_same_element,
     check_scalar,
 )
+from ge.dialects.support.boxes import Work
 from ge.dialects.support.constraints import FLOATS, INDICES, INTEGERS
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -22,7 +23,6 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
-from ge.dialects.support.work import Work
 
 
 @irdl_op_definition

@@ -37,11 +37,11 @@ from ge.dialects.graph.support.parameters import (
     OneResultOp,
     check_same_element,
 )
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.constraints import ANY, BITS, COMPUTED, ELEMENT, INTEGERS, NUMBERS, TRUTHS
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer, row_of
-from ge.dialects.support.interfaces import Permuted, PermuteInterface
+from ge.dialects.support.tensor_op import Permuted, PermuteInterface
 from ge.dialects.support.types import broadcast, element_type, shape_of, tensor
 
 # ---- arithmetic of one operand ---------------------------------------------------------------

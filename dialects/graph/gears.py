@@ -9,14 +9,13 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import NoMemoryEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.support.boxes import Box
+from ge.dialects.support.boxes import Box, Work
 from ge.dialects.support.constraints import (
     ANY,
     INDICES,
     INTS,
 )
-from ge.dialects.support.index_map import IndexMap, table_of
-from ge.dialects.support.tensor_op import SpeculatableUnlessItFails, TensorOp
+from ge.dialects.support.tensor_op import IndexMap, SpeculatableUnlessItFails, TensorOp, table_of
 from ge.dialects.support.types import (
     DYNAMIC,
     array_ints,
@@ -25,7 +24,6 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
-from ge.dialects.support.work import Work
 
 
 @irdl_op_definition

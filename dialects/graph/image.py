@@ -30,8 +30,7 @@ from ge.dialects.graph.support.parameters import (
     partial_ints,
 )
 from ge.dialects.graph.support.window import spatial_dims
-from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box, blocks
+from ge.dialects.support.boxes import Access, Box, Work, blocks
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.constraints import (
     COMPUTED,
@@ -41,7 +40,7 @@ from ge.dialects.support.constraints import (
     INTEGERS,
     INTS,
 )
-from ge.dialects.support.interfaces import Permuted, PermuteInterface
+from ge.dialects.support.tensor_op import Permuted, PermuteInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -54,7 +53,6 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
-from ge.dialects.support.work import Work
 
 NO = BoolAttr.from_bool(False)
 

@@ -33,8 +33,7 @@ from ge.dialects.graph.support.parameters import (
     parameter,
     scalar_parameter,
 )
-from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box
+from ge.dialects.support.boxes import Access, Box, Work
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.constraints import ANY, COMPUTED, INDICES, INT, INTEGERS, NUMBERS, TRUTHS
 from ge.dialects.support.element_types import check_computed
@@ -52,7 +51,6 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
-from ge.dialects.support.work import Work
 
 ZERO = IntegerAttr(0, i64)
 

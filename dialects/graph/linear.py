@@ -23,7 +23,7 @@ from ge.dialects.graph.support.parameters import (
     check_length,
     check_same_element,
 )
-from ge.dialects.support.boxes import Box, aligned_box
+from ge.dialects.support.boxes import Box, Work, aligned_box
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.constraints import (
     COMPUTED,
@@ -34,7 +34,7 @@ from ge.dialects.support.constraints import (
     NUMBERS,
 )
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer
-from ge.dialects.support.interfaces import SplitInterface
+from ge.dialects.support.tensor_op import SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -48,7 +48,6 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
-from ge.dialects.support.work import Work
 
 SMALL_FLOATS = (f8E4M3FN, f8E5M2)  # that are multiplied
 

@@ -15,15 +15,14 @@ from ge.dialects.graph.support.parameters import (
     OneResultOp,
     check_broadcast_to,
 )
-from ge.dialects.support.access import Access, Rows, rows_along
-from ge.dialects.support.boxes import Box, in_blocks
+from ge.dialects.support.boxes import Access, Box, Rows, in_blocks, rows_along
 from ge.dialects.support.constraints import (
     COUNT,
     FLOATS,
     INT,
     NOT_NEGATIVE,
 )
-from ge.dialects.support.interfaces import Permuted, PermuteInterface, RowsInterface, SplitInterface
+from ge.dialects.support.tensor_op import Permuted, PermuteInterface, RowsInterface, SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     element_type,

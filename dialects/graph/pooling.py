@@ -23,8 +23,7 @@ from ge.dialects.graph.support.parameters import (
     parameter,
 )
 from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, spatial_dims
-from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box, window_span
+from ge.dialects.support.boxes import Access, Box, Work, window_span
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.constraints import (
     COMPUTED,
@@ -49,7 +48,6 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
-from ge.dialects.support.work import Work
 
 NO = BoolAttr.from_bool(False)
 

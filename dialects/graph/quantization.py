@@ -32,8 +32,7 @@ from ge.dialects.graph.support.parameters import (
     check_scalar,
     optional,
 )
-from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box, blocks
+from ge.dialects.support.boxes import Access, Box, blocks
 from ge.dialects.support.choices import ROUNDINGS, choice_def
 from ge.dialects.support.constraints import (
     ANY,
@@ -45,7 +44,7 @@ from ge.dialects.support.constraints import (
     TensorOf,
 )
 from ge.dialects.support.element_types import is_float, ui8, ui16
-from ge.dialects.support.interfaces import Permuted, PermuteInterface, SplitInterface
+from ge.dialects.support.tensor_op import Permuted, PermuteInterface, SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,

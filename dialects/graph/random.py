@@ -27,6 +27,7 @@ from ge.dialects.graph.support.parameters import (
     check_scalar,
     parameter,
 )
+from ge.dialects.support.boxes import Work
 from ge.dialects.support.constraints import (
     F64,
     FLOAT,
@@ -35,7 +36,6 @@ from ge.dialects.support.constraints import (
     INTEGERS,
 )
 from ge.dialects.support.types import byte_size, tensor
-from ge.dialects.support.work import Work
 
 SEED_TYPE = tensor((2,), i64)
 STREAMS = 1 << 32  # how many there are

@@ -35,7 +35,7 @@ from ge.dialects.graph.support.parameters import (
     check_shape,
     optional,
 )
-from ge.dialects.support.boxes import Box
+from ge.dialects.support.boxes import Box, Work
 from ge.dialects.support.choices import ChoiceConstraint, choice_def
 from ge.dialects.support.constraints import (
     F64S,
@@ -51,7 +51,6 @@ from ge.dialects.support.types import (
     tensor,
     times,
 )
-from ge.dialects.support.work import Work
 
 ACTIVATIONS = (
     "relu", "tanh", "sigmoid", "affine", "leaky_relu", "thresholded_relu", "scaled_tanh",

@@ -25,7 +25,7 @@ from ge.dialects.graph.support.parameters import (
     scalar_parameter,
     vector_parameter,
 )
-from ge.dialects.support.boxes import Box
+from ge.dialects.support.boxes import Box, Work
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.constraints import (
     COMPUTED,
@@ -35,7 +35,7 @@ from ge.dialects.support.constraints import (
     INTS,
     NUMBERS,
 )
-from ge.dialects.support.interfaces import Permuted, PermuteInterface, RowsInterface, SplitInterface
+from ge.dialects.support.tensor_op import Permuted, PermuteInterface, RowsInterface, SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -46,7 +46,6 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
-from ge.dialects.support.work import Work
 
 REDUCE_KINDS = (
     "sum", "mean", "max", "min", "prod", "l1", "l2", "log_sum", "log_sum_exp", "sum_square",

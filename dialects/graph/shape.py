@@ -35,8 +35,7 @@ from ge.dialects.graph.support.parameters import (
     same_static_type,
     vector_parameter,
 )
-from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box, aligned_box, joined, spread
+from ge.dialects.support.boxes import Access, Box, Work, aligned_box, joined, spread
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.constraints import (
     ANY,
@@ -47,7 +46,7 @@ from ge.dialects.support.constraints import (
     INTS,
     VALUES,
 )
-from ge.dialects.support.interfaces import SplitInterface
+from ge.dialects.support.tensor_op import SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -64,7 +63,6 @@ from ge.dialects.support.types import (
     tensor,
     times,
 )
-from ge.dialects.support.work import Work
 
 
 def of_rank(count: int, element: Attribute) -> Attribute:

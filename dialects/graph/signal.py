@@ -33,7 +33,7 @@ from ge.dialects.graph.support.parameters import (
     parameter,
     scalar_parameter,
 )
-from ge.dialects.support.boxes import Box, window_span
+from ge.dialects.support.boxes import Box, Work, window_span
 from ge.dialects.support.constraints import (
     ANY,
     ELEMENT,
@@ -50,7 +50,6 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
-from ge.dialects.support.work import Work
 
 
 def bins(length: int, onesided: bool) -> int:

@@ -40,7 +40,7 @@ from ge.dialects.graph.support.parameters import (
     same_static_type,
     vector_parameter,
 )
-from ge.dialects.support.boxes import Box, element_span, plus, window_span
+from ge.dialects.support.boxes import Box, Work, element_span, plus, window_span
 from ge.dialects.support.boxes import times as multiple
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.constraints import (
@@ -49,13 +49,13 @@ from ge.dialects.support.constraints import (
     INTEGERS,
     INTS,
 )
-from ge.dialects.support.interfaces import (
+from ge.dialects.support.operation import operands_of
+from ge.dialects.support.tensor_op import (
     Permuted,
     PermuteInterface,
     SliceInterface,
     SplitInterface,
 )
-from ge.dialects.support.operation import operands_of
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -68,7 +68,6 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
-from ge.dialects.support.work import Work
 
 
 @irdl_op_definition

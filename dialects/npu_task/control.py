@@ -24,8 +24,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import HBM, HOST, data_type, fits, space_of
 from ge.dialects.support.constraints import BUFFERS
-from ge.dialects.support.index_map import IndexMap
 from ge.dialects.support.operation import GeOp
+from ge.dialects.support.tensor_op import IndexMap
 from ge.dialects.support.types import DYNAMIC, array_ints, is_dynamic
 
 
@@ -96,7 +96,7 @@ class IfOp(GeOp):
 @irdl_op_definition
 class MapIndexOp(IndexMap):
     """The number of the gear that buffers have the sizes of, on the host, which knows sizes before
-    anything is copied: see `dialects/support/index_map.py`."""
+    anything is copied: see `dialects/support/tensor_op.py`."""
 
     name = "npu_task.map_index"
     inputs = var_operand_def(BUFFERS)

@@ -72,6 +72,7 @@ from ge.dialects.npu_task.attributes import (
 from ge.dialects.npu_task.effects import TouchingOp
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.constraints import BUFFERS, SHAPED, VALUES
+from ge.dialects.support.functions import find_symbol, module_around
 from ge.dialects.support.operation import (
     GeOp,
     all_ops,
@@ -80,7 +81,6 @@ from ge.dialects.support.operation import (
     ops_of,
     segments,
 )
-from ge.dialects.support.symbols import find_symbol, module_around
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, byte_size, is_dynamic
 

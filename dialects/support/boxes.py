@@ -1,4 +1,5 @@
-"""Which box of an operand an op needs for a box of a result.
+"""What an op touches: which elements of its operands it needs, what its kernel may do with their
+memory, and how much it computes, whatever the machine.
 
     %t = graph.transpose %x permutation [1, 0] : (tensor<6x8xf32>) -> tensor<8x6xf32>
     op.operand_box(0, Box((4, 0), (2, 6)))          # Box((0, 4), (6, 2)): rows 4 and 5 of %t
@@ -7,20 +8,142 @@ Shapes are static, and sizes of boxes are known; offsets may be numbers that a c
 runs. A box may pass the ends of its value at both sides (so a window does where it meets padding):
 what lies beyond is of no meaning. The box is as small as it can be: where that depends on offsets
 that are not known, for any of them.
+
+From boxes follows whether the first elements of a result depend on the first elements of operands
+alone: then what lies behind them (the padding of a gear) does not count.
+
+    %0, %1 = graph.lstm %x, %w, %r : (tensor<5x8x16xf32>, ...) -> tensor<5x1x8x4xf32>, ...
+    each_axes(op, 2)      # ({1}, {}, {}): element n of the batch needs element n of %x along 1
+    prefix_axes(op, 0)    # ({0}, {}, {}): the first n steps need the first n, they go forward
+    prefix_axes(op, 0, 1) # None: the last state needs all steps
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from functools import lru_cache
 from math import gcd, prod
 from typing import Any, ClassVar, TypeAlias
 
-from ge.dialects.support.access import Access
-from ge.dialects.support.operation import operands_of
-from ge.dialects.support.types import Shape, shape_of
-from ge.dialects.support.work import WorkInterface
+from xdsl.ir import SSAValue
+
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.operation import GeOp, operands_of
+from ge.dialects.support.types import (
+    DYNAMIC,
+    Shape,
+    byte_size,
+    element_type,
+    is_static,
+    numel,
+    shape_of,
+)
+
+
+class Access(Enum):
+    """Which operand elements a result element needs: what decides on fusion."""
+
+    POINTWISE = "the elements at its index (operands broadcast), or few beside it in a row"
+    VIEW = "one element; all stay where they are in memory"
+    MOVEMENT = "one element, at an index that follows from its own"
+    LOOKUP = "one element of the first operand, at an index that is an element of another operand"
+    WINDOW = "the elements of the first operand in a window around its index"
+    ROWS = "a row of elements: see `RowsInterface`"
+    WHOLE = "any elements"
+
+
+MOVING = frozenset((Access.VIEW, Access.MOVEMENT, Access.LOOKUP))  # elements stay as they are
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """How an op on rows cuts its first operand: `count` independent rows of `length` elements
+    (`?` where unknown), which lie next to each other in memory if `contiguous`. Cut in `parts`
+    equal parts, in memory order, each part holds whole rows."""
+
+    count: int
+    length: int
+    contiguous: bool
+    parts: int
+
+
+def rows_along(shape: Shape, axes: Collection[int]) -> Rows:
+    """The rows of a tensor along some axes, counted from the front."""
+
+    def size(dims: Iterable[int]) -> int:
+        known = tuple(dims)
+        return numel(known) if is_static(known) else DYNAMIC
+
+    count = size(d for i, d in enumerate(shape) if i not in axes)
+    start = min(axes, default=len(shape))
+    contiguous = all(i in axes or d == 1 for i, d in enumerate(shape[start:], start))
+    return Rows(count, size(shape[i] for i in axes), contiguous, size(shape[:start]))
+
+
+def aligned_axes(axis: int, rank: int, operands: Iterable[SSAValue]) -> tuple[int | None, ...]:
+    """The axes of operands that broadcast to a result of `rank` dimensions that are its `axis`,
+    None for those that have one element there."""
+    shapes = [shape_of(v) for v in operands]
+    axes = [axis - (rank - len(s)) for s in shapes]
+    return tuple(i if i >= 0 and s[i] != 1 else None for i, s in zip(axes, shapes, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What one execution costs: multiply-accumulates of the cube, element-operations of the
+    vector unit, and bytes moved from and to memory."""
+
+    macs: int = 0
+    vector: int = 0
+    read: int = 0
+    written: int = 0
+
+    def __add__(self, other: "Work") -> "Work":
+        return Work(
+            self.macs + other.macs,
+            self.vector + other.vector,
+            self.read + other.read,
+            self.written + other.written,
+        )
+
+
+class WorkInterface(GeOp):
+    """Ops that state their work. By default it is that of an elementwise op."""
+
+    VECTOR_COST: ClassVar[int] = 1  # element-operations for each result element
+    ALWAYS_MACS: ClassVar[bool] = False  # whether there are multiply-accumulates in all shapes
+
+    def work(self) -> Work | None:
+        """The work of one execution; None while a shape is dynamic."""
+        try:
+            return self.static_work()
+        except ValueError:
+            return None
+
+    def static_work(self) -> Work:
+        """As `work`, and the method to override. Raises ValueError for a dynamic shape."""
+        elements = sum(numel(shape_of(r)) for r in self.results)
+        return Work(0, elements * self.VECTOR_COST, *self.traffic())
+
+    def bytes_read(self, index: int) -> int:
+        """Bytes of operand `index` that are needed. Raises ValueError for a dynamic shape."""
+        return byte_size(operands_of(self)[index].type)
+
+    def bytes_written(self, index: int) -> int:
+        """Bytes of result `index` that are written where it lies in an operand's memory. Raises
+        ValueError for a dynamic shape."""
+        return byte_size(self.results[index].type)
+
+    def traffic(self) -> tuple[int, int]:
+        """Bytes read and written when each operand and result crosses the memory once."""
+        return (
+            sum([byte_size(o.type) for o in operands_of(self)]),
+            sum([byte_size(r.type) for r in self.results]),
+        )
+
 
 Offset: TypeAlias = Any
+
 """An int, or a number with its own + - * // and `divisor`: see `divisor_of`."""
 
 
@@ -69,6 +192,7 @@ class Unknown:
 
 
 Span: TypeAlias = tuple[Offset, int]
+
 """Offset and size of a box along one dimension."""
 
 
@@ -245,3 +369,128 @@ def spread(span: Span, shape: Shape) -> list[Span]:
             return spans + [(0, d) for d in shape[i + 1 :]]
         span = remainder(span[0], stride), span[1]
     return spans
+
+
+Axes = frozenset[int]
+
+
+def says_boxes(op: object) -> bool:
+    """Whether an op says which elements of operands its results need."""
+    if not isinstance(op, BoxInterface):
+        return False
+    follows = op.ACCESS in (Access.POINTWISE, Access.VIEW)
+    return follows or type(op).operand_box is not BoxInterface.operand_box
+
+
+def each_axes(op: BoxInterface, axis: int, result: int = 0) -> tuple[Axes, ...] | None:
+    """For each operand the axes, as long as `axis` of a result, along which element i of the result
+    needs what is at index i of the operand alone. Along other axes all elements need the same. None
+    where no operand has such an axis, where one is needed in another way, or where sizes count."""
+    if not says_boxes(op) or op.counts_size(axis, result):
+        return None
+    shape = shape_of(op.results[result])
+    part, found = Unknown(), list[Axes]()
+    box = Box.part(shape, {axis: (part, 1)})
+    for i, operand in enumerate(op.operands):
+        needed = op.operand_box(i, box, result)
+        spans = [] if needed is None else needed.spans
+        cut = {a for a, span in enumerate(spans) if not isinstance(span[0], int)}
+        if any(spans[a] != (part, 1) for a in cut):
+            return None
+        found.append(frozenset(a for a in cut if shape_of(operand)[a] == shape[axis]))
+    return tuple(found) if any(found) else None
+
+
+def prefix_axes(op: BoxInterface, axis: int, result: int = 0) -> tuple[Axes, ...] | None:
+    """As `each_axes`, for what the first n elements of the result need, whatever n is: the axes
+    along which it is the first n elements of the operand, or fewer of them. Where the axis of the
+    result is k times as long as all of these (an image is enlarged), it is so for the first k * n.
+    Asks for as many boxes as the axis has elements."""
+    if not says_boxes(op) or op.counts_size(axis, result):
+        return None
+    size = shape_of(op.results[result])[axis]
+    lengths = {d for v in op.operands for d in shape_of(v) if d > 1 and size % d == 0}
+    found = (_prefix_axes(op, axis, result, d) for d in sorted(lengths, reverse=True))
+    return next((axes for axes in found if axes is not None), None)
+
+
+def _prefix_axes(op: BoxInterface, axis: int, result: int, length: int) -> tuple[Axes, ...] | None:
+    """`prefix_axes` for axes of operands of one length."""
+    shape = shape_of(op.results[result])
+    times = shape[axis] // length
+    needs = [[_Needs(d, d == length) for d in shape_of(v)] for v in op.operands]
+    for n in range(1, length + 1):
+        box = Box.part(shape, {axis: (0, n * times)})
+        for i, own in enumerate(needs):
+            needed = op.operand_box(i, box, result) or Box.whole(shape_of(op.operands[i]))
+            if not all([need.see(s, n) for need, s in zip(own, needed.spans, strict=True)]):
+                return None
+    found = [frozenset(a for a, need in enumerate(own) if not need.same) for own in needs]
+    return tuple(found) if any(found) else None
+
+
+@dataclass(slots=True)
+class _Needs:
+    """What the first elements need of an operand along one of its axes, for all n so far."""
+
+    size: int
+    prefix: bool
+    same: bool = True
+    first: Span | None = None
+
+    def see(self, span: Span, n: int) -> bool:
+        """Takes what is needed for n. Returns whether it is the same for each n, or the first n."""
+        low, high = max(span[0], 0), min(span[0] + span[1], self.size)
+        own = (low, max(high, low))
+        self.first = self.first or own
+        self.same = self.same and own == self.first
+        self.prefix = self.prefix and own[1] <= n
+        return self.same or self.prefix
+
+
+def same_bytes(a: SSAValue, b: SSAValue) -> bool:
+    """Whether element i of one value lies where element i of the other one would, for all i."""
+    if not prod(shape_of(a)) == prod(shape_of(b)) > 0:
+        return False
+    return a.type is b.type or bitwidth(element_type(a)) == bitwidth(element_type(b))
+
+
+class InPlaceInterface(BoxInterface):
+    """Ops whose kernels may overwrite operands, and read and write strided views. What follows
+    from `ACCESS` is the default."""
+
+    IN_PLACE: ClassVar[Collection[int] | None] = None
+    """The operands that the kernel reads part by part, each before it writes that part of the
+    results. None: those that pointwise ops read element by element, and what a view is of."""
+
+    def local_parts(self, index: int) -> int | None:
+        """Number of equal contiguous chunks such that chunk i of each result reads only chunk i of
+        operand `index`, in one pass or several; None if there is no such partition. Shapes are
+        static."""
+        elements = prod(shape_of(operands_of(self)[index]))
+        if self.IN_PLACE is not None:
+            return stretches(self, index) if index in self.IN_PLACE else None
+        if self.ACCESS is Access.VIEW and index == 0:
+            return elements
+        if self.ACCESS is not Access.POINTWISE:
+            return None
+        # Each element has one of the same place: no boxes are needed to see it
+        if operands_of(self)[index].type is self.results[0].type and len(self.results) == 1:
+            if type(self).operand_box is BoxInterface.operand_box:
+                return elements
+        # An element that is read for several places is overwritten at the first one
+        return elements if stretches(self, index) == elements else None
+
+    def in_place_pairs(self) -> Iterator[tuple[int, int]]:
+        """Each (result, operand) such that the kernel may write the result over the operand: it
+        goes through both chunk by chunk (see `local_parts`), and reads an element before it writes
+        there. Shapes are static."""
+        for i, operand in enumerate(operands_of(self)):
+            fitting = [r for r, result in enumerate(self.results) if same_bytes(result, operand)]
+            if fitting and self.local_parts(i) is not None:
+                yield from ((r, i) for r in fitting)
+
+    def accepts_strided(self) -> bool:
+        """Whether the kernel can read operands and write results whose rows lie apart in memory:
+        it moves tiles, row by row. Raises ValueError for a dynamic shape."""
+        return self.ACCESS is not Access.WHOLE or self.static_work().macs > 0

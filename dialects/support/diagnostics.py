@@ -25,8 +25,15 @@ from xdsl.ir import Attribute, Operation
 
 from ge.dialects.support.context import setting
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.remark_kinds import RemarkKind
 from ge.dialects.support.streams import error_stream
+
+
+class RemarkKind(StrEnum):
+    """As LLVM has them: an optimization was made, nearly made, or there is something to know."""
+
+    PASSED = "passed"
+    MISSED = "missed"
+    ANALYSIS = "analysis"
 
 
 class Severity(StrEnum):
@@ -130,7 +137,9 @@ def _sources(location: Attribute) -> Iterator[str]:
 
 
 Handler = Callable[[Diagnostic], None]
+
 _handler: ContextVar[Handler | None] = ContextVar("diagnostic_handler", default=None)
+
 _remark_handler: ContextVar[Handler | None] = ContextVar("remark_handler", default=None)
 
 

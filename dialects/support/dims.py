@@ -1,11 +1,30 @@
-"""Names of dimensions, and the sizes that they may have. A name may be an expression of others, as
-exporters write them: the size of `past + 1` follows from that of `past`, `2*batch` from `batch`.
-So are the bytes of a tensor: `256 * batch * past + 256 * batch`."""
+"""Sizes that are known only at run time: their names, what they may be, and sums with them.
+
+A dimension has a name, which may be an expression of others, as exporters write them: the size of
+`past + 1` follows from that of `past`, `2*batch` from `batch`. A `Polynomial` is a sum of products
+of dimensions, as the bytes of a tensor are: `256 * batch * past + 256 * batch`. `Relations` say
+which dimensions follow from others: `mask` is `past + 1`, as a user says it (`--dim mask=past+1`)
+or as the ops of a graph want it (`relate_dims.py`).
+
+An `Extent` is a number that remembers what it follows from.
+
+    n = Extent(100003, Polynomial.named("batch"))
+    16 * n + 1                    # 1600049, and "16 * batch + 1"
+    ceil(n / 64)                  # 1563, and "(batch + 63) // 64"
+    n % 16 == 0                   # false: no size is a multiple of anything but its factors
+
+What is written for known sizes is written for others as well where it is told extents in place of
+sizes: it takes the ways of large sizes of no special kind, and numbers that depend on sizes say
+how. An extent is equal to one of the same expression, never to a number.
+"""
 
 import ast
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
+from math import gcd
+from typing import Any
 
 from ge.dialects.support.errors import GeError
 
@@ -37,6 +56,7 @@ class Relation:
 
 
 OPERATIONS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv)
+
 LONGEST = 200  # characters of a name that is looked at
 
 
@@ -193,3 +213,298 @@ def _ends(node: ast.expr, ranges: Mapping[str, Range]) -> tuple[int, int] | None
                 return None
             values = [x // y for x in a for y in b]
     return min(values), max(values)
+
+
+@dataclass(frozen=True, slots=True)
+class Polynomial:
+    """A sum of products of atoms, each with a factor; an atom is a name, or a quotient in
+    brackets. `is_bound`: what it is for may be less."""
+
+    terms: tuple[tuple[tuple[str, ...], int], ...] = ()
+    is_bound: bool = field(default=False, compare=False)
+
+    @staticmethod
+    def of(number: int) -> "Polynomial":
+        return _polynomial([((), number)], False)
+
+    @staticmethod
+    def named(
+        name: str, relations: "Mapping[str, Polynomial] | None" = None
+    ) -> "Polynomial | None":
+        """The size of a dimension, whose name may be a sum or product, with these sizes in the
+        place of names; None for a name that no expression can have."""
+        if relations and name in relations:
+            return relations[name]
+        body = parsed(name)
+        return None if body is None else _read(body, relations or {})
+
+    @property
+    def number(self) -> int | None:
+        """What it is where it has no atoms."""
+        if not self.terms:
+            return 0
+        ((atoms, factor), *others) = self.terms
+        return None if atoms or others else factor
+
+    def at_most(self) -> "Polynomial":
+        return Polynomial(self.terms, True)
+
+    def __add__(self, other: "Polynomial | int") -> "Polynomial":
+        other = other if isinstance(other, Polynomial) else Polynomial.of(other)
+        return _polynomial((*self.terms, *other.terms), self.is_bound or other.is_bound)
+
+    def __mul__(self, other: "Polynomial | int") -> "Polynomial":
+        other = other if isinstance(other, Polynomial) else Polynomial.of(other)
+        terms = [((*a, *b), m * n) for a, m in self.terms for b, n in other.terms]
+        return _polynomial(terms, self.is_bound or other.is_bound)
+
+    def __floordiv__(self, number: int) -> "Polynomial":
+        """By a positive number."""
+        if all(factor % number == 0 for _, factor in self.terms):
+            return Polynomial(tuple((a, f // number) for a, f in self.terms), self.is_bound)
+        if self.number is not None:
+            return Polynomial.of(self.number // number)
+        text = str(self) if len(self.terms) == 1 and self.terms[0][1] > 0 else f"({self})"
+        return Polynomial((((f"({text} // {number})",), 1),), self.is_bound)
+
+    def divided(self, other: "Polynomial") -> "Polynomial | None":
+        """Rounded down, by what is positive: a number, or a product of atoms that each term has;
+        None for anything else."""
+        if (number := other.number) is not None:
+            if number <= 0:
+                return None
+            whole = [(a, f // number) for a, f in self.terms if f % number == 0]
+            rest = _polynomial([(a, f) for a, f in self.terms if f % number], self.is_bound)
+            if rest.terms and all(f < 0 for _, f in rest.terms):  # as exporters round up
+                return _polynomial(whole, self.is_bound) + (rest * -1 + (number - 1)) // number * -1
+            return _polynomial(whole, self.is_bound) + rest // number
+        if len(other.terms) != 1:
+            return None
+        ((atoms, factor),) = other.terms
+        found: list[tuple[tuple[str, ...], int]] = []
+        for own, f in self.terms:
+            left = list(own)
+            for atom in atoms:
+                if atom not in left:
+                    return None
+                left.remove(atom)
+            if f % factor:
+                return None
+            found.append((tuple(left), f // factor))
+        return _polynomial(found, self.is_bound)
+
+    @property
+    def divisor(self) -> int:
+        """A number that divides it, whatever its atoms are."""
+        return gcd(*(factor for _, factor in self.terms))
+
+    def __str__(self) -> str:
+        """As Python writes it."""
+        text = ""
+        for atoms, factor in sorted(self.terms, key=lambda term: term[1] < 0):
+            sign = "-" if factor < 0 else "+"
+            text += f" {sign} " if text else "0 - " * (factor < 0)
+            shown = (str(abs(factor)),) if abs(factor) != 1 or not atoms else ()
+            text += " * ".join((*shown, *atoms))
+        return text or "0"
+
+
+def _read(node: ast.expr, relations: Mapping[str, Polynomial]) -> Polynomial | None:
+    match node:
+        case ast.Constant(int(number)):
+            return Polynomial.of(number)
+        case ast.BinOp(left, op, right):
+            a, b = _read(left, relations), _read(right, relations)
+            if a is None or b is None:
+                return None
+            if isinstance(op, ast.FloorDiv):
+                return a // b.number if b.number else None
+            if isinstance(op, ast.Mult):
+                return a * b
+            return a + (b if isinstance(op, ast.Add) else b * -1)
+        case _:
+            name = ast.unparse(node)
+            return relations.get(name, Polynomial((((name,), 1),)))
+
+
+def _polynomial(terms: Iterable[tuple[tuple[str, ...], int]], is_bound: bool) -> Polynomial:
+    factors: dict[tuple[str, ...], int] = {}
+    for atoms, factor in terms:
+        atoms = tuple(sorted(atoms))
+        factors[atoms] = factors.get(atoms, 0) + factor
+    ordered = sorted(factors.items(), key=lambda term: (-len(term[0]), term[0]))
+    return Polynomial(tuple((a, f) for a, f in ordered if f), is_bound)
+
+
+class Extent(int):
+    """A size, and the polynomial_of of dimensions that it is."""
+
+    size: Polynomial
+
+    def __new__(cls, number: int, size: Polynomial) -> "Extent":
+        new = super().__new__(cls, number)
+        new.size = size
+        return new
+
+    @property
+    def divisor(self) -> int:
+        """A number that divides it, whatever the dimensions are."""
+        return self.size.divisor
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, int):
+            return NotImplemented
+        return isinstance(other, Extent) and self.size == other.size
+
+    def __ne__(self, other: object) -> bool:
+        if not isinstance(other, int):
+            return NotImplemented
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(self.size)
+
+    def __str__(self) -> str:
+        return f"⟨{self.size}⟩"
+
+    __repr__ = __str__
+
+    def __format__(self, spec: str) -> str:
+        return str(self) if not spec else super().__format__(spec)
+
+    def __neg__(self) -> int:
+        return known(-int(self), self.size * -1)
+
+    def __add__(self, other: Any) -> Any:
+        return combined(int.__add__, lambda a, b: a + b, self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return combined(int.__add__, lambda a, b: a + b, other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return combined(int.__sub__, lambda a, b: a + b * -1, self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return combined(int.__sub__, lambda a, b: a + b * -1, other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return combined(int.__mul__, lambda a, b: a * b, self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return combined(int.__mul__, lambda a, b: a * b, other, self)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return combined(int.__floordiv__, Polynomial.divided, self, other)
+
+    def __mod__(self, other: Any) -> Any:
+        if not isinstance(other, int):
+            return NotImplemented
+        return self - self // other * other
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __truediv__(self, other: Any) -> Any:
+        return Ratio(self, other) if isinstance(other, int) else int(self) / other
+
+
+class Ratio(float):
+    """A quotient, of which it is known what it is as a whole number."""
+
+    dividend: int
+    divisor: int
+
+    def __new__(cls, dividend: int, divisor: int) -> "Ratio":
+        new = super().__new__(cls, int(dividend) / int(divisor))
+        new.dividend, new.divisor = dividend, divisor
+        return new
+
+    def __ceil__(self) -> int:
+        return (self.dividend + (self.divisor - 1)) // self.divisor
+
+    def __floor__(self) -> int:
+        return self.dividend // self.divisor
+
+
+def known(number: int, size: Polynomial) -> int:
+    """The extent, or the number where it depends on no dimension."""
+    return Extent(number, size) if size.number is None else size.number
+
+
+def polynomial_of(number: int) -> Polynomial:
+    return number.size if isinstance(number, Extent) else Polynomial.of(number)
+
+
+OF_FLOATS: dict[Callable[[int, int], int], Callable[[float, float], float]] = {
+    int.__add__: operator.add,
+    int.__sub__: operator.sub,
+    int.__mul__: operator.mul,
+    int.__floordiv__: lambda a, b: a // b,
+}
+
+
+def combined(
+    numbers: Callable[[int, int], int],
+    sizes: Callable[[Polynomial, Polynomial], Polynomial | None],
+    a: Any,
+    b: Any,
+) -> Any:
+    """What is computed of two numbers; a plain one where no polynomial_of is known for it."""
+    if not isinstance(a, int) or not isinstance(b, int):
+        if isinstance(a, float) or isinstance(b, float):
+            return OF_FLOATS[numbers](*(int(x) if isinstance(x, int) else x for x in (a, b)))
+        return NotImplemented
+    number, size = numbers(int(a), int(b)), sizes(polynomial_of(a), polynomial_of(b))
+    return number if size is None else known(number, size)
+
+
+def value(text: str, sizes: dict[str, int]) -> int:
+    """Of an polynomial_of of dimensions, all of which have sizes."""
+    found = value_of(text, sizes)
+    assert found is not None
+    return found
+
+
+@dataclass
+class Relations:
+    """Sizes of dimensions by name; no name that has one stands in the size of another."""
+
+    sizes: dict[str, Polynomial] = field(default_factory=dict[str, Polynomial])
+
+    @classmethod
+    def of(cls, texts: Mapping[str, str]) -> "Relations":
+        """Raises GeError where a dimension leads back to itself."""
+        relations = cls()
+        for name, text in texts.items():
+            size = relations.substituted(Polynomial.named(text))
+            if size is None or name in symbols(str(size)):
+                what = f"--dim {name}={text}: the size of '{name}' follows from itself"
+                raise GeError(what, hint="state dimensions by those that are left open")
+            relations.add(name, size)
+        return relations
+
+    def add(self, name: str, size: Polynomial) -> None:
+        """A dimension that no other one here follows to be, and the size that it has."""
+        new = {name: size}
+        for other, known in self.sizes.items():
+            self.sizes[other] = Polynomial.named(str(known), new) or known
+        self.sizes |= new
+
+    def substituted(self, size: Polynomial | None) -> Polynomial | None:
+        return None if size is None else Polynomial.named(str(size), self.sizes)
+
+    def named(self, name: str) -> str:
+        """The name that a dimension has where sizes that follow stand in the place of names."""
+        known = (name, *symbols(name))
+        if name and any(n in self.sizes for n in known):
+            size = Polynomial.named(name, self.sizes)
+            return name if size is None else str(size)
+        return name
+
+    @property
+    def texts(self) -> dict[str, str]:
+        return {name: str(size) for name, size in self.sizes.items()}
+
+    def source(self, text: str) -> str | None:
+        """A dimension that has this size."""
+        return next((name for name, size in self.texts.items() if size == text), None)

@@ -1,7 +1,12 @@
-"""The functions of a module: `@main` is the program, `@prepare` computes weights at load."""
+"""The functions of a module: `@main` is the program, `@prepare` computes weights at load; and its
+symbols, looked up by name without a walk for each."""
 
-from xdsl.dialects.builtin import ModuleOp
+from collections.abc import Mapping
+from typing import cast
+
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.operation import ops_of
@@ -28,3 +33,31 @@ def main_function(module: ModuleOp) -> FuncOp | None:
     if len(main.body.blocks) > 1:
         raise error_at(main, "@main has several blocks", "use graph.if and graph.loop")
     return main
+
+
+_KNOWN = "_ge_symbols"  # of a module, which keeps what was found there
+
+
+def module_around(op: Operation) -> ModuleOp | None:
+    """Returns the module that the op is in, None for an op that is in none yet."""
+    around = op.parent_op()
+    while around is not None and not isinstance(around, ModuleOp):
+        around = around.parent_op()
+    return around
+
+
+def find_symbol(module: ModuleOp, name: str) -> Operation | None:
+    """Returns the op of that name at the top of the module. What was found once is looked at
+    again, as it may have another name by now, or be in another module."""
+    kept = cast("Mapping[str, Operation]", vars(module).get(_KNOWN, {}))
+    known = kept.get(name)
+    if known is None or known.parent is not module.body.first_block or _name(known) != name:
+        found = {n: op for op in module.ops if (n := _name(op)) is not None}
+        vars(module)[_KNOWN] = found
+        known = found.get(name)
+    return known
+
+
+def _name(op: Operation) -> str | None:
+    found = op.properties.get("sym_name")
+    return found.data if isinstance(found, StringAttr) else None

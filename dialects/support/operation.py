@@ -1,12 +1,28 @@
 """The base of all ops of ge: an xDSL op with a fast constructor, `isinstance` (not through
-ABCMeta), `__hash__`, `has_trait` and accessors, which compilation calls millions of times."""
+ABCMeta), `__hash__`, `has_trait` and accessors, which compilation calls millions of times.
 
-from abc import ABCMeta
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+Operands, results and regions that a class names are read straight from the op's tuples. xDSL's own
+accessors make a view of all operands first, and unpack the sizes of segments each time.
+
+    source = operand_def(...)   # xDSL: a view of op.operands, its item 0; here: op._operands[0]
+
+xDSL reads assembly formats as it defines a class: two fifths of the time that a dialect takes to
+load. Most texts have ops of a few classes; here the formats of others are never read.
+
+xDSL's printer is called for each piece of a text. Who prints many ops at a time asks an op for its
+whole line instead, with names of its own keeping (`dialects/text/printing.py`).
+"""
+
+from abc import ABCMeta, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
+from io import StringIO
+from itertools import accumulate
+from operator import attrgetter
+from struct import unpack
 from types import MappingProxyType
-from typing import Any, TypeVar, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar, cast
 
 from xdsl.dialects.builtin import DenseArrayBase, UnknownLoc, i32
 from xdsl.ir import (
@@ -22,22 +38,162 @@ from xdsl.ir import (
 )
 from xdsl.irdl import (
     IRDLOperation,
+    OpDef,
     OptionalDef,
     OptOperandDef,
     ParsePropInAttrDict,
+    VarIRConstruct,
     VarOperandDef,
 )
 from xdsl.irdl import VariadicDef as Variadic
+from xdsl.irdl import operations as irdl
+from xdsl.irdl.declarative_assembly_format import FormatProgram, ParsingState
+from xdsl.parser import Parser
+from xdsl.printer import Printer
 from xdsl.traits import OpTrait
+from xdsl.utils.exceptions import ParseError, PyRDLOpDefinitionError
 
-from ge.dialects.support.accessors import direct
-from ge.dialects.support.declared import Declared, Methods
 from ge.dialects.support.definitions import with_known_definitions
 
+Values: TypeAlias = Sequence[Any]
+
+Read: TypeAlias = Callable[[Any], Any]
+
+READERS: dict[VarIRConstruct, Callable[[Any], Values]] = {
+    VarIRConstruct.OPERAND: attrgetter("_operands"),
+    VarIRConstruct.RESULT: attrgetter("results"),
+    VarIRConstruct.REGION: attrgetter("regions"),
+}
+
+# SSAValues has one of its own, which asks for the type of the index
+item: Callable[[Values, int], Any] = cast(Any, tuple).__getitem__
+
+
+def direct(accessor: Any) -> Any:
+    """What a class has in place of an accessor of xDSL's; anything else as it is."""
+    if not isinstance(accessor, irdl.BaseAccessor | irdl.BaseAttrAccessor):
+        return accessor
+    values = READERS.get(accessor.construct)
+    if values is None:
+        return accessor
+    if isinstance(accessor, irdl.BaseAttrAccessor):
+        return property(_in_segments(accessor, values))
+    return Indexed(accessor, values)
+
+
+class Indexed(property, irdl.BaseAccessor):
+    """Where the places of values follow from how many there are. Formats ask for `index`."""
+
+    indexed: Callable[[Values], Any]
+
+    def __init__(self, accessor: irdl.BaseAccessor, values: Callable[[Any], Values]) -> None:
+        property.__init__(self, _at_index(accessor, values))
+        irdl.BaseAccessor.__init__(self, accessor.construct, accessor.idx)
+        object.__setattr__(self, "indexed", accessor.index)
+
+    def index(self, args: Values) -> Any:
+        return self.indexed(args)
+
+
+def _at_index(accessor: irdl.BaseAccessor, values: Callable[[Any], Values]) -> Read:
+    index = accessor.idx
+    if isinstance(accessor, irdl.AfterVariadicSingleAccessor):
+        index -= accessor.num_defs
+    elif not isinstance(accessor, irdl.BeforeVariadicSingleAccessor):
+        return lambda op: accessor.index(values(op))
+    return lambda op: item(values(op), index)
+
+
+def _in_segments(accessor: irdl.BaseAttrAccessor, values: Callable[[Any], Values]) -> Read:
+    """Where an attribute says how many values each definition has."""
+    name, index = accessor.option.attribute_name, accessor.idx
+    sizes_of: Callable[[Any], Mapping[str, Any]]
+    sizes_of = attrgetter("properties" if accessor.option.as_property else "attributes")
+
+    def ends(op: Any) -> tuple[int, ...]:
+        sizes: DenseArrayBase = sizes_of(op)[name]
+        return _ends(sizes.data.data)
+
+    if isinstance(accessor, irdl.SingleAttrAccessor):
+        return lambda op: item(values(op), ends(op)[index])
+
+    def several(op: Any) -> Values:  # of launches, asked for all the time
+        start, end = _ends(sizes_of(op)[name].data.data)[index : index + 2]
+        return values(op)[start:end]
+
+    def optional(op: Any) -> Any:
+        start, end = ends(op)[index : index + 2]
+        return item(values(op), start) if end > start else None
+
+    return optional if isinstance(accessor, irdl.OptionalAttrAccessor) else several
+
+
+@lru_cache(maxsize=4096)
+def _ends(sizes: bytes) -> tuple[int, ...]:
+    """Where segments begin, and where the last one ends, for their sizes as i32."""
+    return tuple(accumulate(unpack(f"<{len(sizes) // 4}i", sizes), initial=0))
+
+
+class Format(FormatProgram):
+    """A format that leaves constraints of types and properties to verification, which names the
+    operand: xDSL asks them of a text for what variables of constraints stand for. Ops that have
+    variables are read by its own program."""
+
+    def resolve_constraint_variables(self, state: ParsingState, op_def: OpDef) -> None:
+        pass
+
+
+def has_variables(definition: OpDef) -> bool:
+    values = (*definition.operands, *definition.results)
+    constraints = (
+        *(d.constr for _, d in values),
+        *(d.constr for d in definition.properties.values()),
+    )
+    return any(c.variables() for c in constraints)
+
+
+class Declared:
+    """The format of a class of ops, read when it is first asked for."""
+
+    def __init__(self, text: str, definition: OpDef) -> None:
+        self.text, self.definition = text, definition
+
+    @cached_property
+    def program(self) -> FormatProgram:
+        """Raises PyRDLOpDefinitionError for a format that makes no sense."""
+        try:
+            program = FormatProgram.from_str(self.text, self.definition)
+        except ParseError as e:
+            name = self.definition.name
+            raise PyRDLOpDefinitionError(f"the assembly format of {name}: {e}") from e
+        return program if has_variables(self.definition) else Format(program.stmts)
+
+
+class Methods(NamedTuple):
+    """What a class has of its format."""
+
+    parse: Any  # a class method
+    print: Callable[[Any, Printer], None]
+
+    @classmethod
+    def of(cls, declared: Declared) -> "Methods":
+        def parse(kind: Any, parser: Parser) -> Any:
+            return declared.program.parse(parser, kind)
+
+        def print(self: Any, printer: Printer) -> None:
+            declared.program.print(printer, self)
+
+        return cls(classmethod(parse), print)
+
+
 VALUES = (OpResult, BlockArgument)
+
 NOWHERE = UnknownLoc()
+
 NO_VALUES: SSAValues[Any] = SSAValues()
+
 FORMAT = "assembly_format"
+
 NOTHING: Mapping[str, Attribute] = MappingProxyType({})
 
 Trait = TypeVar("Trait", bound=OpTrait)
@@ -89,11 +245,15 @@ _OF_OPS = (
     "_operands", "_operand_uses", "results", "_successors", "_successor_uses", "properties",
     "attributes", "location", "regions", "parent", "_next_op", "_prev_op",
 )  # fmt: skip
+
 _announce(OpResult, ("_type", "op", "index", "first_use", "_name"))
+
 _announce(BlockArgument, ("_type", "block", "index", "location", "first_use", "_name"))
+
 _OF_BLOCKS = (
     "_args", "_first_op", "_last_op", "_next_block", "_prev_block", "parent", "first_use", "_name",
 )  # fmt: skip
+
 _announce(Block, _OF_BLOCKS)
 
 # xDSL's own methods, which are functions of Python, say the same
@@ -163,6 +323,7 @@ class GeOp(IRDLOperation, metaclass=OpClass):
 
 
 FILLS = GeOp.__post_init__, IRDLOperation.__post_init__
+
 """Add properties and attributes that are defaults, and do nothing else."""
 
 
@@ -411,3 +572,48 @@ def walk(op: Operation) -> Iterator[Operation]:
 @lru_cache(maxsize=4096)
 def segments(*sizes: int) -> DenseArrayBase:
     return DenseArrayBase.from_list(i32, sizes)
+
+
+class Names(Protocol):
+    """Who knows the texts of values and attributes."""
+
+    def name_of(self, value: SSAValue) -> str: ...
+
+    def attribute_text(self, attribute: Attribute) -> str: ...
+
+
+class LineOp(GeOp):
+    """An op that is one line of text."""
+
+    @abstractmethod
+    def line(self, names: Names, attributes: str) -> str:
+        """What stands behind the op's name. `attributes`: the text of those that are none of its
+        definition, "" for none."""
+
+    def print(self, printer: Printer) -> None:
+        names = Captured(printer)
+        attributes = names.text(lambda: printer.print_op_attributes(self.attributes))
+        printer.print_string(self.line(names, attributes))
+
+
+class Captured:
+    """The texts that a printer prints."""
+
+    def __init__(self, printer: Printer) -> None:
+        self.printer = printer
+
+    def name_of(self, value: SSAValue) -> str:
+        return self.text(lambda: self.printer.print_ssa_value(value))
+
+    def attribute_text(self, attribute: Attribute) -> str:
+        return self.text(lambda: self.printer.print_attribute(attribute))
+
+    def text(self, write: Callable[[], object]) -> str:
+        """What is printed meanwhile, which the printer's stream does not get."""
+        printer = self.printer
+        out, printer.stream = printer.stream, StringIO()
+        try:
+            write()
+            return printer.stream.getvalue()
+        finally:
+            printer.stream = out

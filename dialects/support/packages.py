@@ -38,7 +38,7 @@ from ge.dialects.support.context import setting
 from ge.dialects.support.distribution import NAME, stranger, version
 from ge.dialects.support.environment import packages_off
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.forks import lock_held_while_forking
+from ge.dialects.support.processes import lock_held_while_forking
 
 GROUP = "xdsl.universe"
 OWN = ("ge", "xdsl")  # whose names nobody takes

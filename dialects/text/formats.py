@@ -19,11 +19,8 @@ from xdsl.irdl import IRDLOperation, VariadicDef
 from xdsl.irdl import declarative_assembly_format as xdsl
 from xdsl.printer import Printer
 
-from ge.dialects.support.accessors import item
-from ge.dialects.support.declared import Declared
 from ge.dialects.support.directives import Parameter
-from ge.dialects.support.lines import Names
-from ge.dialects.support.operation import operands_of
+from ge.dialects.support.operation import Declared, Names, item, operands_of
 from ge.dialects.support.types import array_ints
 
 SILENT = (xdsl.OptionalUnitAttrVariable,)  # where there is nothing

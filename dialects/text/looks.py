@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 
-from ge.dialects.support.hints import value_name
+from ge.dialects.support.editing import value_name
 from ge.dialects.support.operation import ops_of, regions_of
 from ge.dialects.text.look import Look
 from ge.dialects.text.printer import TextPrinter, element_count, is_isolated, is_terminator

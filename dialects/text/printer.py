@@ -22,8 +22,7 @@ from xdsl.printer import Printer
 from xdsl.traits import IsolatedFromAbove, IsTerminator
 
 from ge.dialects.support.diagnostics import location_of
-from ge.dialects.support.lines import LineOp
-from ge.dialects.support.operation import ops_of
+from ge.dialects.support.operation import LineOp, ops_of
 from ge.dialects.text.formats import format_of
 
 PLAIN = re.compile(rb"[ !#-\[\]-~]*")  # text that stands in quotes as it is

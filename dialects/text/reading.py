@@ -35,9 +35,8 @@ from xdsl.utils.exceptions import (
 from xdsl.utils.lexer import Input, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 
+from ge.dialects.support.editing import lasting_hint, place
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.hints import lasting_hint
-from ge.dialects.support.locations import place
 from ge.dialects.support.operation import put_last
 from ge.dialects.text.dense import DenseParser
 from ge.dialects.text.mistakes import explained, meant, undefined

@@ -32,8 +32,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.constraints import BUFFERS
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.lines import LineOp, Names
-from ge.dialects.support.operation import GeOp, initialize, segments
+from ge.dialects.support.operation import GeOp, LineOp, Names, initialize, segments
 from ge.dialects.support.types import DYNAMIC, align_up, array_ints, int_array
 from ge.dialects.tile.instruction import CoreProgram
 from ge.dialects.tile.types import (

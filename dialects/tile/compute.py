@@ -23,12 +23,11 @@ from xdsl.printer import Printer
 from xdsl.traits import ConstantLike, HasParent, IsolatedFromAbove, IsTerminator, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.choices import choice_def
 from ge.dialects.support.constraints import ANY
 from ge.dialects.support.element_types import row_of
-from ge.dialects.support.lines import LineOp, Names
-from ge.dialects.support.operation import GeOp, initialize, segments
+from ge.dialects.support.operation import GeOp, LineOp, Names, initialize, segments
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.tile.instruction import (
     Instruction,

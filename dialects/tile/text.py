@@ -12,8 +12,8 @@ from xdsl.ir import Operation, Region
 from xdsl.printer import Printer
 
 from ge.dialects.npu_task.attributes import number
-from ge.dialects.support.forks import lock_held_while_forking
 from ge.dialects.support.operation import cloned
+from ge.dialects.support.processes import lock_held_while_forking
 from ge.dialects.tile.kernel import KernelOp
 
 Read: TypeAlias = Callable[[str], KernelOp]

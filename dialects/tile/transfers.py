@@ -13,8 +13,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.element_types import is_float
-from ge.dialects.support.lines import LineOp, Names
-from ge.dialects.support.operation import initialize
+from ge.dialects.support.operation import LineOp, Names, initialize
 from ge.dialects.tile.buffers import box_of, constant_index
 from ge.dialects.tile.instruction import (
     Instruction,

@@ -11,7 +11,7 @@ from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
-from ge.dialects.support.lines import LineOp, Names
+from ge.dialects.support.operation import LineOp, Names
 from ge.dialects.support.types import array_ints, int_array
 from ge.dialects.tile.instruction import Instruction, parse_end
 from ge.dialects.tile.scalars import Number, check_number, number_attr, parse_scalar, scalar_text

@@ -38,12 +38,11 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.constant import INLINE_BYTES, ConstantOp, WeightAttr
 from ge.dialects.graph.ports import DIMS, port
-from ge.dialects.support.callers import source_line
 from ge.dialects.support.constraints import ELEMENT, FLOAT
 from ge.dialects.support.diagnostics import SourceLocation, read_location
+from ge.dialects.support.editing import name_hint, source_line
 from ge.dialects.support.element_types import element_named
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.hints import name_hint
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, element_type, tensor
 from ge.dialects.text.look import LOCATED

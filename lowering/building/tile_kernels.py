@@ -28,9 +28,9 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.ir import Attribute, Block, Operation
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.editing import name_hint
 from ge.dialects.support.element_types import element_named
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.hints import name_hint
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target, record_target
 from ge.dialects.tile.kernel import KernelOp

@@ -40,8 +40,8 @@ from ge.dialects.support.diagnostics import (
     warning_handler,
 )
 from ge.dialects.support.distribution import version
+from ge.dialects.support.environment import WRONG, Unsound, is_ours, open_ours, text_of
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.own_files import WRONG, Unsound, is_ours, open_ours, text_of
 from ge.dialects.support.packages import installed
 from ge.dialects.text.kept import hash_of, own_files, package_files
 from ge.dialects.text.look import LOCATED, PLAIN, Look

@@ -11,10 +11,9 @@ from xdsl.ir import Attribute, Block, SSAValue
 
 from ge.dialects.graph.ports import DIMS, NAME, SEED, SEQUENCE, name_of, port
 from ge.dialects.graph.random import SEED_TYPE
-from ge.dialects.support.dims import Range, size_of, symbols
+from ge.dialects.support.dims import Range, Relations, size_of, symbols
+from ge.dialects.support.editing import name_hint
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.hints import name_hint
-from ge.dialects.support.relations import Relations
 from ge.dialects.support.types import DYNAMIC, AnyTensor, shape_text, tensor
 from ge.dialects.text.values import Shapes, Sizes, did_you_mean, fixed_sizes, relations
 from ge.lowering.onnx.model import MAX_ELEMENTS, check_name, element_of_onnx

@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import UnrankedTensorType
 from xdsl.ir import Block, SSAValue
 
 from ge.dialects.graph.control import IfOp, LoopOp
-from ge.dialects.support.locations import names_in
+from ge.dialects.support.editing import names_in
 from ge.lowering.onnx.size_conditions import follows_from_sizes
 from ge.lowering.onnx.values import Value
 

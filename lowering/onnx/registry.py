@@ -20,10 +20,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.inference import Operand, Param, name_loc
-from ge.dialects.support.once import Once
 from ge.dialects.support.packages import Installed, installed, left_out, way_out
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.processes import Once
+from ge.dialects.support.tensor_op import Operand, Param, TensorOp, name_loc
 from ge.dialects.support.types import constant_value, element_type, rank_of, shape_of
 from ge.lowering.onnx.order import node_name
 from ge.lowering.onnx.values import Growing, SequenceParts, Value, described

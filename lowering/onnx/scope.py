@@ -21,8 +21,7 @@ from ge.dialects.graph.random import DeriveSeedOp
 from ge.dialects.graph.support.parameters import ShapeComputation
 from ge.dialects.support.environment import debugging
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.inference import name_loc
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.tensor_op import TensorOp, name_loc
 from ge.dialects.support.types import (
     DYNAMIC,
     AnyTensor,

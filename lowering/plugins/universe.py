@@ -8,9 +8,9 @@ from typing import Any
 from xdsl.passes import ModulePass
 from xdsl.universe import Universe
 
-from ge.dialects.support.canonical import provide
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.packages import installed, left_out
+from ge.dialects.support.tensor_op import provide
 from ge.lowering.levels.level import Level
 
 DIALECTS = {

@@ -23,10 +23,9 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.context import setting
-from ge.dialects.support.dims import value_of
+from ge.dialects.support.dims import Polynomial, value_of
 from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.operation import all_ops, ops_of
-from ge.dialects.support.polynomial import Polynomial
 from ge.dialects.support.types import DYNAMIC, align_up, number_of
 from ge.dialects.targets.target import Target
 from ge.dialects.text.outline import Outline

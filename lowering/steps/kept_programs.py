@@ -30,9 +30,9 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.diagnostics import remark, warning
 from ge.dialects.support.distribution import version
-from ge.dialects.support.helpers import helpers
+from ge.dialects.support.environment import WRONG, Unsound, read_entry, write_entry
 from ge.dialects.support.operation import all_ops
-from ge.dialects.support.own_files import WRONG, Unsound, read_entry, write_entry
+from ge.dialects.support.processes import helpers
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target
 from ge.dialects.text.kept import own_files

@@ -36,8 +36,8 @@ from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import NO_TILES
 from ge.dialects.support.diagnostics import remark, warning
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.helpers import helpers
 from ge.dialects.support.operation import all_ops, ops_of
+from ge.dialects.support.processes import helpers
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import STATE_IT, Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp

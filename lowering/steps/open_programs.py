@@ -4,7 +4,7 @@ known yet.
 What such a program's launches compute is known when it is bound to sizes. It is bound to a few, the
 first of which are those that its cuts are chosen for. A kernel whose body is the same at all of
 them, but for numbers that follow from dimensions by products and sums, is written once more with
-extents (`dialects/support/extents.py`) in the place of these numbers, at two sizes far above all
+extents (`dialects/support/dims.py`) in the place of these numbers, at two sizes far above all
 bounds of tiles: then every dimension takes the way of many tiles with a part of one at the end, and
 what of a program depends on sizes says how. Where the two programs differ, there is none.
 
@@ -23,7 +23,7 @@ from xdsl.dialects.builtin import ArrayAttr, MemRefType, StringAttr
 from xdsl.ir import Attribute
 
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.support.extents import Extent
+from ge.dialects.support.dims import Extent
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import (
     DYNAMIC,

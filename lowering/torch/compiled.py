@@ -10,7 +10,7 @@ import numpy as np
 
 from ge.dialects.support.diagnostics import warning_handler
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.forks import lock_held_while_forking
+from ge.dialects.support.processes import lock_held_while_forking
 from ge.dialects.text.values import parse_dims, parse_shapes
 from ge.lowering.driver.cache import warn
 from ge.lowering.driver.compiler import compile_loaded

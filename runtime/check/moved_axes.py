@@ -22,7 +22,7 @@ from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.graph.shape import View
 from ge.dialects.npu_task.memory import row_major, view_of
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, KernelOp, LaunchOp, TransferOp
-from ge.dialects.support.prefixes import each_axes, prefix_axes
+from ge.dialects.support.boxes import each_axes, prefix_axes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, constant_value, is_dynamic, numel, rank_of, shape_of
 

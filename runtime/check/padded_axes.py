@@ -20,7 +20,7 @@ from ge.dialects.graph.slicing import SliceOp
 from ge.dialects.npu_task.control import LoopOp, YieldOp
 from ge.dialects.npu_task.memory import access, moves, owner_of
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp
-from ge.dialects.support.access import MOVING
+from ge.dialects.support.boxes import MOVING
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, is_dynamic, rank_of, shape_of
 from ge.runtime.check.moved_axes import Digit, Key, Marks, MovedAxes, Source

@@ -12,8 +12,7 @@ from math import prod
 import numpy as np
 
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.support.access import MOVING
-from ge.dialects.support.boxes import Box
+from ge.dialects.support.boxes import MOVING, Box
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import shape_of
 from ge.runtime.data.arrays import Array, float_limits, kind_of

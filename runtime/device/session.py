@@ -21,8 +21,8 @@ from ge.dialects.graph.state import growing_symbol
 from ge.dialects.npu_task.program_info import STREAMS
 from ge.dialects.support.environment import switch
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.forks import renew_in_children
 from ge.dialects.support.functions import functions
+from ge.dialects.support.processes import renew_in_children
 from ge.dialects.support.types import DYNAMIC, Shape
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target

@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.constant import ConstantOp, small_constant
 from ge.dialects.support.context import setting
-from ge.dialects.support.own_files import WRONG, Unsound, add_line, read_lines
+from ge.dialects.support.environment import WRONG, Unsound, add_line, read_lines
 from ge.dialects.support.types import number_of
 from ge.dialects.targets.target import Target
 

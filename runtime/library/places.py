@@ -4,8 +4,7 @@ from ge.dialects.graph.elementwise import ClampOp
 from ge.dialects.graph.shape import BroadcastToOp, TransposeOp
 from ge.dialects.graph.slicing import SliceOp, SplitOp
 from ge.dialects.graph.support.elementwise_bases import Elementwise
-from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box
+from ge.dialects.support.boxes import Access, Box
 from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.library.language.values import Shape
 from ge.runtime.library.launch import NotLowered

@@ -31,10 +31,9 @@ from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.graph.support.folding import highest, lowest
-from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box
+from ge.dialects.support.boxes import Access, Box
+from ge.dialects.support.dims import Extent
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.extents import Extent
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, normalize_axis, numel, shape_of
 from ge.dialects.tile.types import BLOCK, Memory, tile_in

@@ -32,10 +32,10 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, VarOperandDef
 
 from ge.dialects.fused_op import USER_KERNELS
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.once import Once
 from ge.dialects.support.packages import of_dialect
+from ge.dialects.support.processes import Once
 from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.data.arrays import Array, contiguous
 from ge.runtime.numbers.plan import Action

@@ -36,8 +36,7 @@ from ge.dialects import graph as g
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.inference import attribute
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.tensor_op import TensorOp, attribute
 from ge.dialects.support.types import array_ints, constant_value, element_type, shape_of
 from ge.dialects.text.printing import op_text
 from ge.runtime.data.arrays import Array, array_of, dense

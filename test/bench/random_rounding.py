@@ -35,7 +35,7 @@ from xdsl.traits import Pure
 from ge.dialects import graph as g
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import CaseOp, IfOp, LoopOp
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.functions import functions
 from ge.dialects.support.tensor_op import TensorOp

@@ -37,8 +37,7 @@ from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TransposeOp
 from ge.dialects.graph.slicing import SliceOp
-from ge.dialects.support.inference import Param
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.tensor_op import Param, TensorOp
 from ge.dialects.support.types import shape_of, tensor
 from ge.runtime.data.arrays import dense, dtype_of, type_of
 

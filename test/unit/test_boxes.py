@@ -24,10 +24,8 @@ from ge.dialects.graph import pooling as p
 from ge.dialects.graph import quantization as q
 from ge.dialects.graph import shape as s
 from ge.dialects.graph import signal as g
-from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box, BoxInterface
-from ge.dialects.support.interfaces import split_axes
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.boxes import Access, Box, BoxInterface
+from ge.dialects.support.tensor_op import TensorOp, split_axes
 from ge.dialects.support.types import shape_of
 from ge.runtime import numbers
 from ge.runtime.data.arrays import Array

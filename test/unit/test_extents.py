@@ -6,9 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ge.dialects.support.dims import value_of
-from ge.dialects.support.extents import Extent
-from ge.dialects.support.polynomial import Polynomial
+from ge.dialects.support.dims import Extent, Polynomial, value_of
 
 SIZES = {"a": 100003, "b": 700001}
 

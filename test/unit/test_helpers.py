@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ge.dialects.support import helpers
+from ge.dialects.support import processes
 from ge.dialects.support.diagnostics import Diagnostic, diagnostic_handler
-from ge.dialects.support.helpers import Helpers, with_helpers
+from ge.dialects.support.processes import Helpers, with_helpers
 from ge.dialects.text.printing import op_text
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
@@ -130,10 +130,10 @@ def test_helpers_end_when_the_tool_fails(tmp_path: Path):
 
 def test_who_has_helpers(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: {0, 1, 2})
-    monkeypatch.setattr(helpers, "active_count", lambda: 1)
-    assert helpers.helpers() is None
+    monkeypatch.setattr(processes, "active_count", lambda: 1)
+    assert processes.helpers() is None
     with with_helpers() as crew:
-        assert helpers.helpers() is crew
+        assert processes.helpers() is crew
         assert crew.most == 2
-        monkeypatch.setattr(helpers, "active_count", lambda: 2)
+        monkeypatch.setattr(processes, "active_count", lambda: 2)
         assert crew.most == 0

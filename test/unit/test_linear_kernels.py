@@ -13,7 +13,7 @@ from sums import assert_matmul
 
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.linear import EinsumOp, MatmulOp
-from ge.dialects.support.work import Work
+from ge.dialects.support.boxes import Work
 from ge.runtime import numbers
 from ge.runtime.data.arrays import BFLOAT16, Array, type_of
 from ge.runtime.numbers.linear import Converted

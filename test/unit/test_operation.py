@@ -20,8 +20,7 @@ from ge.dialects.graph.indexing import OneHotOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.npu_task import NpuTask
-from ge.dialects.support.declared import Declared
-from ge.dialects.support.operation import GeOp, cloned, created
+from ge.dialects.support.operation import Declared, GeOp, cloned, created
 from ge.dialects.support.types import tensor
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile import Tile

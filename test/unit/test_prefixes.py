@@ -24,7 +24,7 @@ from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.reduction import CumulativeOp
 from ge.dialects.graph.slicing import PadOp
-from ge.dialects.support.prefixes import each_axes, prefix_axes, says_boxes
+from ge.dialects.support.boxes import each_axes, prefix_axes, says_boxes
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import shape_of
 from ge.runtime import numbers

@@ -9,7 +9,7 @@ from xdsl.dialects.arith import AddiOp, CmpiOp
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.printer import Printer
 
-from ge.dialects.support.lines import LineOp
+from ge.dialects.support.operation import LineOp
 from ge.dialects.text.formats import format_of
 from ge.dialects.text.look import PLAIN, Look
 from ge.dialects.text.looks import LookPrinter

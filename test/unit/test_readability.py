@@ -1,4 +1,4 @@
-"""What a reader may count on: docstrings, files and functions of a size that one can take in."""
+"""What a reader may count on: docstrings, and functions of a size that one can take in."""
 
 import ast
 import sys

@@ -13,9 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ge
 from ge.dialects.graph.ports import dim_relations
-from ge.dialects.support.dims import Range, Relation, with_related
-from ge.dialects.support.polynomial import Polynomial
-from ge.dialects.support.relations import Relations
+from ge.dialects.support.dims import Polynomial, Range, Relation, Relations, with_related
 from ge.dialects.text.values import fixed_sizes, parse_dims
 from ge.runtime.device.ports import input_ports
 from ge.runtime.device.session import main_of

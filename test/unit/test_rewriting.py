@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import Builtin, FusedLoc, ModuleOp, i32
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 
+from ge.dialects.support.editing import MOST_LOCATIONS, fuse_locations
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.locations import MOST_LOCATIONS, fuse_locations
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.transforms.rewriting.driver import op_classes, rewrite
 

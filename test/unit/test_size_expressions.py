@@ -11,9 +11,8 @@ from xdsl.ir import Operation
 
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.sizes import AT_MOST, expression_of, stated_bytes, unknown_results
-from ge.dialects.support.dims import Range, most, value_of
+from ge.dialects.support.dims import Polynomial, Range, most, value_of
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.polynomial import Polynomial
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower_program
 from ge.lowering.driver.program import Program

@@ -26,8 +26,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.linear import GroupedMatmulOp
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.support.functions import functions
-from ge.dialects.support.interfaces import SplitInterface
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.tensor_op import SplitInterface, TensorOp
 from ge.dialects.support.types import element_type, is_static, numel, set_type, shape_of, tensor
 from ge.dialects.targets.target import Target
 from ge.dialects.text.reading import SourceText, parse_module

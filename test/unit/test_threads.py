@@ -193,7 +193,7 @@ thread.join()
 """
 
 LOCKS = """
-from ge.dialects.support.forks import lock_held_while_forking
+from ge.dialects.support.processes import lock_held_while_forking
 
 a, b = lock_held_while_forking(), lock_held_while_forking()
 begun, goes_on = threading.Event(), True

@@ -17,7 +17,7 @@ from sums import assert_sums
 from ge.dialects.graph.convolution import Col2ImOp, ConvOp, ConvTransposeOp, DeformConvOp
 from ge.dialects.graph.image import GridSampleOp, ResizeOp
 from ge.dialects.graph.pooling import MaxPoolIndicesOp, MaxUnpoolOp, PoolOp
-from ge.dialects.support.work import Work
+from ge.dialects.support.boxes import Work
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
 from ge.runtime import numbers

@@ -11,7 +11,7 @@ from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ge.dialects.support.environment import truth, variables
-from ge.dialects.support.helpers import with_helpers
+from ge.dialects.support.processes import with_helpers
 from ge.dialects.support.streams import (
     be_quiet,
     drop_output,

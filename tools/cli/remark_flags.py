@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
+from ge.dialects.support.diagnostics import RemarkKind
 from ge.dialects.support.patterns import user_pattern
-from ge.dialects.support.remark_kinds import RemarkKind
 from ge.dialects.text.values import did_you_mean, names
 
 TEXT, YAML, SUMMARY = "text", "yaml", "summary"

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from ge.dialects.support.diagnostics import (
     Diagnostic,
     RemarkFacts,
+    RemarkKind,
     Severity,
     print_diagnostic,
 )
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.patterns import UserPattern
-from ge.dialects.support.remark_kinds import RemarkKind
 from ge.dialects.text.values import did_you_mean
 from ge.tools.cli.remark_flags import SUMMARY, TEXT, YAML
 

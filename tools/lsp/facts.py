@@ -15,7 +15,7 @@ from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp
 from ge.dialects.support.diagnostics import sources_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.inference import InferenceInterface
+from ge.dialects.support.tensor_op import InferenceInterface
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target, target_for
 from ge.lowering.levels.level import Level, level_of

@@ -41,7 +41,7 @@ from xdsl.irdl import (
     VarResultDef,
 )
 
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.choices import ChoiceConstraint
 from ge.dialects.support.tensor_op import TensorOp
 from ge.lowering.plugins.universe import DIALECTS, GE_UNIVERSE

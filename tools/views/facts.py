@@ -14,11 +14,11 @@ from ge.dialects.graph.ports import argument_attributes, dims_of, name_of
 from ge.dialects.npu_task.attributes import Engine, data_type
 from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
+from ge.dialects.support.boxes import Work
 from ge.dialects.support.diagnostics import sources_of
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_static, numel
-from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.program import memory_figures
 from ge.lowering.levels.level import Level, level_of

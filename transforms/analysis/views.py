@@ -12,11 +12,10 @@ from math import prod
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.npu_task.memory import row_major
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.element_types import elements_per_byte
-from ge.dialects.support.interfaces import SliceInterface
 from ge.dialects.support.operation import operands_of
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.tensor_op import SliceInterface, TensorOp
 from ge.dialects.support.types import Shape, element_type, is_dynamic, numel, shape_of
 
 

@@ -25,8 +25,8 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.editing import names_in
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.locations import names_in
 from ge.dialects.support.patterns import UserPattern, user_pattern
 from ge.dialects.support.tensor_op import TensorOp
 from ge.transforms.analysis.views import view_offsets

@@ -21,7 +21,7 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.support.access import MOVING
+from ge.dialects.support.boxes import MOVING
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, element_type
 from ge.dialects.targets.target import Target

@@ -28,7 +28,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_static, shape_of
 from ge.transforms.fusion.groups import Group, Groups

@@ -26,7 +26,7 @@ from ge.dialects.fused_op import FlashAttentionOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.quantization import DequantizeOp
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.types import element_type, is_static, numel
 from ge.runtime.library.costs.times import hbm_bytes_per_us

@@ -25,7 +25,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.shape import View
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_static, shape_of
 from ge.transforms.fusion.epilogues import EPILOGUE, Verdict, grow, judge_epilogue

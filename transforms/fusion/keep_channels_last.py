@@ -45,12 +45,10 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.shape import TransposeOp
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.editing import erase
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.inference import attribute
-from ge.dialects.support.interfaces import PermuteInterface
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.tensor_op import PermuteInterface, TensorOp, attribute
 from ge.dialects.support.types import element_type, has_size, is_ranked, rank_of, shape_of, tensor
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.library.answers import answers_in

@@ -10,7 +10,7 @@ from xdsl.traits import NoMemoryEffect
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import has_size, is_ranked, numel, shape_of
 from ge.transforms.analysis.views import view_offsets

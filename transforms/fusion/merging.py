@@ -17,12 +17,11 @@ from xdsl.passes import ModulePass
 from ge.dialects.fused_op import Body, FusedOp, RegionOp, multiplies
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.shape import is_shape_arithmetic
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access, Work
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, has_size, number_of
-from ge.dialects.support.work import Work
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.library.answers import answers_in
 from ge.runtime.library.asking import answer_us, asked, core_us, launch_us, refused

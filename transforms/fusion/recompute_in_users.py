@@ -17,7 +17,7 @@ from xdsl.ir import Block, Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ge.dialects.fused_op import FusedOp, RegionOp
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.library.asking import launch_us
 from ge.transforms.fusion.groups import Group, Groups

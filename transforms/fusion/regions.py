@@ -33,9 +33,8 @@ from ge.dialects.fused_op import Body
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import CastOp, Elementwise
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
-from ge.dialects.support.access import Access, Rows
-from ge.dialects.support.interfaces import rows_of
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.boxes import Access, Rows
+from ge.dialects.support.tensor_op import TensorOp, rows_of
 from ge.dialects.support.types import (
     DYNAMIC,
     byte_size,

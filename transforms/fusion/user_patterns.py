@@ -19,8 +19,7 @@ from xdsl.ir import Operation, SSAValue
 from ge.dialects.graph import Graph as GraphDialect
 from ge.dialects.graph.support.op_names import framework_op, nearest_name, plain
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.inference import Param
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.tensor_op import Param, TensorOp
 from ge.transforms.rewriting.matching import Bound, Match, Miss, Op, Predicate
 
 

@@ -23,11 +23,11 @@ from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.fused_op import USER_KERNELS, Body, CustomOp
 from ge.dialects.support import diagnostics
+from ge.dialects.support.boxes import Work
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.packages import installed
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, is_static, shape_of
-from ge.dialects.support.work import Work
 from ge.runtime import numbers
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.transforms.fusion.launchable import blocks_of

@@ -36,12 +36,11 @@ from xdsl.utils.disjoint_set import DisjointSet
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp, UnsqueezeOp
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.editing import erase
 from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.functions import defined_functions
-from ge.dialects.support.inference import attribute
-from ge.dialects.support.interfaces import Permuted, PermuteInterface
+from ge.dialects.support.tensor_op import Permuted, PermuteInterface, attribute
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,

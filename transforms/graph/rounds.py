@@ -11,7 +11,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import LoopOp
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.editing import erase
 from ge.dialects.support.errors import GeError

@@ -39,7 +39,7 @@ from xdsl.traits import IsTerminator, NoMemoryEffect
 from ge.dialects.fused_op import PHASE
 from ge.dialects.fused_op import RECOMPUTED as COPIES
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, has_size

@@ -48,7 +48,7 @@ from ge.dialects.graph.recurrent import Recurrent
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.signal import DftOp, StftOp
 from ge.dialects.graph.trigonometry import Trigonometric
-from ge.dialects.support.access import MOVING, Access
+from ge.dialects.support.boxes import MOVING, Access
 from ge.dialects.support.element_types import row_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.transforms.precision.magnitudes import Magnitudes, is_f32

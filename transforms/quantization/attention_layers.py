@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import BoolAttr, FloatAttr, f64, i8
 from xdsl.ir import Attribute, Block, SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.support.inference import SEGMENTS
+from ge.dialects.support.tensor_op import SEGMENTS
 from ge.dialects.support.types import element_type, shape_of, tensor
 from ge.dialects.targets.target import Target
 from ge.runtime.library.asking import launch_us

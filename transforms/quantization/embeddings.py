@@ -23,7 +23,7 @@ from ge.dialects.graph.elementwise import AddOp, CastOp, MulOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.normalization import SoftmaxLike, TrailingNorm
 from ge.dialects.graph.quantization import DequantizeOp
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, element_type, numel, shape_of

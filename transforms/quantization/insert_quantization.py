@@ -56,7 +56,7 @@ from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.recoded import state_codes
 from ge.dialects.graph.recurrent import GruOp, LstmOp, RnnOp
 from ge.dialects.support import diagnostics
-from ge.dialects.support.access import MOVING
+from ge.dialects.support.boxes import MOVING
 from ge.dialects.support.diagnostics import sources_of
 from ge.dialects.support.element_types import i4, is_integer, ui8
 from ge.dialects.support.errors import GeError

@@ -32,8 +32,7 @@ from ge.dialects.graph.shape import (
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.graph.support.folding import lowest, splat
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.inference import SEGMENTS
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.tensor_op import SEGMENTS, TensorOp
 from ge.dialects.support.types import (
     Shape,
     array_ints,

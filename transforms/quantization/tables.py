@@ -17,8 +17,7 @@ from ge.dialects.graph.quantization import DequantizeOp, LookupOp, QuantizeOp
 from ge.dialects.graph.support.elementwise_bases import Elementwise
 from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.support.element_types import ui8
-from ge.dialects.support.inference import SEGMENTS
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.tensor_op import SEGMENTS, TensorOp
 from ge.dialects.support.types import element_type
 from ge.runtime.data.arrays import dense, dtype_of
 from ge.transforms.graph.canonical.linear_maps import is_prepared

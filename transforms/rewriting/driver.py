@@ -26,8 +26,8 @@ from xdsl.pattern_rewriter import (
 )
 
 from ge.dialects.support.diagnostics import location_of
+from ge.dialects.support.editing import fuse_locations
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.locations import fuse_locations
 from ge.dialects.support.operation import all_ops, operands_of
 from ge.dialects.support.types import NotStatic
 from ge.transforms.rewriting.counts import is_enabled

@@ -22,8 +22,8 @@ from xdsl.traits import is_side_effect_free
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.diagnostics import location_of
+from ge.dialects.support.editing import fuse_locations
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.locations import fuse_locations
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, is_refinement, refine, set_type
 from ge.runtime.data.arrays import Array, dense, dtype_of, type_of

@@ -17,8 +17,7 @@ from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.memory import owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import is_outside_arena
-from ge.dialects.support.interfaces import split_axes
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.tensor_op import TensorOp, split_axes
 from ge.dialects.support.types import is_dynamic, numel, shape_of
 from ge.transforms.analysis.aliasing import accesses, users_of
 

@@ -17,9 +17,9 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.sizes import AT_MOST, state_bytes, unknown_results
+from ge.dialects.support.dims import Polynomial
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import ops_of
-from ge.dialects.support.polynomial import Polynomial
 from ge.transforms.analysis.dimensions import Dimensions
 from ge.transforms.shapes.flat import Flat
 from ge.transforms.shapes.size_expressions import SizeExpressions

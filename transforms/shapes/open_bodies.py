@@ -24,10 +24,9 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.constant import ConstantOp, small_constant
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.support.dims import value_of
+from ge.dialects.support.dims import Polynomial, value_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import block_of, cloned, ops_of, put_before
-from ge.dialects.support.polynomial import Polynomial
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, AnyTensor, element_type, shape_of, tensor
 from ge.dialects.targets.target import Target

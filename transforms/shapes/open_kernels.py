@@ -17,10 +17,8 @@ from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.graph.support.folding import splat_bytes
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.support.dims import Range, symbols, value_of
-from ge.dialects.support.extents import Extent
+from ge.dialects.support.dims import Extent, Polynomial, Range, symbols, value_of
 from ge.dialects.support.operation import all_ops, cloned
-from ge.dialects.support.polynomial import Polynomial
 from ge.dialects.support.types import Dense, number_of, set_type, tensor
 from ge.runtime.library.launch import NotLowered
 from ge.transforms.shapes.sizes import named_dims

@@ -35,13 +35,17 @@ from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ShapeOfOp, View, is_shape_arithmetic
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
-from ge.dialects.support.access import MOVING, Access
-from ge.dialects.support.boxes import BoxInterface
+from ge.dialects.support.boxes import (
+    MOVING,
+    Access,
+    BoxInterface,
+    each_axes,
+    prefix_axes,
+    says_boxes,
+)
 from ge.dialects.support.element_types import is_integer
-from ge.dialects.support.interfaces import SplitInterface
 from ge.dialects.support.operation import operands_of, ops_of
-from ge.dialects.support.prefixes import each_axes, prefix_axes, says_boxes
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.tensor_op import SplitInterface, TensorOp
 from ge.dialects.support.types import element_type, normalize_axis, rank_of
 from ge.transforms.analysis.dimensions import Dimensions, Size, volume
 from ge.transforms.analysis.stand_ins import STEP, stand_in

@@ -35,11 +35,9 @@ from ge.dialects.graph.ports import (
     state_relations,
 )
 from ge.dialects.support.diagnostics import error_at
-from ge.dialects.support.dims import Range, expression, symbols
+from ge.dialects.support.dims import Polynomial, Range, Relations, expression, symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.polynomial import Polynomial
-from ge.dialects.support.relations import Relations
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     collecting_clashes,

@@ -45,9 +45,9 @@ from ge.dialects.graph.shape import (
 )
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.graph.support.parameters import partial_ints
+from ge.dialects.support.dims import Polynomial
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.interfaces import split_axes
-from ge.dialects.support.polynomial import Polynomial
+from ge.dialects.support.tensor_op import split_axes
 from ge.dialects.support.types import (
     constant_ints,
     element_type,

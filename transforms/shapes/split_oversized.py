@@ -23,8 +23,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import Body, CustomOp, FusedOp, RegionOp, YieldOp, worker
 from ge.dialects.npu_task.attributes import Engine
-from ge.dialects.support.editing import detach, set_operands
-from ge.dialects.support.locations import fuse_locations
+from ge.dialects.support.editing import detach, fuse_locations, set_operands
 from ge.dialects.support.operation import (
     NOTHING,
     block_of,

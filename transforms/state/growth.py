@@ -29,9 +29,9 @@ from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.graph.state import STATE
 from ge.dialects.graph.support.parameters import elements_of
 from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.dims import Polynomial
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.interfaces import split_axes
-from ge.dialects.support.polynomial import Polynomial
+from ge.dialects.support.tensor_op import split_axes
 from ge.dialects.support.types import (
     DYNAMIC,
     element_type,

@@ -20,10 +20,10 @@ from ge.dialects.graph.support.parameters import (
     elements_of,
     is_countable,
 )
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.constraints import BITS, FLOATS, NUMBERS, TRUTHS
 from ge.dialects.support.element_types import bitwidth, is_integer, is_unsigned
-from ge.dialects.support.interfaces import Permuted, PermuteInterface, SplitInterface
+from ge.dialects.support.tensor_op import Permuted, PermuteInterface, SplitInterface
 from ge.dialects.support.types import (
     broadcast,
     element_type,

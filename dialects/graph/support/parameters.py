@@ -29,13 +29,12 @@ from xdsl.irdl import (
 from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.support.access import Access
-from ge.dialects.support.canonical import Canonicalized
+from ge.dialects.support.boxes import Access, Work
 from ge.dialects.support.constraints import ANY, INT, INTS
 from ge.dialects.support.directives import Parameter
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.operation import operands_of
-from ge.dialects.support.tensor_op import SpeculatableUnlessItFails, TensorOp
+from ge.dialects.support.tensor_op import Canonicalized, SpeculatableUnlessItFails, TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -55,7 +54,6 @@ from ge.dialects.support.types import (
     shape_text,
     unlike,
 )
-from ge.dialects.support.work import Work
 
 # ends of assembly formats; parameters state their own types
 TYPES = "attr-dict `:` functional-type(operands, results)"

@@ -18,9 +18,9 @@ from xdsl.traits import IsTerminator
 
 from ge.dialects.graph.ports import argument_attributes, name_of
 from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.support.editing import names_in
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
-from ge.dialects.support.locations import names_in
 from ge.dialects.support.types import DYNAMIC
 from ge.lowering.onnx.export.table import python
 

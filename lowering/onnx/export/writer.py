@@ -22,7 +22,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.support.diagnostics import location_of, read_location
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.once import Once
+from ge.dialects.support.processes import Once
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, element_type, is_ranked, shape_of
 from ge.lowering.onnx.model import ONNX_NUMBERS

@@ -9,7 +9,7 @@ from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.shape import ReshapeOp, ShapeOfOp, TransposeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
-from ge.dialects.support.inference import Param
+from ge.dialects.support.tensor_op import Param
 from ge.dialects.support.types import DYNAMIC, element_type, shape_of
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 

@@ -17,7 +17,7 @@ from ge.dialects.graph.indexing import GatherElementsOp, TensorScatterOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, ShapeOfOp, SqueezeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
-from ge.dialects.support.inference import Param
+from ge.dialects.support.tensor_op import Param
 from ge.dialects.support.types import DYNAMIC, rank_of, shape_of, shape_text
 from ge.lowering.onnx.contrib import ANY, contrib_op
 from ge.lowering.onnx.ops.attention import split_heads, swap_heads

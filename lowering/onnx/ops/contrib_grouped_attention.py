@@ -20,7 +20,7 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.indexing import GatherOp, TensorScatterOp
 from ge.dialects.graph.shape import ReshapeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
-from ge.dialects.support.inference import Param
+from ge.dialects.support.tensor_op import Param
 from ge.dialects.support.types import DYNAMIC, rank_of, shape_of
 from ge.lowering.onnx.contrib import ANY, contrib_op
 from ge.lowering.onnx.ops.attention import rotate, split_heads, swap_heads

@@ -9,7 +9,7 @@ from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.shape import TransposeOp
-from ge.dialects.support.inference import Param
+from ge.dialects.support.tensor_op import Param
 from ge.dialects.support.types import rank_of, shape_of
 from ge.lowering.onnx.contrib import ANY, contrib_op
 from ge.lowering.onnx.ops.contrib_activation import activated, plus

@@ -10,7 +10,7 @@ from ge.dialects.graph.convolution import Col2ImOp, ConvOp, ConvTransposeOp, Def
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp
 from ge.dialects.graph.support.window import Window
-from ge.dialects.support.inference import Param
+from ge.dialects.support.tensor_op import Param
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,

@@ -3,7 +3,7 @@
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.image import AffineGridOp, GridSampleOp, ResizeOp
-from ge.dialects.support.inference import Operand, Param
+from ge.dialects.support.tensor_op import Operand, Param
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 
 

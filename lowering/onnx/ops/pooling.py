@@ -5,7 +5,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph import pooling as g
 from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.support.inference import Param
+from ge.dialects.support.tensor_op import Param
 from ge.lowering.onnx.ops.convolution import window_params
 from ge.lowering.onnx.registry import Node, onnx_op
 

@@ -8,7 +8,7 @@ from xdsl.ir import Attribute, SSAValue
 from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.quantization import DequantizeOp, DynamicQuantizeOp, QuantizeOp
 from ge.dialects.support.element_types import bitwidth, is_float, ui8
-from ge.dialects.support.inference import Param
+from ge.dialects.support.tensor_op import Param
 from ge.dialects.support.types import element_type, is_static, numel
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Node, onnx_op

@@ -14,7 +14,7 @@ from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import ShapeOfOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
 from ge.dialects.support.element_types import is_float
-from ge.dialects.support.inference import Param
+from ge.dialects.support.tensor_op import Param
 from ge.dialects.support.types import DYNAMIC, element_type, is_static, shape_of
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op

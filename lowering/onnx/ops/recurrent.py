@@ -7,7 +7,7 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph import recurrent as g
 from ge.dialects.graph.shape import TransposeOp
-from ge.dialects.support.inference import Param
+from ge.dialects.support.tensor_op import Param
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 
 # ONNX's name -> ours, and the defaults of alpha and beta where they are used

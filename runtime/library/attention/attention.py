@@ -35,8 +35,7 @@ from xdsl.dialects.builtin import bf16, f16, f32, i8
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box
+from ge.dialects.support.boxes import Access, Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, numel, shape_of

@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.elementwise import FloorOp
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, shape_of
 from ge.runtime.library.language import values as v

@@ -13,8 +13,7 @@ from xdsl.ir import OpResult, SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box, plus
+from ge.dialects.support.boxes import Access, Box, plus
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import align_up, element_type, shape_of

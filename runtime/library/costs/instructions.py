@@ -8,7 +8,7 @@ casts stand where a kernel loads or stores fewer bits. Integers of 8 bits are co
 
 from xdsl.dialects.builtin import bf16
 
-from ge.dialects.support.access import MOVING, Access
+from ge.dialects.support.boxes import MOVING, Access
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, numel, shape_of

@@ -11,10 +11,9 @@ from typing import Any
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, Operation, SSAValue
 
-from ge.dialects.support.callers import source_line
-from ge.dialects.support.dims import parsed
+from ge.dialects.support.dims import Extent, parsed
+from ge.dialects.support.editing import source_line
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.extents import Extent
 from ge.dialects.support.operation import GeOp, ops_of, put_after, put_before, put_last
 from ge.dialects.tile import buffers, kernel
 from ge.dialects.tile.arithmetic import BY_NAME

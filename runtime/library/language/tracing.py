@@ -25,7 +25,7 @@ from xdsl.dialects.scf import ForOp, IfOp, YieldOp
 from xdsl.ir import Block, Region, SSAValue
 from xdsl.transforms.common_subexpression_elimination import cse
 
-from ge.dialects.support.callers import source_line
+from ge.dialects.support.editing import source_line
 from ge.dialects.support.element_types import bitwidth, element_named, is_float
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import block_of, created

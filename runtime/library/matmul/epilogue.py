@@ -8,8 +8,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import SliceOp, SplitOp
-from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box
+from ge.dialects.support.boxes import Access, Box
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import array_ints
 from ge.runtime.library.language import values as v

@@ -19,7 +19,7 @@ from math import gcd, inf, lcm
 from xdsl.dialects.builtin import i8
 
 from ge.dialects.graph.attention import RotaryEmbeddingOp
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import FRACTAL, Memory
 from ge.runtime.library.choices import chosen, is_free, is_open

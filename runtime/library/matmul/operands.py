@@ -17,8 +17,7 @@ from typing import Any
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.quantization import DequantizeOp
-from ge.dialects.support.access import MOVING
-from ge.dialects.support.boxes import Box
+from ge.dialects.support.boxes import MOVING, Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, normalize_axis, numel, shape_of

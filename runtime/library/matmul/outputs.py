@@ -26,9 +26,8 @@ from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.slicing import SliceOp
-from ge.dialects.support.access import Access
-from ge.dialects.support.boxes import Box
-from ge.dialects.support.extents import Extent
+from ge.dialects.support.boxes import Access, Box
+from ge.dialects.support.dims import Extent
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, shape_of
 from ge.runtime.library.language import values as v

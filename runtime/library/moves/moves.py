@@ -22,8 +22,7 @@ from ge.dialects.graph.indexing import GatherElementsOp, GatherNdOp, GatherOp
 from ge.dialects.graph.shape import BroadcastToOp, TileOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.graph.support.elementwise_bases import Unary
-from ge.dialects.support.access import MOVING, Access
-from ge.dialects.support.boxes import Box, plus
+from ge.dialects.support.boxes import MOVING, Access, Box, plus
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp

@@ -28,7 +28,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.quantization import LookupOp, RequantizeOp
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.npu_task.attributes import number
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, normalize_axis, numel, shape_of, tensor
 from ge.runtime.library.grids import GridOp

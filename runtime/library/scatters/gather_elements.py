@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import i32
 
 from ge.dialects.graph.elementwise import AndOp
 from ge.dialects.graph.indexing import GatherElementsOp
-from ge.dialects.support.access import Access
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up, element_type, normalize_axis, numel, shape_of
 from ge.dialects.tile.types import BLOCK

@@ -22,7 +22,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.support.folding import Number, constants
-from ge.dialects.support.locations import fuse_locations
+from ge.dialects.support.editing import fuse_locations
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, is_refinement, refine, set_type, tensor
 from ge.runtime.data.arrays import array_of, type_of

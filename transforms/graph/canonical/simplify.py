@@ -13,9 +13,8 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.traits import HasCanonicalizationPatternsTrait
 
-from ge.dialects.support.canonical import Canonicalized
 from ge.dialects.support.operation import all_ops
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.tensor_op import Canonicalized, TensorOp
 from ge.transforms.graph.canonical.local import LocalRule, Make, replace
 from ge.transforms.graph.fold_constants import fold, fold_identity
 from ge.transforms.rewriting.counts import count, disabled_at_hand

@@ -11,7 +11,7 @@ from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp, slice_b
 from ge.dialects.graph.support.folding import same_number, splat
 from ge.dialects.graph.support.parameters import distinct_axes
 from ge.dialects.support.element_types import is_integer
-from ge.dialects.support.inference import attribute
+from ge.dialects.support.tensor_op import attribute
 from ge.dialects.support.types import (
     element_type,
     is_static,

@@ -42,8 +42,8 @@ from xdsl.rewriter import InsertPoint
 
 from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as g
+from ge.dialects.support.editing import fuse_locations
 from ge.dialects.support.element_types import is_float, is_narrow
-from ge.dialects.support.locations import fuse_locations
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, is_static, numel, shape_of
 from ge.transforms.analysis import polynomials as poly

@@ -18,8 +18,8 @@ from xdsl.rewriter import InsertPoint
 
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.elementwise import CastOp
+from ge.dialects.support.editing import fuse_locations
 from ge.dialects.support.element_types import is_narrow
-from ge.dialects.support.locations import fuse_locations
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, set_type, shape_of, tensor
 from ge.transforms.rewriting.driver import rewrite
