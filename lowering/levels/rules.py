@@ -113,7 +113,7 @@ def is_view(op: Operation, _: Surroundings) -> Iterator[str]:
 
 
 def on_buffers(op: Operation, _: Surroundings) -> Iterator[str]:
-    return misuses(op)
+    return (text for _, text in misuses(op))
 
 
 def on_host(op: Operation, _: Surroundings) -> Iterator[str]:

@@ -1,8 +1,7 @@
 """Proof of what a program claims about its memory: `npu_task.certificate` on @main.
 
 `prove_certificate(main)` finds out from the IR alone when each slot of the arena is used, in the
-order in which the host issues the tasks, and reports a peak, lower bound, gap, word about
-optimality or list of live tensors that does not follow.
+order in which the host issues the tasks, and checks rules C1 to C7 (docs/proofs.md).
 
 The certificate counts a slot as live from the first to the last task that uses it. Branches and
 loops use what is defined outside of them from begin to end, a pinned slot is live always.
@@ -112,25 +111,25 @@ class CertificateProof:
         # From first to last use, always for pinned slots
         self.extents: dict[SSAValue, LiveRange] = {}
 
-    def report(self, message: str, op: Operation | None = None) -> None:
-        self.problems.append(Problem("certificate", message, op or self.func))
+    def report(self, rule: str, text: str, op: Operation | None = None) -> None:
+        self.problems.append(Problem(rule, text, op or self.func))
 
     def number(self, name: str, of: Attribute = i64) -> int | None:
         attr = self.claims.get(name)
         if isinstance(attr, IntegerAttr) and cast("IntegerAttr[Any]", attr).type == of:
             return attr.value.data
-        self.report(f"the certificate does not state {name} as a number of type {of}")
+        self.report("C1", f"the certificate does not state {name} as a number of type {of}")
         return None
 
     def compare(self, name: str, actual: int, what: str) -> None:
         stated = self.number(name)
         if stated is not None and stated != actual:
-            self.report(f"{name} is stated as {stated}, but {what} {actual}")
+            self.report("C2", f"{name} is stated as {stated}, but {what} {actual}")
 
     def check(self) -> None:
         certificate = self.func.attributes.get(CERTIFICATE)
         if not isinstance(certificate, DictionaryAttr):
-            self.report(f"@main has no {CERTIFICATE}: plan-memory was not run")
+            self.report("C1", f"@main has no {CERTIFICATE}: plan-memory was not run")
             return
         self.claims = dict(certificate.data)
         self.measure()
@@ -142,13 +141,16 @@ class CertificateProof:
         optimal = self.number("optimal", i1)
         if optimal is not None and bool(optimal) != (peak == bound):
             text = "optimal" if optimal else "not optimal"
-            self.report(f"the plan is stated as {text}, with {peak} bytes and a bound of {bound}")
+            text = f"the plan is stated as {text}, with {peak} bytes and a bound of {bound}"
+            self.report("C2", text)
         arena = figure(self.func, "arena_bytes")
         if arena != peak:
-            self.report(f"the arena has {arena} bytes, but the highest slot ends at byte {peak}")
+            text = f"the arena has {arena} bytes, but the highest slot ends at byte {peak}"
+            self.report("C3", text)
         stated = figure(self.func, "lower_bound_bytes")
         if stated not in (bound, None):
-            self.report(f"lower_bound_bytes of @main is {stated}, but the bound is {bound}")
+            text = f"lower_bound_bytes of @main is {stated}, but the bound is {bound}"
+            self.report("C3", text)
         self.check_live()
 
     def measure(self) -> None:
@@ -163,7 +165,7 @@ class CertificateProof:
             elif ranges := uses.ranges.get(slot):
                 self.extents[slot] = LiveRange(ranges[0].first, ranges[-1].last)
             else:
-                self.report("the slot is used by no task", op)
+                self.report("C4", "the slot is used by no task", op)
         self.bound = most_live((r, self.sizes[slot]) for slot, r in self.extents.items())
         self.least = most_live(
             (r, self.sizes[slot]) for slot, ranges in uses.ranges.items() for r in ranges
@@ -175,26 +177,27 @@ class CertificateProof:
             not isinstance(live, DenseArrayBase)
             or cast("DenseArrayBase[Any]", live).elt_type != i64
         ):
-            self.report("the certificate does not state live as numbers of type i64")
+            self.report("C1", "the certificate does not state live as numbers of type i64")
             return
         slots = list(self.uses.slots)
         places = array_ints(cast("DenseArrayBase[Any]", live))
         unused = [i for i in places if not 0 <= i < len(slots) or slots[i] not in self.extents]
         if unused:
-            self.report(f"live names {unused[:SHOWN]}, which are no used slots among {len(slots)}")
+            text = f"live names {unused[:SHOWN]}, which are no used slots among {len(slots)}"
+            self.report("C5", text)
             return
         if len(set(places)) != len(places):
-            self.report("live names a slot twice")
+            self.report("C5", "live names a slot twice")
             return
         named = [slots[i] for i in places]
         total = sum(self.sizes[slot] for slot in named)
         if total != self.bound:
             text = f"the live tensors have {total} bytes together, the most live at one time are"
-            self.report(f"{text} {self.bound}")
+            self.report("C6", f"{text} {self.bound}")
         begin = max((self.extents[slot].first for slot in named), default=0)
         for slot in [s for s in named if self.extents[s].last < begin][:SHOWN]:
             text = "the tensor is stated as live at the peak, but is dead before others begin"
-            self.report(text, self.uses.slots[slot])
+            self.report("C7", text, self.uses.slots[slot])
 
 
 def most_live(buffers: Iterable[tuple[LiveRange, int]]) -> int:

@@ -81,7 +81,7 @@ class DynamicSizes:
                 at = ", ".join(f"{name}={size}" for name, size in types.sizes.items())
                 text = f"{name_of(op)} states '{text}' bytes for a result that takes"
                 text = f"{text} {byte_size(t)} at {at}, not {stated}"
-                self.problems.setdefault(result, Problem("bounds", text, op))
+                self.problems.setdefault(result, Problem("M10", text, op))
 
 
 def sizes_in(ranges: Mapping[str, Range]) -> Iterator[dict[str, int]]:

@@ -70,9 +70,9 @@ def prove_cores(module: ModuleOp, target: Target) -> CoreProof:
         if not isinstance(kernel, KernelOp):
             continue
         engine, tiling = kernel.engine.data, kernel.tiling
-        problem = engine_problem(kernel)
+        rule, problem = "K1", engine_problem(kernel)
         if problem is None and tiling is not None:
-            is_cube = len(tiling.sizes) == 3
+            rule, is_cube = "K2", len(tiling.sizes) == 3
             cores = target.cube_cores if is_cube else target.vector_cores
             if engine not in ON_CORES:
                 problem = "has tiles, but runs on no core"
@@ -81,7 +81,7 @@ def prove_cores(module: ModuleOp, target: Target) -> CoreProof:
                 problem = f"has {tiling.blocks.data} blocks for {cores} {kind} cores"
         if problem is not None:
             text = f"@{kernel.sym_name.data}: {problem}"
-            proof.problems.append(Problem("core", text, kernel))
+            proof.problems.append(Problem(rule, text, kernel))
         is_open = OPEN_TILES in kernel.attributes
         proof.programs += kernel.tiles is not None
         proof.open += is_open

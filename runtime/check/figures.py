@@ -1,11 +1,8 @@
 """Proof of the figures that a program states about itself, and that it fits into its target.
 
-`check_figures(module, target)` reports attributes of @main of the wrong type, an alignment that is
-not the target's or a multiple of it, segments and sums of sizes that are not as stated, more bytes
-of arena, inputs and outputs, weights, workspaces and buffers outside of slots together than the
-target has, and slots that are kept apart (`npu_task.pinned`) although `npu_task.no_reuse` does not
-ask for it, or that share bytes. Of buffers whose size is known only at run time the places count
-that they have. How constants lie in memory is trusted (`Target.constants_bytes`).
+`check_figures(module, target)` checks rules F1 to F6 and M20 (docs/proofs.md). Of buffers whose
+size is known only at run time the places count that they have. How constants lie in memory is
+trusted (`Target.constants_bytes`).
 """
 
 from collections.abc import Iterator
@@ -38,10 +35,10 @@ SEGMENTS = ("arena", "io", "weight", "state", "dynamic")
 def check_figures(module: ModuleOp, target: Target) -> list[Problem]:
     """What is not true in the figures of a program; nothing if they are proved."""
     if (main := main_function(module)) is None:
-        return [Problem("figure", "there is no @main", module)]
-    if problems := [Problem("figure", text, main) for text in _types(main)]:
+        return [Problem("F1", "there is no @main", module)]
+    if problems := [Problem("F1", text, main) for text in _types(main)]:
         return problems
-    problems += [Problem("figure", text, main) for text in _sums(main, target)]
+    problems += [Problem(rule, text, main) for rule, text in _sums(main, target)]
     return [*problems, *_capacity(module, main, target), *_weights(main), *_pinned(module, main)]
 
 
@@ -91,7 +88,7 @@ def _capacity(module: ModuleOp, main: FuncOp, target: Target) -> Iterator[Proble
         at = main if largest is None or not isinstance(largest.owner, Operation) else largest.owner
         if at is not main and largest is not None:
             text += f": {name_of(at)} makes a buffer of {sizes[largest]} outside of slots"
-        yield Problem("capacity", text, at)
+        yield Problem("F4", text, at)
 
 
 def _types(main: FuncOp) -> Iterator[str]:
@@ -101,11 +98,11 @@ def _types(main: FuncOp) -> Iterator[str]:
     yield from wrong_attributes(main)
 
 
-def _sums(main: FuncOp, target: Target) -> Iterator[str]:
+def _sums(main: FuncOp, target: Target) -> Iterator[tuple[str, str]]:
     alignment = figure(main, "alignment") or 0
     if not alignment or alignment % target.hbm_alignment:
         need = f"multiples of the {target.hbm_alignment} of {target.name}"
-        yield f"offsets are aligned to {alignment} bytes, not to {need}"
+        yield "F2", f"offsets are aligned to {alignment} bytes, not to {need}"
         return
 
     def size(t: Attribute) -> int:
@@ -120,7 +117,7 @@ def _sums(main: FuncOp, target: Target) -> Iterator[str]:
         ("state_bytes", sum(size(op.result.type) for op in kept)),
     ):
         if (stated := figure(main, name) or 0) != value:
-            yield f"{name} is stated as {stated}, but the program has {value}"
+            yield "F3", f"{name} is stated as {stated}, but the program has {value}"
 
 
 def _weights(main: FuncOp) -> Iterator[Problem]:
@@ -130,7 +127,7 @@ def _weights(main: FuncOp) -> Iterator[Problem]:
             first = types.setdefault(value.data, op.result.type)
             if data_type(first) != data_type(op.result.type):
                 text = f"weight '{value.data}' is read as {first} and as {op.result.type}"
-                yield Problem("buffer", text, op)
+                yield Problem("M20", text, op)
 
 
 def _pinned(module: ModuleOp, main: FuncOp) -> Iterator[Problem]:
@@ -143,12 +140,12 @@ def _pinned(module: ModuleOp, main: FuncOp) -> Iterator[Problem]:
     for slot in pinned:
         if slot.result not in asked:
             text = f"{NO_REUSE} does not ask for this slot to be kept apart"
-            yield Problem("pinned", text, slot)
+            yield Problem("F5", text, slot)
         low, high = _extent(slot)
         for other in arena:
             begin, end = _extent(other)
             if other is not slot and begin < high and low < end:
-                yield Problem("pinned", "a slot that is kept apart shares bytes with others", slot)
+                yield Problem("F6", "a slot that is kept apart shares bytes with others", slot)
                 break
 
 

@@ -38,7 +38,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import numel, rank_of, shape_of
 from ge.runtime.check.moved_axes import Digit, Key, Marks, MovedAxes, Source
 from ge.runtime.check.problems import Problem, name_of
-from ge.runtime.check.state import SEGMENT, name_of_state, states_of
+from ge.runtime.check.state import name_of_state, states_of
 
 
 def check_growing(func: FuncOp, kernels: Mapping[str, KernelOp]) -> Iterator[Problem]:
@@ -54,12 +54,12 @@ def check_growing(func: FuncOp, kernels: Mapping[str, KernelOp]) -> Iterator[Pro
         axis, shape = grows.value.data, shape_of(op.result)
         if not 0 <= axis < len(shape) or not step:
             text = f"state '{name_of_state(op)}' grows along axis {axis}, which nobody counts"
-            yield Problem(SEGMENT, text, op)
+            yield Problem("P6", text, op)
             continue
         axes[op.result] = axis
         if rows not in (None, shape[axis]):
             text = f"a table of {rows} rows, for {shape[axis]} of state '{name_of_state(op)}'"
-            yield Problem(SEGMENT, text, op)
+            yield Problem("P7", text, op)
     states, appended = dict(axes), set[SSAValue]()
     origin = {state: state for state in states}  # of states, and of casts of them
     for op in func.walk():
@@ -70,8 +70,8 @@ def check_growing(func: FuncOp, kernels: Mapping[str, KernelOp]) -> Iterator[Pro
             if owner not in axes or not isinstance(slot := origin[owner].owner, Operation):
                 continue
             use = CacheUse(axes[owner], {*step.values()}, rows is not None)
-            for text in use.wrong(arg, f"state '{name_of_state(slot)}'"):
-                yield Problem(SEGMENT, f"{name_of(op)}: {text}", op)
+            for rule, text in use.wrong(arg, f"state '{name_of_state(slot)}'"):
+                yield Problem(rule, f"{name_of(op)}: {text}", op)
             if use.appends:
                 appended.add(owner)
             target = owner_of(op.outs[0]) if is_cast(kernel) and op.outs else owner
@@ -82,7 +82,7 @@ def check_growing(func: FuncOp, kernels: Mapping[str, KernelOp]) -> Iterator[Pro
     for state, axis in states.items():
         if axis is not None and state not in appended and isinstance(state.owner, Operation):
             text = f"state '{name_of_state(state.owner)}' grows along axis {axis}, and no launch"
-            yield Problem(SEGMENT, f"{text} appends to it", state.owner)
+            yield Problem("P8", f"{text} appends to it", state.owner)
     if (masks := masks_of(func, kernels)) is not None:
         yield from masks.problems
 
@@ -103,15 +103,15 @@ def check_counters(func: FuncOp, step: Mapping[SSAValue, int]) -> Iterator[Probl
         if (LENGTH in table) != (STEP in table):
             text = f"argument '{name}' counts rows of states, and does not say how many a run"
             text = f"{text} appends" if LENGTH in table else f"argument '{name}' counts no rows"
-            yield Problem(SEGMENT, f"{text} ({LENGTH}, {STEP})", func)
+            yield Problem("P6", f"{text} ({LENGTH}, {STEP})", func)
         elif LENGTH in table and (
             not isinstance(table[LENGTH], StringAttr) or step.get(arg, 0) < 1
         ):
-            yield Problem(SEGMENT, f"argument '{name}' counts {step.get(arg)} rows a run", func)
+            yield Problem("P6", f"argument '{name}' counts {step.get(arg)} rows a run", func)
         for dim in dims_of(table, rank_of(arg)):
             if symbol and symbol in symbols(dim) and steps_beyond(dim, symbol) is None:
                 text = f"argument '{name}' has {dim} elements, which is no number of rows beyond"
-                yield Problem(SEGMENT, f"{text} '{symbol}'", func)
+                yield Problem("P6", f"{text} '{symbol}'", func)
 
 
 def numbers(func: FuncOp, name: str) -> dict[SSAValue, int]:
@@ -131,8 +131,8 @@ class CacheUse:
     in_blocks: bool
     appends: bool = False
 
-    def wrong(self, cache: SSAValue, state: str) -> Iterator[str]:
-        """What is wrong of it."""
+    def wrong(self, cache: SSAValue, state: str) -> Iterator[tuple[str, str]]:
+        """What is wrong of it, with the rule."""
         for use in cache.uses:
             op = use.operation
             if isinstance(op, FusedOp):
@@ -141,15 +141,18 @@ class CacheUse:
                 self.appends = True
                 axis = op.axis.value.data % rank_of(cache)
                 if axis != self.axis:
-                    yield f"rows are appended to {state}, which does not grow along axis {axis}"
+                    yield (
+                        "P8",
+                        f"rows are appended to {state}, which does not grow along axis {axis}",
+                    )
                 elif (count := shape_of(op.rows)[axis]) not in self.steps:
-                    yield f"{count} rows, not {min(self.steps)}, are appended to {state}"
+                    yield "P8", f"{count} rows, not {min(self.steps)}, are appended to {state}"
             elif not isinstance(op, AttentionOp) or op.length is None:
                 continue
             elif self.axis is None:
-                yield f"attention reads the first rows of {state}, which does not grow"
+                yield "P9", f"attention reads the first rows of {state}, which does not grow"
             if (op.table is not None) != self.in_blocks:
-                yield f"{'no' if self.in_blocks else 'a'} table comes with {state}"
+                yield "P7", f"{'no' if self.in_blocks else 'a'} table comes with {state}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,4 +252,4 @@ class Masks(MovedAxes[StateRows]):
                 )
                 text = f"input '{name}' has {own} elements, of which attention reads {all_}"
                 text = f"{name_of(self.launched)}: {text}"
-                self.problems.append(Problem(SEGMENT, text, self.launched))
+                self.problems.append(Problem("P10", text, self.launched))

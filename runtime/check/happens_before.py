@@ -57,8 +57,8 @@ class Epoch:
     items: list[Item] = field(default_factory=list[Item])
     problems: list[Problem] = field(default_factory=list[Problem])
 
-    def report(self, kind: str, item: Item, message: str) -> None:
-        self.problems.append(Problem(kind, message, item.op))
+    def report(self, rule: str, item: Item, text: str) -> None:
+        self.problems.append(Problem(rule, text, item.op))
 
     def add(self, op: Operation, stream: int) -> Item:
         queue = self.streams[stream]
@@ -82,11 +82,11 @@ class Epoch:
                 item.record = last.get(item.event)
                 if item.record is None:
                     text = f"event {item.event} is not recorded before {self.next_task(item)}"
-                    self.report("lost wake-up", item, f"{text} waits for it")
+                    self.report("S4", item, f"{text} waits for it")
                 elif item.record.op is not item.op.event.owner:
                     again = f"recorded again after {self.last_task(item.record)}"
                     text = f"event {item.event} is {again} before {self.next_task(item)}"
-                    self.report("reused", item, f"{text} waits for the one before")
+                    self.report("S5", item, f"{text} waits for the one before")
 
     def run(self) -> None:
         """Number what is done whenever an item runs. Waits come after their records, so no streams
@@ -113,7 +113,7 @@ class Epoch:
                     if not item.follows(wait):
                         text = f"event {item.event} is recorded again after {self.last_task(item)}"
                         text += f" while {self.next_task(wait)} may wait for it"
-                        self.report("reused", item, text)
+                        self.report("S6", item, text)
             last[item.event] = item
 
     def next_task(self, item: Item) -> str:
@@ -170,7 +170,7 @@ class HappensBefore:
                     self.items[op] = self.epochs[-1].add(op, stream)
                 else:
                     text = f"{name_of(op)} is on none of the {self.stated} streams"
-                    self.strays.append(Problem("stream", text, op))
+                    self.strays.append(Problem("S1", text, op))
         return parts
 
     def _epoch(self) -> Epoch:

@@ -2,16 +2,8 @@
 
 `check_plan(module)` walks the program in its order and keeps, for every byte of memory, which
 buffer wrote it last, by which task, and which tasks have read it since. Streams, events and
-barriers order the tasks (`happens_before.py`). It reports
-- a race: two tasks, one of which writes, touch the same bytes and nothing orders them;
-- a read of bytes that nothing has written, or that another buffer has overwritten;
-- a task that writes bytes which it reads, unless its kernel may (`KernelOp.in_place_pairs`) and
-  they are the same elements of both;
-- slots and views out of bounds, offsets that are not aligned, misuse of buffers (`rules.py`);
-- loops that never end, or whose iterations are not as many as a scan buffer has rows;
-- state that a run reads or leaves unwritten, or that others write to (`state.py`), and states that
-  grow by other counts than the session's (`growing_state.py`);
-- tasks on no stream, and waits for events that were not recorded since the last barrier.
+barriers order the tasks (`happens_before.py`). It checks rules M1 to M19 (docs/proofs.md), those of
+states (P: `state.py`, `growing_state.py`), and S1 and S4.
 
 Without races every run gives the numbers of the run in program order, and in that each read
 sees what its own buffer wrote.
@@ -145,8 +137,8 @@ class Checker:
         stated = figure(self.func, name)
         return default if stated is None else stated
 
-    def report(self, kind: str, op: Operation, message: str) -> None:
-        self.problems[Problem(kind, message, op)] = None
+    def report(self, rule: str, op: Operation, text: str) -> None:
+        self.problems[Problem(rule, text, op)] = None
 
     def span(self, value: SSAValue, op: Operation) -> MemrefBytes:
         """The bytes of a memref that `op` uses; none, and a report, if it is too scattered."""
@@ -156,7 +148,7 @@ class Checker:
                 span = span_of(value)
             except ValueError as e:
                 text = f"{name_of(op)} uses {value.type}: {e} to prove anything about"
-                self.report("bounds", op, f"{text}; copy it to a dense buffer")
+                self.report("M8", op, f"{text}; copy it to a dense buffer")
                 span = MemrefBytes(value, value, (), (), None)
             self.spans[value] = span
         return span
@@ -168,17 +160,17 @@ class Checker:
         for op in self.func.walk():
             for value, low, size in placed_results(op, ranges):
                 if not size:
-                    self.report("bounds", op, f"{name_of(op)} has a place for a result without end")
+                    self.report("M9", op, f"{name_of(op)} has a place for a result without end")
                     continue
                 if low + size > limit:
                     text = f"{name_of(op)} has a result that ends at byte {low + size} of {limit}"
-                    self.report("bounds", op, f"{text} of the dynamic segment")
+                    self.report("M6", op, f"{text} of the dynamic segment")
                 if low % alignment:
                     text = f"offset {low} of a result is no multiple of {alignment}"
-                    self.report("alignment", op, text)
+                    self.report("M7", op, text)
                 if not all(isinstance(u.operation, Task) for u in value.uses):
                     text = f"{name_of(op)} has a place for a result that control flow takes"
-                    self.report("bounds", op, text)
+                    self.report("M9", op, text)
                 box = ByteBox(low, size)
                 self.spans[value] = MemrefBytes("dynamic", value, (box,), (*runs_of(box),), None)
 
@@ -189,9 +181,9 @@ class Checker:
         limit = self.figure(f"{op.segment.data}_bytes", high)
         if high > limit:
             text = f"slot ends at byte {high} of {limit} of the {op.segment.data}"
-            self.report("bounds", op, text)
+            self.report("M6", op, text)
         if low % (alignment := max(self.figure("alignment", 1), 1)):
-            self.report("alignment", op, f"offset {low} is no multiple of {alignment}")
+            self.report("M7", op, f"offset {low} is no multiple of {alignment}")
 
     def check_together(self, op: BatchCopyOp) -> None:
         """One transfer moves the slots of a batch copy: each is all of a slot, and begins where
@@ -200,15 +192,15 @@ class Checker:
         for value in op.on_device:
             slot = owner_of(value).owner
             if not isinstance(slot, SlotOp) or slot.segment.data != "io":
-                self.report("batch", op, f"{name_of(op)} copies {value.type}, which is no input or "
+                self.report("M11", op, f"{name_of(op)} copies {value.type}, which is no input or "
                             "output of the model")  # fmt: skip
                 return
             low, size = slot.offset.value.data, byte_size(slot.result.type)
             if view_of(value).region != view_of(slot.result).region:
-                self.report("batch", op, f"{name_of(op)} copies a part of the slot at {low}")
+                self.report("M11", op, f"{name_of(op)} copies a part of the slot at {low}")
             if end is not None and low != end:
                 text = f"{name_of(op)} moves bytes in one piece, but a slot begins at {low}"
-                self.report("batch", op, f"{text}, not at {end}")
+                self.report("M12", op, f"{text}, not at {end}")
             end = align_up(low + size, alignment)
 
     # ---- state
@@ -236,10 +228,10 @@ class Checker:
                     if part.history.buffer is not op.result:
                         writer = self.tasks[part.history.writer].op
                         text = f"{placed(writer)} writes over state '{name}', which is not its own"
-                        self.report("state", writer, text)
+                        self.report("P1", writer, text)
                 if missing:
                     text = f"state '{name}' is not all written when the run ends"
-                    self.report("state", op, text)
+                    self.report("P2", op, text)
 
     # ---- what a task does to memory
 
@@ -255,14 +247,14 @@ class Checker:
                 writer = self.tasks[last.writer]
                 if last.buffer is not span.buffer:
                     text = f"{name_of(op)} reads bytes that {placed(writer.op)} has overwritten"
-                    self.report("overwritten", op, text)
+                    self.report("M3", op, text)
                 elif not step.follows(writer):
                     text = f"{name_of(op)} reads what {placed(writer.op)} may still be writing"
-                    self.report("race", op, text)
+                    self.report("M1", op, text)
                 readers = (*(r for r in last.readers if not step.follows(self.tasks[r])), task)
                 part.history = History(last.buffer, last.writer, readers)
             if unwritten and self.is_computed(span.buffer):
-                self.report("unwritten", op, f"{name_of(op)} reads bytes that nothing has written")
+                self.report("M2", op, f"{name_of(op)} reads bytes that nothing has written")
 
     def is_computed(self, buffer: SSAValue) -> bool:
         if buffer in self.func.body.block.args:
@@ -283,7 +275,7 @@ class Checker:
         for doing, other in ((doing, self.tasks[i]) for doing, i in others):
             if other is not step and not step.follows(other):
                 text = f"{name_of(step.op)} writes what {placed(other.op)} may still be {doing}"
-                self.report("race", step.op, text)
+                self.report("M1", step.op, text)
 
     def check_in_place(self, op: Task, reads: Sequence[SSAValue], writes: list[SSAValue]) -> None:
         spans = [self.span(v, op) for v in writes]
@@ -294,12 +286,12 @@ class Checker:
                     continue
                 if not (span.order == written.order and self.may(op, j, i)):
                     text = f"{name_of(op)} writes bytes that it reads as operand {i}"
-                    self.report("alias", op, text)
+                    self.report("M4", op, text)
         self.check_apart(op, spans)
 
     def check_apart(self, op: Operation, spans: Iterable[MemrefBytes]) -> None:
         if any(a.overlaps(b) for a, b in combinations(spans, 2)):
-            self.report("alias", op, f"{name_of(op)} writes the same bytes twice")
+            self.report("M5", op, f"{name_of(op)} writes the same bytes twice")
 
     def may(self, op: Operation, out: int, operand: int) -> bool:
         """Whether a launch may write destination `out` over an operand."""
@@ -318,8 +310,8 @@ class Checker:
 
     def walk(self, block: Block) -> None:
         for op in block.ops:
-            for message in misuses(op):
-                self.report("buffer", op, message)
+            for rule, text in misuses(op):
+                self.report(rule, op, text)
             match op:
                 case BatchCopyOp():
                     self.check_together(op)
@@ -358,7 +350,7 @@ class Checker:
         item = self.order.items.get(op)
         if item is not None and item.record is None:
             text = f"event {item.event} is waited for, but was not recorded"
-            self.report("event", op, f"{text} since the last barrier")
+            self.report("S4", op, f"{text} since the last barrier")
 
     def barrier(self, op: Operation, reads: Iterable[SSAValue], writes: Iterable[SSAValue]) -> None:
         self.epoch += 1
@@ -409,7 +401,7 @@ class Checker:
         its first one meets them."""
         least, most = trips(op)
         if least == FOREVER:
-            self.report("loop", op, "the loop never ends: no trip count, and always its condition")
+            self.report("M18", op, "the loop never ends: no trip count, and always its condition")
         self.barrier(op, access(op).reads, ())
         before = None if least else self.state()
         own = [a for a in op.body.block.args if source_of(a) is None]
@@ -427,7 +419,7 @@ class Checker:
             if (least, most) != (rows, rows):
                 times = "any number of" if most is None else f"{least} to {most}"
                 text = f"a scan buffer has {rows} rows, but the loop runs {times} times"
-                self.report("loop", op, text)
+                self.report("M19", op, text)
         self.overlay(op, None, lambda last, _: last.writer >= start)
         if before is not None:
             self.join(before)
@@ -460,8 +452,8 @@ def check_plan(module: ModuleOp, order: HappensBefore | None = None) -> list[Pro
         return []
     kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
     checker = Checker(main, kernels, order or HappensBefore(main))
-    for message in misuses(main):
-        checker.report("buffer", main, message)
+    for rule, text in misuses(main):
+        checker.report(rule, main, text)
     checker.begin_states()
     checker.walk(main.body.block)
     checker.end_states()

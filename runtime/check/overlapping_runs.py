@@ -52,7 +52,7 @@ def check_runs(main: FuncOp, tasks: Sequence[Issued], prefetch: int) -> Iterator
         before[task] = 1 << i
         for other in task.after:
             if other not in before:
-                yield Problem("runs", f"{of_run(task)} waits for one that is issued later", task.op)
+                yield Problem("S9", f"{of_run(task)} waits for one that is issued later", task.op)
             before[task] |= before.get(other, 0)
     block = main.body.block
     places = (*input_places(block).values(), *output_places(block).values())
@@ -63,7 +63,7 @@ def check_runs(main: FuncOp, tasks: Sequence[Issued], prefetch: int) -> Iterator
             continue
         if any(mine.disturbs(other) for mine in touched[i] for other in touched[j]):
             text = f"{of_run(a)} and {of_run(b)} touch the same bytes, and nothing orders them"
-            yield Problem("runs", text, b.op)
+            yield Problem("S10", text, b.op)
 
 
 def of_run(task: Issued) -> str:

@@ -51,7 +51,6 @@ from ge.runtime.check.padded_axes import PaddedAxes, mixes_in
 from ge.runtime.check.problems import Problem
 from ge.runtime.check.problems import name_of as op_name
 
-KIND = "padding"
 NO_NUMBER = "no number in a gear follows from a size that is padded"
 
 
@@ -73,8 +72,8 @@ class Gears:
         pairs = zip(self.index.inputs, self.index.measured, strict=True)
         return [dimension(self.func, value, axis) for value, axis in pairs]
 
-    def report(self, text: str, op: Operation | None = None) -> None:
-        self.problems.append(Problem(KIND, text, op or self.func))
+    def report(self, rule: str, text: str, op: Operation | None = None) -> None:
+        self.problems.append(Problem(rule, text, op or self.func))
 
     def check(self) -> None:
         claims, names = claims_of(self.func), self.names
@@ -84,9 +83,9 @@ class Gears:
             if axes is None:
                 continue
             if name not in names:
-                self.report(f"{PADDING} names '{name}', which is no dimension of the gears")
+                self.report("G1", f"{PADDING} names '{name}', which is no dimension of the gears")
             elif other := next((o for o in names if o != name and follows(name, o)), None):
-                self.report(f"'{name}' is padded, and '{other}' follows from it")
+                self.report("G2", f"'{name}' is padded, and '{other}' follows from it")
             else:
                 self.check_dimension(name, axes, numbers)
 
@@ -138,21 +137,24 @@ class Gears:
             if (mixes := mixes_in(marks)) is not None:
                 text = op_name(mixes.op)
                 text = f"{text} mixes padded elements along '{name}' into valid ones of output"
-                self.report(f"{text} '{output}': {PADDING} says that it may be padded", mixes.op)
+                text = f"{text} '{output}': {PADDING} says that it may be padded"
+                self.report("G3", text, mixes.op)
                 return
             shape = shape_of(value)
             for (axis, digit), _ in marks.items():
                 whole = source_shape(value)[axis]
                 if digit.unit * digit.count != whole:
-                    self.report(f"padded elements along '{name}' lie between others of output "
-                                f"'{output}', axis {axis}")  # fmt: skip
+                    text = f"padded elements along '{name}' lie between others of output"
+                    self.report("G4", f"{text} '{output}', axis {axis}")
                 elif axis not in cut:
-                    self.report(f"output '{output}' is not cut along axis {axis}, along which it "
-                                f"is padded with '{name}'")  # fmt: skip
+                    text = (
+                        f"output '{output}' is not cut along axis {axis}, along which it is padded"
+                    )
+                    self.report("G5", f"{text} with '{name}'")
             for axis in cut - {axis for axis, _ in marks}:
                 if not 0 <= axis < len(shape) or not self.grows(name, output, axis):
-                    self.report(f"output '{output}' is cut along axis {axis}, which does not grow "
-                                f"with '{name}'")  # fmt: skip
+                    text = f"output '{output}' is cut along axis {axis}, which does not grow"
+                    self.report("G6", f"{text} with '{name}'")
 
     def outputs(self, block: Block) -> Iterator[tuple[str, SSAValue]]:
         """The outputs of the model that a gear makes, by name."""
@@ -196,7 +198,7 @@ class Gears:
             op, other, changed = found
             text = f"{op_name(op)} has numbers that follow from"
             text = f"{text} {', '.join(f'{n!r}' for n in sorted(changed))}"
-            self.report(f"{text}: {other.name} of two gears; {PADDING} says that they may be "
+            self.report("G7", f"{text}: {other.name} of two gears; {PADDING} says that they may be "
                         "padded", op)  # fmt: skip
         largest = dict(zip(self.names, map(max, zip(*self.index.rows, strict=True)), strict=True))
         if found is None and any(largest[n] > 1 for n in {*safe} - numbers.compared):
@@ -291,7 +293,7 @@ def check_padding(module: ModuleOp, func: FuncOp) -> tuple[list[Problem], list[s
     case = next((op for op in users if isinstance(op, CaseOp)), None)
     if index is None or case is None:
         text = f"{PADDING} is of gears, and there is no branch for sizes of inputs"
-        return [Problem(KIND, text, func)], []
+        return [Problem("G1", text, func)], []
     kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
     gears = Gears(func, index, case, kernels)
     gears.check()

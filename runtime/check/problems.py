@@ -8,17 +8,45 @@ from xdsl.ir import Operation
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.support.diagnostics import error_at, listing, location_of
 
+# The kind of each rule that a proof checks; docs/proofs.md says them, in this order. M: memory,
+# P: state, S: tasks on streams, T: tile programs, F: figures, C: the certificate, K: kernels,
+# G: sizes between gears
+RULES = {
+    "M1": "race", "M2": "unwritten", "M3": "overwritten", "M4": "alias", "M5": "alias",
+    "M6": "bounds", "M7": "alignment", "M8": "bounds", "M9": "bounds", "M10": "bounds",
+    "M11": "batch", "M12": "batch", "M13": "buffer", "M14": "buffer", "M15": "buffer",
+    "M16": "buffer", "M17": "buffer", "M18": "loop", "M19": "loop", "M20": "buffer",
+    **dict.fromkeys([f"P{i}" for i in range(1, 11)], "state"),
+    "S1": "stream", "S2": "stream", "S3": "stream", "S4": "lost wake-up", "S5": "reused",
+    "S6": "reused", "S7": "cap", "S8": "useless", "S9": "runs", "S10": "runs",
+    "T1": "race", "T2": "race", "T3": "race", "T4": "race", "T5": "unwritten", "T6": "unwritten",
+    "T7": "unwritten", "T8": "left", "T9": "overwritten", "T10": "overwritten",
+    "T11": "overwritten", "T12": "event", "T13": "event", "T14": "event", "T15": "deadlock",
+    "T16": "deadlock", "T17": "deadlock", "T18": "capacity", "T19": "bounds", "T20": "bounds",
+    "T21": "bounds", "T22": "buffer", "T23": "loop", "T24": "loop",
+    "F1": "figure", "F2": "figure", "F3": "figure", "F4": "capacity", "F5": "pinned",
+    "F6": "pinned",
+    **dict.fromkeys([f"C{i}" for i in range(1, 8)], "certificate"),
+    "K1": "core", "K2": "core",
+    **dict.fromkeys([f"G{i}" for i in range(1, 8)], "padding"),
+}  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
     """What is wrong with a program, and at which op."""
 
-    # The rule that is broken: race, unwritten, overwritten, alias, bounds, alignment, buffer, loop,
-    # stream, event, lost wake-up, reused, deadlock, cap, capacity, figure, certificate, pinned,
-    # core, runs; useless for what costs time alone
-    kind: str
-    message: str
+    rule: str  # that is broken
+    text: str
     op: Operation = field(compare=False)
+
+    @property
+    def kind(self) -> str:
+        return RULES[self.rule]
+
+    @property
+    def message(self) -> str:
+        return f"{self.text} [{self.rule}]"
 
     def __str__(self) -> str:
         location = str(location_of(self.op))
@@ -57,6 +85,6 @@ class Problems:
     def full(self) -> bool:
         return len(self.found) >= MOST_PROBLEMS
 
-    def add(self, kind: str, text: str, op: Operation, other: Operation | None = None) -> None:
+    def add(self, rule: str, text: str, op: Operation, other: Operation | None = None) -> None:
         if not self.full:
-            self.found.setdefault((kind, op, other), Problem(kind, text, op))
+            self.found.setdefault((rule, op, other), Problem(rule, text, op))

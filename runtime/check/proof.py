@@ -47,7 +47,7 @@ from ge.runtime.check.schedule import check_streams
 from ge.runtime.check.tiles import KernelProof, check_kernels
 
 # Problems of a schedule that the plan's check has as well
-SAID_BY_THE_PLAN = {"stream", "lost wake-up"}
+SAID_BY_THE_PLAN = {"S1", "S4"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def check_program(module: ModuleOp, target: Target | None = None, with_tiles: bo
     those of the one that the program names. Raises GeError when that cannot be read."""
     main = main_function(module)
     if main is None:
-        return Proof([Problem("figure", "there is no @main", module)])
+        return Proof([Problem("F1", "there is no @main", module)])
     target = target or target_for(main)
     order = HappensBefore(main)
     plan = check_plan(module, order)
@@ -90,7 +90,7 @@ def check_program(module: ModuleOp, target: Target | None = None, with_tiles: bo
     padding, relied = check_padding(module, main)
     problems = [
         *plan,
-        *(p for p in schedule if not plan or p.kind not in SAID_BY_THE_PLAN),
+        *(p for p in schedule if not plan or p.rule not in SAID_BY_THE_PLAN),
         *check_figures(module, target),
         *certificate.problems,
         *dynamic_sizes.problems.values(),

@@ -1,14 +1,7 @@
 """Proof of a schedule, from the IR alone: its streams are replayed (`happens_before.py`).
 
-`check_streams(module, target)` reports
-
-- stream: a task or event on no stream; an event that is not among those that the program states;
-  more streams or events than the target has;
-- lost wake-up: a wait for an event that is not recorded before it. Where there is none, no streams
-  wait for each other in a circle;
-- reused: an event whose number is recorded again before all waits for it have passed in every run;
-- cap: more bytes live than the program states (`npu_task.cap_bytes`), in a run in which one of the
-  streams is ahead of all others as far as events let it, each in turn.
+`check_streams(module, target)` checks rules S1 to S7 (docs/proofs.md). Where events are recorded
+before they are waited for, no streams wait for each other in a circle.
 
 Nothing here is shared with the scheduler in `transforms`; `memory.py` proves that no two tasks race
 for the same bytes.
@@ -142,14 +135,14 @@ class StreamChecker:
         for event, op in events.items():
             if event < 0 or (stated is not None and event >= stated):
                 text = f"event {event} is not among those that the program states"
-                self.problems.append(Problem("stream", text, op))
+                self.problems.append(Problem("S2", text, op))
         for what, count, limit in (
             ("streams", self.order.stated, self.target.max_streams),
             ("events", max(len(events), stated or 0), self.target.max_events),
         ):
             if count > limit:
                 text = f"the program has {count} {what}, {self.target.name} has {limit}"
-                self.problems.append(Problem("stream", text, self.func))
+                self.problems.append(Problem("S3", text, self.func))
 
     def check_cap(self, cap: int) -> None:
         parts = self.order.parts
@@ -177,7 +170,7 @@ class StreamChecker:
             for stream, queue in enumerate(part.streams):
                 if queue and (most := RunAhead(part, buffers).most_live(stream)) > cap:
                     text = f"{most} bytes may be live when stream {stream} runs ahead, not {cap}"
-                    self.problems.append(Problem("cap", text, queue[0].op))
+                    self.problems.append(Problem("S7", text, queue[0].op))
 
 
 def check_streams(
@@ -198,7 +191,7 @@ def useless_events(module: ModuleOp) -> list[Problem]:
         return []
     useful = {op for epoch in HappensBefore(main).epochs for op in epoch.useful()}
     return [
-        Problem("useless", f"{op.name} of event {event_number(op)} orders nothing", op)
+        Problem("S8", f"{op.name} of event {event_number(op)} orders nothing", op)
         for op in main.walk()
         if isinstance(op, RecordOp | WaitOp) and op not in useful
     ]

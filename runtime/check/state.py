@@ -40,21 +40,21 @@ def check_states(func: FuncOp) -> Iterator[Problem]:
     names = [name_of_state(op) for op in slots]
     for op, name in zip(slots, names, strict=True):
         if not name:
-            yield Problem(SEGMENT, f"the slot of a state has no name ({STATE})", op)
+            yield Problem("P3", f"the slot of a state has no name ({STATE})", op)
         elif names.count(name) > 1:
-            yield Problem(SEGMENT, f"two slots keep state '{name}'", op)
+            yield Problem("P3", f"two slots keep state '{name}'", op)
         if valid_region(op) is None:
             text = f"{VALID} does not say which part of state '{name}' holds values at first"
-            yield Problem(SEGMENT, text, op)
+            yield Problem("P4", text, op)
     in_order = sorted(slots, key=lambda op: op.offset.value.data)
     for a, b in pairwise(in_order):
         if a.offset.value.data + byte_size(a.result.type) > b.offset.value.data:
             text = f"states '{name_of_state(a)}' and '{name_of_state(b)}' share bytes"
-            yield Problem(SEGMENT, text, b)
+            yield Problem("P5", text, b)
     for op in func.walk():
         if STATE in op.attributes and isinstance(op, SlotOp) and op.segment.data != SEGMENT:
             text = f"state '{name_of_state(op)}' is in the {op.segment.data}, which is used again"
-            yield Problem(SEGMENT, text, op)
+            yield Problem("P5", text, op)
 
 
 def valid_region(op: SlotOp) -> ByteRegion | None:

@@ -68,7 +68,7 @@ def compare_cores(
     for result in fresh & {*device.results}:
         there = all_phases.owner == result.index
         if text := what_is_missing(device, grid, there, result):
-            problems.add("unwritten", text, stored.get(result, device.kernel))
+            problems.add("T7", text, stored.get(result, device.kernel))
     return all_phases.twice
 
 
@@ -142,7 +142,7 @@ class Phases:
             result = name(access.region.memref)
             text = f"two cores store to the same elements of {result}, in no order: give each its"
             text = f"{text} own (c.share, tile.core), or add to them"
-            self.problems.add("race", text, access.step.op)
+            self.problems.add("T2", text, access.step.op)
         self.twice |= bool((writer == access.core).any())
         several |= others
         summed[...] = access.adds & (summed | (writer == NONE))
@@ -160,11 +160,11 @@ class Phases:
         operand = access.region.memref
         if (((writer != NONE) & (writer != access.core)) | several).any():
             text = f"one core reads elements of {name(operand)} that another one stores"
-            self.problems.add("race", f"{text}: no barrier is between", access.step.op)
+            self.problems.add("T3", f"{text}: no barrier is between", access.step.op)
         self.twice |= bool((writer == access.core).any())
         if ((owner != NONE) & (owner != operand.index)).any():
             text = f"elements of {name(operand)} are read after a result was written over them"
-            self.problems.add("overwritten", text, access.step.op)
+            self.problems.add("T10", text, access.step.op)
 
     def _find_unwritten(self, places: Sequence[Touched]) -> None:
         """Cells that are read, or added to, before anything is stored there."""
@@ -178,7 +178,7 @@ class Phases:
                     does = "adds to" if access.adds else "reads"
                     text = f"{name_of(op)} {does} elements of {name(memref)} that nothing stored"
                     text = f"{text} before a barrier, or before in the same program"
-                    self.problems.add("unwritten", text, op)
+                    self.problems.add("T6", text, op)
 
 
 def _program(place: Touched) -> tuple[int, int]:

@@ -52,9 +52,9 @@ class ReadNumbers(Enum):
 class WalkError(Exception):
     """The program cannot be followed beyond `op`."""
 
-    def __init__(self, kind: str, message: str, op: Operation):
+    def __init__(self, rule: str, message: str, op: Operation):
         super().__init__(message)
-        self.kind, self.op = kind, op
+        self.rule, self.op = rule, op
 
 
 class Bytes(NamedTuple):
@@ -239,11 +239,11 @@ def arithmetic_of(op: Binary) -> Follow:
     def follow(walk: "Walk", op: Operation) -> None:
         a, b = walk.values[lhs], walk.values[rhs]
         if unsigned and min(a, b) < 0:
-            raise WalkError("loop", f"{name} of a negative number, {min(a, b)}", op)
+            raise WalkError("T23", f"{name} of a negative number, {min(a, b)}", op)
         try:
             walk.values[result] = compute(a, b)
         except ZeroDivisionError:
-            raise WalkError("loop", f"{name} by zero", op) from None
+            raise WalkError("T23", f"{name} by zero", op) from None
 
     return follow
 
@@ -310,12 +310,12 @@ class Walk:
     def loop(self, op: ForOp) -> None:
         low, high, step = (self.values[v] for v in (op.lb, op.ub, op.step))
         if step < 1:
-            raise WalkError("loop", f"the step of a loop is at least 1, not {step}", op)
+            raise WalkError("T24", f"the step of a loop is at least 1, not {step}", op)
         body = op.body.block
         for i in range(low, high, step):
             self.trips += 1
             if self.trips > MOST_INSTRUCTIONS:
-                raise WalkError("loop", f"more than {MOST_INSTRUCTIONS} rounds of loops", op)
+                raise WalkError("T24", f"more than {MOST_INSTRUCTIONS} rounds of loops", op)
             self.values[body.args[0]] = i
             self.block(body)
 
@@ -331,7 +331,7 @@ class Walk:
         elif isinstance(op, ReadOp):
             at = [self.values[v] for v in op.offsets]
             if not all(0 <= i < n for i, n in zip(at, memref_shape(op.source), strict=True)):
-                raise WalkError("bounds", f"a number is read at {at}, outside of its memref", op)
+                raise WalkError("T21", f"a number is read at {at}, outside of its memref", op)
             value = self.number_read(op, at)
         elif op.name == "arith.constant":
             value = cast(IntegerAttr, op.properties["value"]).value.data
@@ -342,7 +342,7 @@ class Walk:
         elif isinstance(op, SelectOp):
             value = self.values[op.lhs if self.values[op.cond] else op.rhs]
         else:
-            raise WalkError("loop", f"{op.name} cannot be followed", op)
+            raise WalkError("T24", f"{op.name} cannot be followed", op)
         self.values[op.results[0]] = value
 
     def number_read(self, op: ReadOp, at: Sequence[int]) -> int:
@@ -369,7 +369,7 @@ class Walk:
 
     def issue(self, op: Instruction) -> None:
         if len(self.steps) >= MOST_INSTRUCTIONS:
-            raise WalkError("loop", f"more than {MOST_INSTRUCTIONS} instructions of one core", op)
+            raise WalkError("T24", f"more than {MOST_INSTRUCTIONS} instructions of one core", op)
         operands = self.facts.operands(op)
         step = TileStep(op, operands.pipe, len(self.steps), self.phase, part=self.part)
         if operands.flag is not None:
@@ -430,7 +430,7 @@ class Walk:
         first, step, count = self.values[user.first], user.row_step, box_type(user.source).shape[0]
         if first < 0 or first + (count - 1) * step >= t.shape[0]:
             text = f"{count} rows from {first} on, {step} apart, pass the tile"
-            raise WalkError("bounds", text, user)
+            raise WalkError("T20", text, user)
         return first, step
 
     def bytes(self, value: SSAValue, user: Instruction, part: Part) -> Bytes:
@@ -443,14 +443,14 @@ class Walk:
             row, col = self.values[row_value], self.values[col_value]
             inside = 0 <= row <= whole.shape[0] - inner.shape[0]
             if not (inside and 0 <= col <= whole.shape[1] - inner.shape[1]):
-                raise WalkError("bounds", f"a sub-tile at {row}, {col} passes its tile", user)
+                raise WalkError("T20", f"a sub-tile at {row}, {col} passes its tile", user)
             try:
                 check_place(row, col, pitch, inner)
             except VerifyException as e:
-                raise WalkError("bounds", str(e), user) from None
+                raise WalkError("T20", str(e), user) from None
             at += row * pitch + col
         if place.offsets is None:
-            raise WalkError("buffer", "a buffer has no place: run tile-plan", place.alloc)
+            raise WalkError("T22", "a buffer has no place: run tile-plan", place.alloc)
         copy = 0 if place.copy is None else self.values[place.copy] % place.copies
         owner = self.owners.setdefault((place.alloc, copy), len(self.owners))
         if cols == pitch and step == 1:  # one stretch
@@ -464,7 +464,7 @@ class Walk:
         box, values = self.facts.box(value), self.values
         starts = [values[v] for v in box.starts]
         if min(starts) < 0 and not (isinstance(user, LoadOp) and user.pad is not None):
-            raise WalkError("bounds", f"a box begins at {starts}, before the memref", user)
+            raise WalkError("T21", f"a box begins at {starts}, before the memref", user)
         return self.facts.region(box, (*starts,), (*[values[v] for v in box.ends],))
 
 

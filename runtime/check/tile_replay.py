@@ -182,8 +182,8 @@ def replay(
     if run.problems.found and not run.problems.full and (unread := run.unread):
         run = Replay(core, device, grids, flags, unread)
         run.run()
-    for (kind, op, other), problem in run.problems.found.items():
-        problems.add(kind, problem.message, op, other)
+    for (rule, op, other), problem in run.problems.found.items():
+        problems.add(rule, problem.text, op, other)
 
 
 @dataclass
@@ -294,10 +294,10 @@ class Replay:
         what = f"flag {flag} from {op.source.data} to {op.target.data}"
         if not 0 <= flag < self.flags:
             text = f"{what}: the target has {self.flags} between two pipes, from 0 on"
-            self.problems.add("event", text, op)
+            self.problems.add("T12", text, op)
         behind = len(arrived)  # sets before this one, each of which must have been waited for
         if behind and (behind > len(left) or (left[behind - 1] > clock).any()):
-            self.problems.add("event", f"{what} may be set again before it was waited for", op)
+            self.problems.add("T13", f"{what} may be set again before it was waited for", op)
 
     def touch(self, step: TileStep, q: int, clock: Clock) -> None:
         """Compare the bytes of a step with those of all before it."""
@@ -367,7 +367,7 @@ class Replay:
             args = self.device.kernel.body.block.args
             text = f"{placed(step.op)} reads elements of {name(region.memref)} that"
             text = f"{text} {name(args[int(others[0])])} was written over"
-            self.problems.add("overwritten", text, step.op)
+            self.problems.add("T10", text, step.op)
 
     def check_sum(self, step: TileStep, history: History, at: Grains, region: Region) -> None:
         """What is added to is 0, or was stored by the same name; what other cores stored before a
@@ -380,7 +380,7 @@ class Replay:
             text = (
                 f"{placed(step.op)} adds to elements of {name(region.memref)} that hold an operand"
             )
-            self.problems.add("overwritten", text, step.op)
+            self.problems.add("T11", text, step.op)
 
     def check_read(
         self, step: TileStep, history: History, at: Grains, clock: Clock, a: Bytes
@@ -391,19 +391,19 @@ class Replay:
             return
         if (owners == UNWRITTEN).any():
             text = f"{placed(step.op)} reads bytes of {a.memory} that nothing wrote"
-            self.problems.add("unwritten", text, step.op)
+            self.problems.add("T5", text, step.op)
         elif (owners == LEFT).any():
             text = (
                 f"{placed(step.op)} reads bytes of {a.memory} that an earlier load wrote: the last "
             )
             text += "one passed its memref, or the end of its box, and had less for them; load with"
             text += " `pad`"
-            self.problems.add("left", text, step.op)
+            self.problems.add("T8", text, step.op)
         else:
             text = (
                 f"{placed(step.op)} reads a buffer in {a.memory} that another one was written over"
             )
-            self.problems.add("overwritten", text, step.op)
+            self.problems.add("T9", text, step.op)
 
     def order(
         self, step: TileStep, did: Did, history: History, at: Grains, clock: Clock, *others: Did
@@ -416,7 +416,7 @@ class Replay:
                 first = self.core.queues[self.queues[q]][number - 1]
                 text = f"{placed(step.op)} on {step.pipe} {did.value} what {placed(first.op)}"
                 text = f"{text} on {first.pipe} {other.value}, and no flag orders them"
-                self.problems.add("race", text, step.op, first.op)
+                self.problems.add("T1", text, step.op, first.op)
                 is_ordered = False
         return is_ordered
 
@@ -430,7 +430,7 @@ class Replay:
         if stuck:
             waiting = ", ".join(f"{placed(s.op)} on {s.pipe}" for s in stuck)
             text = f"core {self.core.number} stands still: {waiting} wait for each other or in vain"
-            self.problems.add("deadlock", text, stuck[0].op)
+            self.problems.add("T15", text, stuck[0].op)
             return
         for key, arrived in self.sets.items():
             if key is None or len(arrived) == len(self.waits[key]):
@@ -438,10 +438,10 @@ class Replay:
             count = len(arrived) - len(self.waits[key])
             fifo = cast("tuple[object, ...]", key)[0]
             if isinstance(fifo, FifoOp):
-                self.problems.add("deadlock", f"{count} tiles are left in the fifo", fifo)
+                self.problems.add("T16", f"{count} tiles are left in the fifo", fifo)
             else:
                 last = self.last_set(key)
-                self.problems.add("event", f"the flag of {placed(last)} is left set", last)
+                self.problems.add("T14", f"the flag of {placed(last)} is left set", last)
 
     def last_set(self, key: object) -> Operation:
         for (program, _), steps in self.core.queues.items():

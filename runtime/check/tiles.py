@@ -9,23 +9,7 @@ Whatever two instructions touch, one of them writing, must be ordered so.
 What is proved is for the shapes of the kernel's arguments, its number of cores, and the results
 that its launches write over operands (`uses_of`; a kernel alone has none); cores whose
 instructions touch the same bytes of their memories are replayed once. Sums that several cores or
-pipes add to are the same but for rounding. What is looked for:
-
-    race        two accesses of the same bytes of a core's memory, or of device memory, in no order
-    unwritten   a read of bytes that nothing wrote, of a workspace or result that nothing stored to
-                before a barrier, or a sum that is added to it; an element of a result that nothing
-                stores
-    left        a read of bytes that a load brought, of a tile that the last load did not fill as
-                its box passed its memref: a tail without a mask
-    overwritten a read of a buffer in whose place another one was written, or of an operand's
-                elements over which a result was
-    bounds      a sub-tile or rows beyond their tile or where none can begin, a memory too small, a
-                box that begins before its memref and is not loaded with padding
-    event       a flag that is set twice, waited for in vain, left set, or that no target has
-    deadlock    pipes that wait for each other; tiles left in a fifo; a barrier that not all cores
-                come to
-
-    capacity    more cores than the target has
+pipes add to are the same but for rounding. The rules are T1 to T24 (docs/proofs.md).
 
 Numbers that a kernel reads (`tile.read`) are taken at their least and at their largest. That proves
 it for all where they only say which box is loaded; where loops and conditions depend on them, the
@@ -149,7 +133,7 @@ def check_kernel(kernel: KernelOp, target: Target, use: Use = ALONE) -> KernelPr
     for device in devices:
         device.check(problems)
     for op, place in [] if stored is None else stored.refused:
-        problems.add("race", meets(op, place), op)
+        problems.add("T4", meets(op, place), op)
     numbers = numbers_of(reads)
     steps = [check_cores(kernel, target, problems, devices, n) for n in numbers]
     args = kernel.body.block.args
@@ -227,7 +211,7 @@ def check_cores(
         for number in range(kernel.core_count):
             cores.append(Core.walk(kernel, number, numbers, facts))
     except WalkError as e:
-        problems.add(e.kind, str(e), e.op)
+        problems.add(e.rule, str(e), e.op)
     else:
         check_barriers(kernel, cores, problems)
         for device in devices:
@@ -247,7 +231,7 @@ def check_barriers(kernel: KernelOp, cores: Sequence[Core], problems: Problems) 
     if few.barriers < many.barriers:
         text = f"core {few.number} comes to {few.barriers} of the {many.barriers} barriers"
         text = f"{text} that core {many.number} waits at"
-        problems.add("deadlock", text, kernel.barriers[0])
+        problems.add("T17", text, kernel.barriers[0])
 
 
 def only_chooses_boxes(op: ReadOp, device: Device) -> bool:
@@ -298,7 +282,7 @@ def check_memories(kernel: KernelOp, target: Target, problems: Problems) -> None
     for kind, count in kernel.cores_taken.items():
         if count > (have := target.cores[kind]):
             text = f"the kernel takes {count} {kind} cores, and {target.name} has {have}"
-            problems.add("capacity", text, kernel)
+            problems.add("T18", text, kernel)
     for program in kernel.programs:
         for alloc in program.allocs:
             size, space = alloc.tile.bytes, alloc.tile.space
@@ -306,7 +290,7 @@ def check_memories(kernel: KernelOp, target: Target, problems: Problems) -> None
                 if offset + size > sizes[space]:
                     text = f"{space} of {target.name} has {sizes[space]} bytes"
                     text = f"{text}: {size} bytes at {offset} pass its end"
-                    problems.add("bounds", text, alloc)
+                    problems.add("T19", text, alloc)
 
 
 # ---- what launches do with the arguments -------------------------------------------------------

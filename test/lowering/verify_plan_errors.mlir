@@ -35,7 +35,7 @@ func.func @main(%x: memref<4xf32, "host">) -> memref<4xf32, "host"> attributes {
 func.func @main(%x: memref<4xf32, "host">) attributes {npu_task.streams = 1 : i64, npu_task.arena_bytes = 512 : i64} {
   %0 = npu_task.slot "arena" 0 : memref<4xf32, "hbm">
   %1 = npu_task.slot "arena" 8 : memref<4xf32, "hbm">
-  // expected-error@+1 {{npu_task.copy reads bytes that nothing has written; the view ends at byte 20 of 16}}
+  // expected-error@+1 {{npu_task.copy reads bytes that nothing has written [M2]; the view ends at byte 20 of 16 [M14]}}
   npu_task.copy %0 to %1 on 0 : memref<4xf32, "hbm"> to memref<4xf32, "hbm">
   %2 = memref.reinterpret_cast %1 to offset: [3], sizes: [2], strides: [1] : memref<4xf32, "hbm"> to memref<2xf32, strided<[1], offset: 3>, "hbm">
   func.return
@@ -72,7 +72,7 @@ func.func @main(%x: memref<2x2xf32, "host">) attributes {npu_task.streams = 1 : 
   %1 = npu_task.slot "arena" 8 : memref<2x2xf32, "hbm">
   npu_task.copy %x to %0 on 0 : memref<2x2xf32, "host"> to memref<2x2xf32, "hbm">
   npu_task.launch @neg_0 on 0 ins(%0 : memref<2x2xf32, "hbm">) outs(%0 : memref<2x2xf32, "hbm">)
-  // expected-error@+1 {{the plan is not safe: launch of @transpose_0 writes bytes that it reads as operand 0; launch of @neg_0 writes bytes that it reads as operand 0}}
+  // expected-error@+1 {{the plan is not safe: launch of @transpose_0 writes bytes that it reads as operand 0 [M4]; launch of @neg_0 writes bytes that it reads as operand 0 [M4]}}
   npu_task.launch @transpose_0 on 0 ins(%0 : memref<2x2xf32, "hbm">) outs(%0 : memref<2x2xf32, "hbm">)
   npu_task.launch @neg_0 on 0 ins(%0 : memref<2x2xf32, "hbm">) outs(%1 : memref<2x2xf32, "hbm">)
   func.return

@@ -1,6 +1,7 @@
 """ge-check: proves what the compiler wrote, and finds each fault that is edited into the text."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.printer import Printer
 
+from ge.dialects.targets.target import Target
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
+from ge.runtime.check.problems import RULES
 from ge.runtime.check.proof import check_program
-from ge.runtime.check.schedule import check_streams
+from ge.runtime.check.schedule import useless_events
 from ge.tools.cli import check
 from ge.tools.commands import ge_check as main
 from ge.tools.commands import ge_compile
@@ -122,85 +125,19 @@ def test_the_limits_of_a_cap_are_said(program: str):
     assert "at most 1536 bytes live outside of branches and loops when one stream" in summary
 
 
-def test_a_circle_of_streams_has_a_wait_before_its_record(program: str):
-    """Of such a text dominance is not verified first."""
-    circle = "npu_task.wait %e1 on 0\n %e0 = npu_task.record 0 on 0\n npu_task.wait %e0 on 1\n"
-    text = program.replace("%e0 = npu_task.record 0 on 0\n", circle, 1)
-    text = text.replace(circle, circle + "%e1 = npu_task.record 1 on 1\n")
-    problems = check_streams(parse_module(context(), SourceText("p", text)))
-    assert [p.message for p in problems] == ["event 1 is not recorded before the end waits for it"]
-
-
 FAULTS = {
     "shifted offset": ('"arena" 1024', '"arena" 256', "writes bytes that it reads"),
     "shifted below the peak": ('"arena" 1024', '"arena" 512', "peak_bytes is stated as 1536"),
     "offset beyond the others": ('"arena" 1024', '"arena" 2048', "slot ends at byte 2560 of 1536"),
     "offset not aligned": ('"arena" 1024', '"arena" 1000', "no multiple of 512"),
-    "wrong peak": ("peak_bytes = 1536", "peak_bytes = 1024", "highest slot ends at byte 1536"),
-    "wrong bound": (
-        "{peak_bytes = 1536 : i64, lower_bound_bytes = 1536",
-        "{peak_bytes = 1536 : i64, lower_bound_bytes = 1024",
-        "stated as 1024, but the most bytes live at one time are 1536",
-    ),
-    "wrong gap": ("gap_bytes = 0", "gap_bytes = 512", "peak and lower bound differ by 0"),
-    "not optimal": ("optimal = true", "optimal = false", "the plan is stated as not optimal"),
-    "missing tensor": ("live = array<i64: 2, 3, 4>", "live = array<i64: 2, 3>", "1024 bytes"),
-    "dead tensor": ("live = array<i64: 2, 3, 4>", "live = array<i64: 0, 3, 4>", "is dead before"),
-    "no such tensor": ("live = array<i64: 2, 3, 4>", "live = array<i64: 2, 3, 9>", "names [9]"),
-    "tensor twice": ("live = array<i64: 2, 3, 4>", "live = array<i64: 2, 3, 3>", "a slot twice"),
-    "dropped wait": ("npu_task.wait %e0 on 1\n", "", "may still be writing"),
-    "event used too early": (
-        "npu_task.wait %e0 on 1\n",
-        "npu_task.wait %e0 on 1\n %e1 = npu_task.record 0 on 0\n",
-        "event 0 is recorded again after npu_task.copy",
-    ),
-    "number of a later event": (
-        "npu_task.wait %e0 on 1\n",
-        "%e1 = npu_task.record 0 on 0\n npu_task.wait %e0 on 1\n",
-        "waits for the one before [reused]",
-    ),
     "buffer outside of slots": (
         "    func.return",
         '    %z = memref.alloc() : memref<20000000000xf32, "hbm">\n    func.return',
         "memref.alloc makes a buffer of 80000000000 outside of slots",
     ),
-    "event that is not stated": ("events = 2", "events = 0", "event 0 is not among those"),
-    "more streams than the target": ("streams = 2", "streams = 2000", "910b2 has 1984"),
-    "cap exceeded": (
-        "npu_task.events = 2 : i64",
-        "npu_task.events = 2 : i64, npu_task.cap_bytes = 512 : i64",
-        "bytes may be live when stream",
-    ),
     "dropped producer": (
         "npu_task.copy %x to %0 on 0", "npu_task.copy %x to %1 on 0", "nothing has written"
     ),
-    "larger arena": (
-        "npu_task.arena_bytes = 1536", "npu_task.arena_bytes = 2048", "the arena has 2048 bytes"
-    ),
-    "no certificate": ("npu_task.certificate", "my.certificate", "plan-memory was not run"),
-    "alignment below the target's": (
-        "npu_task.alignment = 512", "npu_task.alignment = 256", "aligned to 256 bytes, not to"
-    ),
-    "no alignment": ("npu_task.alignment = 512", "npu_task.alignment = 0", "aligned to 0 bytes"),
-    "weights": ("weight_bytes = 0", "weight_bytes = 512", "weight_bytes is stated as 512"),
-    "bytes without reuse": (
-        "no_reuse_bytes = 2560", "no_reuse_bytes = 4096", "no_reuse_bytes is stated as 4096"
-    ),
-    "inputs and outputs": ("io_bytes = 0", "io_bytes = 512", "io_bytes is stated as 512"),
-    "bound of the program": (
-        "npu_task.lower_bound_bytes = 1536", "npu_task.lower_bound_bytes = 1024",
-        "lower_bound_bytes of @main is 1024",
-    ),
-    "gap below zero": ("gap_bytes = 0", "gap_bytes = -512", "peak and lower bound differ by 0"),
-    "optimal of the wrong type": ("optimal = true", "optimal = 1 : i64", "state optimal as"),
-    "more than the device": (
-        "npu_task.arena_bytes = 1536", "npu_task.arena_bytes = 137438953472",
-        "910b2 has 68719476736",
-    ),
-    "pinned without being asked": (
-        '"arena" 1024 ', '"arena" 1024 {npu_task.pinned} ', "does not ask for this slot"
-    ),
-    "no peak": ("{peak_bytes", "{peak_byte", "does not state peak_bytes"),
 }  # fmt: skip
 
 
@@ -216,6 +153,217 @@ def test_each_fault_is_found(
     told = capsys.readouterr()
     assert message in told.err
     assert "not proved" in told.out
+
+
+# ---- one fault for each rule of docs/proofs.md ----
+
+
+def breaks(rule: str, program: str, edits: dict[str, str], message: str = "") -> None:
+    """Whether an edited program breaks this rule, and no other one."""
+    for old, new in edits.items():
+        assert old in program
+        program = program.replace(old, new, 1)
+    found = problems(program)
+    assert found
+    assert all(text.endswith(f" [{rule}]") for text in found), found
+    assert message in found[0]
+
+
+EVENTS, AT_THE_END = "npu_task.events = 2 : i64", "    func.return"
+
+
+def test_s2_events_that_are_stated(program: str):
+    breaks("S2", program, {"events = 2": "events = 0"}, "event 0 is not among those")
+
+
+@pytest.mark.parametrize("what", ["streams", "events"])
+def test_s3_streams_and_events_of_the_target(program: str, what: str):
+    breaks("S3", program, {f"{what} = 2": f"{what} = 2000000"}, f"2000000 {what}, 910b2 has")
+
+
+def test_s4_events_are_recorded_before_they_are_waited_for(program: str):
+    """Of a text in which streams wait for each other in a circle one waits before the record.
+    Dominance is not verified here."""
+    circle = "npu_task.wait %e1 on 0\n    %e0 = npu_task.record 0 on 0\n"
+    wait = "npu_task.wait %e0 on 1\n"
+    edits = {"%e0 = npu_task.record 0 on 0\n": circle}
+    breaks("S4", program, {**edits, wait: f"{wait}    %e1 = npu_task.record 1 on 1\n"})
+
+
+def test_s4_events_are_recorded_since_the_last_barrier(program: str):
+    breaks("S4", program, {AT_THE_END: f"    npu_task.wait %e0 on 1\n{AT_THE_END}"})
+
+
+def test_s5_the_number_of_an_event_is_its_own_until_it_is_waited_for(program: str):
+    wait = "npu_task.wait %e0 on 1\n"
+    again = f"%e1 = npu_task.record 0 on 0\n {wait}"
+    breaks("S5", program, {wait: again}, "waits for the one before")
+
+
+def test_s6_events_that_are_recorded_again(program: str):
+    wait = "npu_task.wait %e0 on 1\n"
+    again = f"{wait} %e1 = npu_task.record 0 on 0\n"
+    breaks("S6", program, {wait: again}, "event 0 is recorded again after npu_task.copy")
+
+
+@pytest.mark.parametrize("cap", [1023, 1024])
+def test_s7_bytes_live_at_most(program: str, cap: int):
+    """Two slots are live while one is copied into the other; branches are not looked into."""
+    edits = {EVENTS: f"{EVENTS}, npu_task.cap_bytes = {cap} : i64"}
+    if cap < 1024:
+        breaks("S7", program, edits, "1024 bytes may be live when stream")
+    else:
+        assert problems(program.replace(*next(iter(edits.items())))) == []
+
+
+def test_s8_events_that_order_nothing(program: str):
+    record = "    %e1 = npu_task.record 1 on 1\n    npu_task.wait %e1 on 0\n"
+    text = program.replace("    npu_task.copy %x", f"{record}    npu_task.copy %x", 1)
+    module = parse_module(context(), SourceText("p", text))
+    assert [p.rule for p in useless_events(module)] == ["S8", "S8"]
+    assert problems(text) == []
+
+
+@pytest.mark.parametrize("name", ["io", "weight", "no_reuse"])
+def test_f1_figures_are_stated(program: str, name: str):
+    breaks("F1", program, {f"npu_task.{name}_bytes": f"my.{name}_bytes"})
+
+
+@pytest.mark.parametrize("alignment", [256, 0, 768])
+def test_f2_alignment_of_the_target(program: str, alignment: int):
+    text = f"aligned to {alignment} bytes, not to"
+    edits = {"npu_task.alignment = 512": f"npu_task.alignment = {alignment}"}
+    found = problems(program.replace(*next(iter(edits.items()))))
+    assert any(text in p and p.endswith("[F2]") for p in found)
+    if alignment != 768:  # else offsets are no multiples of it either
+        breaks("F2", program, edits)
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong"),
+    [("weight", 0, 512), ("no_reuse", 2560, 4096), ("io", 0, 512), ("io", 0, 1)],
+)
+def test_f3_sums_of_sizes(program: str, name: str, right: int, wrong: int):
+    edits = {f"{name}_bytes = {right}": f"{name}_bytes = {wrong}"}
+    breaks("F3", program, edits, f"{name}_bytes is stated as {wrong}, but the program has {right}")
+
+
+def test_f4_bytes_of_the_device(program: str):
+    alloc = '    %z = memref.alloc() : memref<20000000000xf32, "hbm">\n'
+    breaks("F4", program, {AT_THE_END: alloc + AT_THE_END})
+
+
+def test_f4_bytes_of_the_device_to_the_byte(program: str):
+    module = parse_module(context(), SourceText("p", program))
+    enough = replace(Target.load(), hbm_bytes=1537)  # one is that of the condition
+    assert check_program(module, enough).problems == []
+    (problem,) = check_program(module, replace(enough, hbm_bytes=1536)).problems
+    assert problem.rule == "F4"
+
+
+def test_f5_slots_are_kept_apart_where_it_is_asked_for(program: str):
+    breaks("F5", program, {'"arena" 1024 ': '"arena" 1024 {npu_task.pinned} '})
+
+
+def test_f6_slots_that_are_kept_apart_are():
+    module = parse_module(context(), SourceText("in.mlir", PROGRAM))
+    PlanMemoryPass(no_reuse=("neg",)).apply(context(), module)
+    assert problems(text_of(module)) == []
+    breaks("F6", text_of(module), {'"arena" 1024 {': '"arena" 512 {'})
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("optimal = true", "optimal = 1 : i64"),
+        ("{peak_bytes", "{peak_byte"),
+        ("array<i64: 2, 3, 4>", "array<i32: 2, 3, 4>"),
+        ("npu_task.certificate", "my.certificate"),
+    ],
+)
+def test_c1_the_certificate_is_stated(program: str, old: str, new: str):
+    breaks("C1", program, {old: new})
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("{peak_bytes = 1536", "{peak_bytes = 1024", "highest slot ends at byte 1536"),
+        ("1536 : i64, gap", "1024 : i64, gap", "the most bytes live at one time are 1536"),
+        ("gap_bytes = 0", "gap_bytes = 512", "peak and lower bound differ by 0"),
+        ("gap_bytes = 0", "gap_bytes = -512", "peak and lower bound differ by 0"),
+        ("optimal = true", "optimal = false", "the plan is stated as not optimal"),
+    ],
+)
+def test_c2_peak_bound_and_gap(program: str, old: str, new: str, message: str):
+    breaks("C2", program, {old: new}, message)
+
+
+@pytest.mark.parametrize("figure", ["arena", "lower_bound"])
+def test_c3_figures_are_those_of_the_certificate(program: str, figure: str):
+    breaks("C3", program, {f"npu_task.{figure}_bytes = 1536": f"npu_task.{figure}_bytes = 2048"})
+
+
+def test_c4_slots_are_used(program: str):
+    slot = f'    %z = npu_task.slot "arena" 0 : {HBM}\n'
+    breaks("C4", program, {AT_THE_END: slot + AT_THE_END, "= 2560": "= 3072"})
+
+
+@pytest.mark.parametrize(("live", "message"), [("2, 3, 9", "names [9]"), ("2, 3, 3", "twice")])
+def test_c5_live_tensors_are_slots(program: str, live: str, message: str):
+    breaks("C5", program, {"array<i64: 2, 3, 4>": f"array<i64: {live}>"}, message)
+
+
+def test_c6_live_tensors_are_as_many_bytes_as_the_bound(program: str):
+    breaks("C6", program, {"array<i64: 2, 3, 4>": "array<i64: 2, 3>"}, "1024 bytes")
+
+
+def test_c7_live_tensors_are_live_at_one_time(program: str):
+    breaks("C7", program, {"array<i64: 2, 3, 4>": "array<i64: 0, 3, 4>"}, "is dead before")
+
+
+def test_k1_engines_that_can_run_a_kernel(program: str):
+    breaks("K1", program, {"@neg on vector": "@neg on cube"}, "and there are none in graph.neg")
+
+
+@pytest.mark.parametrize("blocks", [48, 49])
+def test_k2_cores_of_the_engine(program: str, blocks: int):
+    edits = {"blocks 1": f"blocks {blocks}"}
+    if blocks > 48:
+        breaks("K2", program, edits, "has 49 blocks for 48 vector cores")
+    else:
+        assert problems(program.replace(*next(iter(edits.items())))) == []
+
+
+def test_m20_a_weight_has_one_type(program: str):
+    reads = [
+        f'    %k{i} = npu_task.constant #graph.weight<"w"> as memref<{shape}xf32, "hbm">\n'
+        for i, shape in enumerate(("4", "2x2"))
+    ]
+    edits = {AT_THE_END: "".join(reads) + AT_THE_END, "weight_bytes = 0": "weight_bytes = 512"}
+    breaks("M20", program, edits)
+
+
+def test_each_rule_is_checked_has_a_sentence_and_a_test():
+    """Rules, the files that check them, docs/proofs.md and the tests of their numbers agree."""
+    root = Path(__file__).parents[2]
+    number = f"[{''.join({rule[0] for rule in RULES})}]"
+    checks, tests = dict[str, set[str]](), dict[str, set[str]]()
+    for path in (*root.glob("runtime/check/*.py"), root / "dialects/npu_task/rules.py"):
+        if path.name != "problems.py":
+            for rule in re.findall(rf'"({number}\d+)"', path.read_text("utf-8")):
+                name = path.name if path.parent.name == "check" else "npu_task/rules.py"
+                checks.setdefault(rule, set()).add(f"`{name}`")
+    for path in root.glob("test/unit/test_*.py"):
+        found = re.findall(rf"^def (test_({number.lower()}\d+)_\w+)", path.read_text("utf-8"), re.M)
+        for test, rule in found:
+            tests.setdefault(rule.upper(), set()).add(f"`{test}`")
+    page = (root / "docs/proofs.md").read_text("utf-8")
+    rows = re.findall(r"^\| (\w\d+) \| (.+)\. \| (.+) \| (.+) \|$", page, re.M)
+    assert [rule for rule, *_ in rows] == list(RULES)
+    assert {rule: {*files.split(", ")} for rule, _, files, _ in rows} == checks
+    assert tests.keys() == RULES.keys()
+    assert all(test in tests[rule] for rule, *_, test in rows)
 
 
 REFUSED = {
@@ -247,14 +395,6 @@ def test_figures_of_the_wrong_type_are_refused_before(
     path.write_text(program.replace(old, new, 1))
     assert main([str(path)]) == 1
     assert message in capsys.readouterr().err
-
-
-def test_a_pinned_slot_is_asked_for_and_apart():
-    module = parse_module(context(), SourceText("in.mlir", PROGRAM))
-    PlanMemoryPass(no_reuse=("neg",)).apply(context(), module)
-    assert problems(text_of(module)) == []
-    text = re.sub(r'("arena") 1024 {', r"\1 512 {", text_of(module))
-    assert any("kept apart shares bytes" in p for p in problems(text))
 
 
 def test_a_shorter_pinned_slot_counts_everywhere(program: str):

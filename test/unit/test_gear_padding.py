@@ -409,25 +409,53 @@ def problems_where(module: ModuleOp, **claims: dict[str, list[int]]) -> list[str
     return [p.message for p in check_padding(clone, main_of(clone))[0]]
 
 
-@pytest.mark.parametrize(
-    ("claims", "text"),
-    [
-        ({"batch": {"y": [1]}}, "'y' is not cut along axis 0, along which it is padded with"),
-        ({"batch": {}}, "'y' is not cut along axis 0"),
-        ({"batch": {"y": [0, 2]}}, "'y' is cut along axis 2, which does not grow with 'batch'"),
-        ({"batch": {"y": [0, 7]}}, "'y' is cut along axis 7, which does not grow with 'batch'"),
-        ({"rows": {"y": [0]}}, "names 'rows', which is no dimension of the gears"),
-        ({"length": {"y": [0]}}, "'y' is not cut along axis 1"),
-    ],
-)
-def test_outputs_are_cut_where_they_are_padded(
-    claims: dict[str, Any], text: str, both: tuple[Session, Session]
-):
-    module = both[0].module
-    assert not problems_where(module, batch={"y": [0]}, length={"y": [1]})
-    assert any(text in problem for problem in problems_where(module, **claims))
+def breaks(rule: str, of: Session, text: str, **claims: dict[str, list[int]]) -> None:
+    """Whether a program that says this of its padding breaks this rule, and no other one."""
+    found = problems_where(of.module, **claims)
+    assert found
+    assert all(problem.endswith(f" [{rule}]") for problem in found), found
+    assert text in found[0]
 
 
-def test_a_claim_about_no_gears_is_refused(both: tuple[Session, Session]):
-    (problem,) = problems_where(both[1].module, batch={"y": [0]})
-    assert "there is no branch for sizes of inputs" in problem
+def test_outputs_may_be_cut_where_they_are_padded(both: tuple[Session, Session]):
+    assert not problems_where(both[0].module, batch={"y": [0]}, length={"y": [1]})
+
+
+def test_g1_claims_are_about_dimensions_of_gears(both: tuple[Session, Session]):
+    breaks("G1", both[0], "names 'rows', which is no dimension of the gears", rows={"y": [0]})
+    breaks("G1", both[1], "there is no branch for sizes of inputs", batch={"y": [0]})
+
+
+@pytest.mark.parametrize("axes", [[], [1]])
+def test_g5_outputs_are_cut_where_they_are_padded(axes: list[int], both: tuple[Session, Session]):
+    claims = {"batch": {"y": axes}}
+    found = problems_where(both[0].module, **claims)
+    assert "'y' is not cut along axis 0, along which it is padded with 'batch' [G5]" in found[0]
+    if not axes:
+        breaks("G5", both[0], "", **claims)
+
+
+@pytest.mark.parametrize("axis", [2, 7, -1])
+def test_g6_outputs_are_cut_where_they_grow(axis: int, both: tuple[Session, Session]):
+    said = f"'y' is cut along axis {axis}, which does not grow with 'batch'"
+    breaks("G6", both[0], said, batch={"y": [0, axis]})
+
+
+def test_g3_padded_elements_do_not_mix_into_others(tmp_path: Path):
+    """A softmax along the padded axis."""
+    gears = session(body(UNSAFE["graph.softmax"]), tmp_path)
+    breaks("G3", gears, "mixes padded elements along 'length'", length={"y": [1]})
+
+
+def test_g7_numbers_do_not_follow_from_sizes(tmp_path: Path):
+    """A mean divides by the size."""
+    gears = session(body(UNSAFE["graph.cast"]), tmp_path)
+    breaks("G7", gears, "has numbers that follow from", batch={"y": [0]}, length={"y": [1]})
+
+
+def test_g4_padded_elements_lie_at_the_end(tmp_path: Path):
+    """Rows of all batches behind each other: those of the last one alone end the output."""
+    flat = "graph.reshape %x shape [-1, 8] : T -> tensor<?x8xf32>"
+    text = body(f"  %y = {flat}\n  func.return %y : tensor<?x8xf32>\n", "?x8")
+    gears = session(text, tmp_path)
+    breaks("G4", gears, "along 'length' lie between others of output 'y'", length={"y": [0]})

@@ -10,18 +10,23 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, i64
 
 sys.path.insert(0, str(Path(__file__).parent))
 from sums import assert_near
 
 import ge
+from ge.dialects.graph.ports import PADDING
 from ge.dialects.npu_task.control import CaseOp
 from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.support.errors import GeError
+from ge.dialects.text.reading import SourceText, parse_module
+from ge.lowering.driver.compiler import context
 from ge.runtime.check.memory import check_plan
+from ge.runtime.check.padding import check_padding
 from ge.runtime.check.proof import check_program
 from ge.runtime.device.random_inputs import random_inputs
-from ge.runtime.device.session import Session
+from ge.runtime.device.session import Session, main_of
 from ge.tools.commands import ge_check, ge_compile, ge_run
 from ge.transforms.analysis.dependencies import Segment
 from ge.transforms.analysis.task_graph import Window
@@ -125,6 +130,25 @@ def test_faults_planted_in_gears_are_refused(
     Path(model).write_text(geared.replace(old, new))
     assert ge_check([model]) == 1
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rows", [1, 4])
+def test_m17_a_branch_for_each_row_of_sizes(rows: int, geared: str):
+    """Two branches are for two rows, or for one and all other sizes."""
+    first, table = "array<i64: 1, 4, 5>", "table [array<i64: 1, 4, 5>, array<i64: 1, 9, 10>]"
+    assert table in geared
+    changed = geared.replace(table, f"table [{', '.join([first] * rows)}]")
+    found = check_plan(parse_module(context(), SourceText("m", changed)))
+    assert {p.rule for p in found} == {"M17"}
+
+
+def test_g2_what_is_padded_has_nothing_that_follows_from_it(geared: str):
+    module = parse_module(context(), SourceText("m", geared))
+    cut = DictionaryAttr({"y": DenseArrayBase.from_list(i64, [1])})
+    main_of(module).attributes[PADDING] = DictionaryAttr({"length": cut})
+    (problem,) = check_padding(module, main_of(module))[0]
+    said = "'length' is padded, and 'length + 1' follows from it [G2]"
+    assert problem.message == said
 
 
 @pytest.fixture

@@ -19,7 +19,6 @@ import ge
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.ports import DIMS
-from ge.dialects.graph.state import LENGTH
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import GROWS
 from ge.lowering.driver.compiler import load, lower
@@ -278,12 +277,12 @@ def another_axis(module: ModuleOp) -> None:
     states_of(main_of(module))[0].attributes[GROWS] = IntegerAttr(1, i64)
 
 
-def argument(**changes: Attribute | None) -> Callable[[ModuleOp], None]:
-    """Attributes of the counter of rows are others, or missing."""
+def argument(of: str = "length", **changes: Attribute | None) -> Callable[[ModuleOp], None]:
+    """Attributes of the counter of rows, or of the table, are others, or missing."""
 
     def change(module: ModuleOp) -> None:
         tables = [dict(table.data) for table in main_of(module).arg_attrs or ()]
-        (counter,) = (table for table in tables if LENGTH in table)
+        (counter,) = (table for table in tables if f"graph.{of}" in table)
         for name, value in changes.items():
             counter.pop(f"graph.{name}", None)
             if value is not None:
@@ -309,27 +308,68 @@ def growing() -> ModuleOp:
     return compiled(str(MODELS / "gpt2_decode.dynamic.onnx"), STEPS).module
 
 
+@cache
+def paged() -> ModuleOp:
+    model = str(MODELS / "gpt2_decode.dynamic.onnx")
+    return compiled(model, STEPS, state_layout="paged:3").module
+
+
+def breaks(
+    rules: str, fault: Callable[[ModuleOp], None], message: str, of: ModuleOp | None = None
+) -> None:
+    """Whether a program breaks these rules, and no others."""
+    module = (of or growing()).clone()
+    assert not check_program(module).problems
+    fault(module)
+    found = check_program(module).problems
+    assert {p.rule for p in found} == {*rules.split()}, [p.message for p in found]
+    assert any(message in p.message for p in found)
+
+
 @pytest.mark.parametrize(
     ("fault", "message"),
     [
-        (dropped, "rows are appended to state 'past_key_values.0.key', which does not grow along"),
-        (dropped, "attention reads the first rows of state 'past_key_values.0.key', which does"),
-        (another_axis, "to state 'past_key_values.0.key', which does not grow along axis 2"),
-        (argument(step=None), "which nobody counts"),
-        (argument(step=None), "does not say how many a run appends"),
-        (argument(step=IntegerAttr(2, i64)), "1 rows, not 2, are appended to state"),
         (argument(length=None), "counts no rows"),
-        (mask_of("past"), "'attention_mask' has past elements, of which attention reads past + 1"),
-        (mask_of("past + 2"), "has past + 2 elements, of which attention reads past + 1"),
         (mask_of("2*past"), "has 2*past elements, which is no number of rows beyond 'past'"),
     ],
 )
-def test_what_states_say_of_growth_is_proved(
-    fault: Callable[[ModuleOp], None], message: str
-) -> None:
-    module = growing().clone()
-    fault(module)
-    assert message in "\n".join(p.message for p in check_program(module).problems)
+def test_p6_rows_are_counted(fault: Callable[[ModuleOp], None], message: str) -> None:
+    breaks("P6", fault, message)
+
+
+@pytest.mark.parametrize("message", ["which nobody counts", "does not say how many a run appends"])
+def test_rows_that_nobody_counts_are_not_appended(message: str) -> None:
+    breaks("P6 P8 P9", argument(step=None), message)
+
+
+@pytest.mark.parametrize("rows", [2, 4])
+def test_p7_the_table_places_all_rows(rows: int) -> None:
+    """Of three blocks of three rows; it says that there are fewer, or more, in each."""
+    said = f"a table of {3 * rows} rows, for 9 of state"
+    breaks("P7", argument("block", block=IntegerAttr(rows, i64)), said, paged())
+
+
+def test_p8_rows_are_appended_as_they_grow() -> None:
+    said = "to state 'past_key_values.0.key', which does not grow along axis 2"
+    breaks("P8", another_axis, said)
+
+
+def test_rows_are_as_many_as_are_counted() -> None:
+    """And attention reads as many."""
+    fault = argument(step=IntegerAttr(2, i64))
+    breaks("P8 P10", fault, "1 rows, not 2, are appended to state")
+
+
+def test_p9_attention_reads_rows_of_states_that_grow() -> None:
+    """To which rows are appended as well: none of a state that does not grow are."""
+    said = "attention reads the first rows of state 'past_key_values.0.key', which does"
+    breaks("P8 P9", dropped, said)
+
+
+@pytest.mark.parametrize("rows", ["past", "past + 2"])
+def test_p10_masks_have_the_rows_that_attention_reads(rows: str) -> None:
+    said = f"'attention_mask' has {rows} elements, of which attention reads past + 1"
+    breaks("P10", mask_of(rows), said)
 
 
 def test_states_that_are_cast_to_append_to_them_are_proved() -> None:

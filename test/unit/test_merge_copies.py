@@ -1,7 +1,6 @@
 """Small inputs and outputs that cross the link as one copy: same numbers, less time, and planted
 faults of the plan are found."""
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from ge.dialects.npu_task.ops import BatchCopyOp, CopyOp
 from ge.dialects.targets.target import Target
-from ge.lowering.driver.compiler import load, lower
+from ge.dialects.text.reading import SourceText, parse_module
+from ge.lowering.driver.compiler import context, load, lower
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
 from ge.runtime.check.memory import check_plan
@@ -129,26 +129,28 @@ def slots_of(program: Program) -> BatchCopyOp:
     return next(op for op in program.module.walk() if isinstance(op, BatchCopyOp))
 
 
-def found(program: Program) -> list[str]:
-    return [p.message for p in check_plan(program.module) if p.kind == "batch"]
-
-
 def copy_of(program: Program) -> Program:
     return Program(program.module.clone(), program.payload, program.path)
 
 
-def test_slots_that_do_not_follow_each_other_are_found(programs: dict[bool, Program]):
+def breaks(rule: str, program: Program, text: str) -> None:
+    """Whether the copies of a program break this rule."""
+    found = [p for p in check_plan(program.module) if p.kind == "batch"]
+    assert {p.rule for p in found} == {rule}
+    assert any(text in p.message for p in found)
+
+
+def test_m12_slots_of_one_copy_follow_each_other(programs: dict[bool, Program]):
     program = copy_of(programs[True])
     first, second = (v.owner for v in slots_of(program).targets[:2])
     first.properties["offset"], second.properties["offset"] = (  # pyright: ignore
         second.properties["offset"],  # pyright: ignore
         first.properties["offset"],  # pyright: ignore
     )
-    assert any(re.search(r"moves bytes in one piece, but a slot begins at 0, not", m)
-               for m in found(program))  # fmt: skip
+    breaks("M12", program, "moves bytes in one piece, but a slot begins at 0, not")
 
 
-def test_a_slot_of_the_arena_is_found(programs: dict[bool, Program]):
+def test_m11_slots_of_one_copy_are_inputs_or_outputs(programs: dict[bool, Program]):
     program = copy_of(programs[True])
     arena = next(
         op.properties["segment"]
@@ -156,4 +158,25 @@ def test_a_slot_of_the_arena_is_found(programs: dict[bool, Program]):
         if op.name == "npu_task.slot" and "arena" in str(op.properties["segment"])
     )
     slots_of(program).targets[3].owner.properties["segment"] = arena  # pyright: ignore
-    assert any("is no input or output of the model" in m for m in found(program))
+    breaks("M11", program, "is no input or output of the model")
+
+
+@pytest.mark.parametrize("rows", [4, 3])
+def test_m11_slots_are_copied_whole(rows: int):
+    """The first of two inputs of four floats is copied to all of its slot, or to three of them."""
+    host, slot = f'memref<{rows}xf32, "host">', 'memref<4xf32, "hbm">'
+    part = f'memref<{rows}xf32, strided<[1]>, "hbm">' if rows < 4 else 'memref<4xf32, "hbm">'
+    view = f"""%v = memref.reinterpret_cast %a to offset: [0], sizes: [{rows}], strides: [1]
+    : {slot} to {part}"""
+    text = f"""func.func @main(%x: {host}, %y: memref<4xf32, "host">)
+    attributes {{npu_task.streams = 1 : i64, npu_task.io_bytes = 32 : i64}} {{
+  %a = npu_task.slot "io" 0 : {slot}
+  %b = npu_task.slot "io" 16 : {slot}
+  {view}
+  npu_task.batch_copy %x, %y to %v, %b on 0
+    : {host}, memref<4xf32, "host"> to {part}, {slot}
+  func.return
+}}"""
+    module = parse_module(context(), SourceText("in.mlir", text))
+    module.verify()
+    assert [p.rule for p in check_plan(module)] == (["M11"] if rows < 4 else [])

@@ -99,12 +99,15 @@ def test_batches_that_overlap_have_inputs_of_their_own(program: Program):
         np.testing.assert_array_equal(got["y"], want["y"])
 
 
-def test_what_takes_more_than_it_states_is_refused(program: Program):
+def test_m10_what_takes_more_than_it_states_is_refused(program: Program):
     module = program.module.clone()
     first = next(op for op in body(module).walk() if isinstance(op, TransferOp))
     state_bytes(first, ["4 * n"])
     (problem,) = check_program(module).problems
-    assert "states '4 * n' bytes for a result that takes 10240 at n=40, not 160" in problem.message
+    assert (
+        "states '4 * n' bytes for a result that takes 10240 at n=40, not 160 [M10]"
+        in problem.message
+    )
     with pytest.raises(GeError, match=r"a tensor has 2560 bytes, and its place 160"):
         Session(module, sanitize=False).run(values(10))
 
@@ -167,11 +170,17 @@ def without_waits(module: ModuleOp) -> None:
     ("plant", "kind"),
     [
         (moved_onto_what_is_live, "alias"), (moved_by_a_part, "overwritten"),
-        (unaligned, "alignment"), (larger_range, "bounds"), (no_range, "bounds"),
-        (without_bytes, "bounds"), (without_waits, "race"),
+        (unaligned, "alignment"), (larger_range, "bounds"), (without_bytes, "bounds"),
+        (without_waits, "race"),
     ],
 )  # fmt: skip
 def test_planted_faults_are_found(program: Program, plant: Callable[[ModuleOp], None], kind: str):
     module = program.module.clone()
     plant(module)
     assert kind in {p.kind for p in check_program(module).problems}
+
+
+def test_m9_places_are_for_results_that_end(program: Program):
+    module = program.module.clone()
+    no_range(module)
+    assert {p.rule for p in check_program(module).problems} == {"M9"}

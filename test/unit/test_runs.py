@@ -77,10 +77,19 @@ def test_planted_faults_are_found(stage: str):
     assert bool(found) == (stage != "outputs")
 
 
-def test_sets_that_are_too_few_are_found():
+def test_s10_runs_touch_no_bytes_of_each_other():
     """Runs that are issued with three sets of inputs and outputs, and have two."""
     main, tasks = tasks_of(program("bert_base.tiny"), 6, 3)
-    assert "of run 2 touch the same bytes" in str(next(check_runs(main, tasks, 2)))
+    found = [*check_runs(main, tasks, 2)]
+    assert {p.rule for p in found} == {"S10"}
+    assert "of run 2 touch the same bytes" in str(found[0])
+
+
+def test_s9_runs_wait_for_what_is_issued_before():
+    main, tasks = tasks_of(program("bert_base.tiny"), 3, 1)
+    later = next(t for t in reversed(tasks) if t.after)
+    tasks.append(tasks.pop(tasks.index(later.after[0])))  # issued last
+    assert "S9" in {p.rule for p in check_runs(main, tasks, 1)}
 
 
 def test_ge_check_proves_runs_that_overlap(
@@ -99,7 +108,7 @@ def test_ge_check_proves_runs_that_overlap(
     monkeypatch.setattr(clock_of_runs, "starts", nothing)
     assert ge_check([path, "--prefetch", "2"]) == 1
     result = capsys.readouterr()
-    assert "touch the same bytes, and nothing orders them [runs]" in result.err
+    assert "touch the same bytes, and nothing orders them [S10]" in result.err
     assert result.out.endswith(": runs disturb each other\n")
 
 

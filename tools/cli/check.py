@@ -109,8 +109,8 @@ def report(problems: "Sequence[Problem]") -> None:
     )
 
     for problem in problems:
-        text = f"{problem.message} [{problem.kind}]"
-        print_diagnostic(Diagnostic(Severity.ERROR, text, location_of(problem.op)))
+        location = location_of(problem.op)
+        print_diagnostic(Diagnostic(Severity.ERROR, problem.message, location))
 
 
 def prove_overlap(module: "ModuleOp", target: "Target | None", prefetch: int) -> tuple[bool, str]:

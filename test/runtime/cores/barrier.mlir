@@ -8,10 +8,10 @@
 
 // CHECK: @other: proved, 16 instructions on 2 cores, in any order of the pipes
 
-// BARE-DAG: error: one core reads elements of %w that another one stores: no barrier is between [race]
-// BARE-DAG: error: tile.load reads elements of %w that nothing stored before a barrier, or before in the same program [unwritten]
+// BARE-DAG: error: one core reads elements of %w that another one stores: no barrier is between [T3]
+// BARE-DAG: error: tile.load reads elements of %w that nothing stored before a barrier, or before in the same program [T6]
 
-// SOME: error: core 1 comes to 0 of the 1 barriers that core 0 waits at [deadlock]
+// SOME: error: core 1 comes to 0 of the 1 barriers that core 0 waits at [T17]
 tile.kernel @other(%x: memref<2x16xf32>, %y: memref<2x16xf32>) workspace(%w: memref<2x16xf32>) cores 2 {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

@@ -7,7 +7,7 @@
 
 // CHECK: @twice: proved, 80 instructions on 2 cores, in any order of the pipes
 
-// RACE: check.mlir.tmp.two:{{.*}} error: tile.map {{.*}} on v reads what tile.load {{.*}} on mte2 writes, and no flag orders them [race]
+// RACE: check.mlir.tmp.two:{{.*}} error: tile.map {{.*}} on v reads what tile.load {{.*}} on mte2 writes, and no flag orders them [T1]
 tile.kernel @twice(%x: memref<128x64xf32>, %y: memref<128x64xf32>) cores 2 {
   %c0 = arith.constant 0 : index
   %c1 = arith.constant 1 : index

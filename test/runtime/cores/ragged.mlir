@@ -12,7 +12,7 @@
 
 // CHECK: @groups: proved, 28 instructions on 2 cores, in any order of the pipes, for the least and the largest of each number that it reads, and for groups of %offsets that are alike and that grow, not for all; whatever they are, groups of %offsets stay apart, provided that the numbers of %offsets ascend from 0 to 40{{$}}
 
-// ENDLESS: error: tile.store {{.*}} stores to %out from a number on that the kernel reads, and may lie over a part of what another one stores: end its box where the next begins, at the next number of those that are read as `ascending` [race]
+// ENDLESS: error: tile.store {{.*}} stores to %out from a number on that the kernel reads, and may lie over a part of what another one stores: end its box where the next begins, at the next number of those that are read as `ascending` [T4]
 tile.kernel @groups(%x: memref<40x32xf32>, %offsets: memref<4xi32>, %out: memref<40x32xf32>) cores 2 {
   tile.vector {
     %c0 = arith.constant 0 : index
