@@ -23,7 +23,7 @@ destination are the same view. A scan buffer has as many rows as the loop has it
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import NamedTuple, cast
+from typing import Generic, NamedTuple, TypeVar, cast
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.dialects.func import ReturnOp
@@ -43,6 +43,8 @@ _BOXES = "_ge_boxes"  # a cache in types, which are immutable
 LOOP_ARGUMENTS = 2  # before the carried ones: iteration number, condition
 
 Task = LaunchOp | CopyOp | BatchCopyOp | TransferOp  # what runs on a stream
+
+T = TypeVar("T")
 
 
 # ---- where values are ------------------------------------------------------------------------
@@ -246,6 +248,31 @@ class ByteRegions:
             region = whole(value) if is_owner(value) else view_of(value).region
             self._known[value] = region
         return region
+
+
+class RegionHistory(Generic[T]):
+    """Which tasks wrote each part of each buffer last, and read it since: what later ones depend
+    on. Who plans and who times programs asks this; proofs keep a history of their own."""
+
+    def __init__(self) -> None:
+        self._writes: dict[SSAValue, list[tuple[ByteRegion, T]]] = {}
+        self._reads: dict[SSAValue, list[tuple[ByteRegion, T]]] = {}
+
+    def writers(self, region: ByteRegion) -> list[T]:
+        return [t for r, t in self._writes.get(region.owner, ()) if r.meets(region)]
+
+    def readers(self, region: ByteRegion) -> list[T]:
+        return [t for r, t in self._reads.get(region.owner, ()) if r.meets(region)]
+
+    def read(self, region: ByteRegion, task: T) -> None:
+        self._reads.setdefault(region.owner, []).append((region, task))
+
+    def write(self, region: ByteRegion, task: T) -> None:
+        owner = region.owner
+        for touched in (self._reads, self._writes):
+            if older := touched.get(owner):
+                touched[owner] = [(r, t) for r, t in older if not region.covers(r)]
+        self._writes.setdefault(owner, []).append((region, task))
 
 
 def whole(owner: SSAValue) -> ByteRegion:

@@ -12,8 +12,8 @@ its own) and a tail (the longest chain that needs it). No schedule is shorter th
   Schepers, Mathematical Programming 91, 2001): two tasks that take more than half of the cores
   each cannot run at the same time, although cores are left over.
 
-What a task needs is what it reads (`dataflow.py`): neither streams, nor events, nor places in
-memory, which are the schedule's choice.
+What a task needs is what it reads: neither streams, nor events, nor places in memory, which are
+the schedule's choice.
 """
 
 from collections.abc import Sequence

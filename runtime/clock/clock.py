@@ -8,8 +8,8 @@
 - Inside branches and loops the host issues tasks one after the other, `host_launch_us` each, from
   the moment that it knows which way to go; a task does not start before it is issued. All streams
   are idle before and after a branch and between iterations.
-- `cost.py` models a task's time in isolation, with what L2 has of its operands when it is issued
-  (`l2.py`). Tasks that run together share the bandwidths of HBM and of L2 (`sharing.py`).
+- `launched.py` asks what a task takes in isolation, with what L2 has of its operands when it is
+  issued (`l2.py`). Tasks that run together share the bandwidths of HBM and of L2 (`sharing.py`).
 - Where the host takes a branch by the sizes of inputs, its tasks are in the device's queue.
 - Of a branch the longest side counts, and what it leaves in L2. A loop counts as often as its
   constant trip count says, each iteration like the first; without one it counts once.
@@ -21,6 +21,7 @@ nothing of these (`sync`: issue by the host, barriers).
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
@@ -29,7 +30,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from ge.dialects.npu_task import ops as task
 from ge.dialects.npu_task.attributes import HBM, HOST, space_of
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
-from ge.dialects.npu_task.memory import ByteRegions, moves, trips
+from ge.dialects.npu_task.memory import ByteRegions, RegionHistory, moves, trips
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
@@ -37,7 +38,6 @@ from ge.dialects.support.functions import functions
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import align_up, byte_size, is_dynamic
 from ge.dialects.targets.target import Target
-from ge.runtime.clock.dataflow import Writers
 from ge.runtime.clock.issue import Issue, IssueQueue
 from ge.runtime.clock.l2 import L2Cache
 from ge.runtime.clock.launched import Launched, launched, task_time
@@ -70,7 +70,7 @@ class TaskBuilder:
         self.tasks: list[Task] = []
         self._of: dict[Issue, Task] = {}
         self._last: dict[int, Task] = {}
-        self._writers: Writers[Task] = Writers(regions)
+        self._regions, self._history = regions, RegionHistory[Task]()
 
     def add(
         self,
@@ -97,10 +97,17 @@ class TaskBuilder:
             writes=tuple(v.type for v in writes),
             after=events if last is None else [*events, last],
             events=events,
-            needs=self._writers.of(reads),
+            needs=self.needed(reads),
         )
-        self._writers.write(new, writes)
+        for region in map(self._regions.of, writes):
+            self._history.write(region, new)
         self.tasks.append(new)
+
+    def needed(self, reads: Iterable[SSAValue]) -> list[Task]:
+        """The tasks that made what is read: no schedule can do without these dependencies. Who
+        planned the memory has buffers written again, or share bytes: that is not looked at."""
+        writers = map(self._history.writers, map(self._regions.of, reads))
+        return list(dict.fromkeys(chain.from_iterable(writers)))
 
     def again(self, issue: Issue, task: Task, time: TaskTime) -> None:
         """Add a task as it was in an epoch of the same tasks, on another stream perhaps."""

@@ -10,38 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import get_args
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation
 
-from ge.dialects.npu_task.memory import ByteRegion, ByteRegions, Task
+from ge.dialects.npu_task.memory import ByteRegions, RegionHistory, Task
 from ge.dialects.npu_task.ops import ConstantOp, WaitOp
 from ge.dialects.support.operation import operands_of, ops_of
 from ge.transforms.analysis.aliasing import accesses
 
 TASKS = frozenset(get_args(Task))
-
-
-@dataclass
-class Accesses:
-    """The accesses to a buffer that later ones may have to wait for."""
-
-    writes: list[tuple[ByteRegion, int]] = field(default_factory=list[tuple[ByteRegion, int]])
-    reads: list[tuple[ByteRegion, int]] = field(default_factory=list[tuple[ByteRegion, int]])
-
-    def read(self, region: ByteRegion, task: int) -> list[int]:
-        """Add a read. Returns the tasks that wrote the region."""
-        before = [t for r, t in self.writes if r.meets(region)]
-        self.reads.append((region, task))
-        return before
-
-    def write(self, region: ByteRegion, task: int) -> list[int]:
-        """Add a write. Returns the tasks that read or wrote the region."""
-        before = [t for r, t in (*self.writes, *self.reads) if r.meets(region)]
-        if self.reads:
-            self.reads = [(r, t) for r, t in self.reads if not region.covers(r)]
-        if self.writes:
-            self.writes = [(r, t) for r, t in self.writes if not region.covers(r)]
-        self.writes.append((region, task))
-        return before
 
 
 @dataclass
@@ -93,24 +69,17 @@ def _definitions(op: Operation, left: dict[Operation, None]) -> Iterator[Operati
 
 def dependencies(tasks: Sequence[Operation], regions: ByteRegions) -> list[list[int]]:
     """For each task the earlier ones that must be done before it starts."""
-    by_buffer: dict[SSAValue, Accesses] = {}
-
-    def accesses_of(buffer: SSAValue) -> Accesses:
-        if (known := by_buffer.get(buffer)) is None:
-            known = by_buffer[buffer] = Accesses()
-        return known
-
-    result: list[list[int]] = []
+    history, result = RegionHistory[int](), list[list[int]]()
     for i, op in enumerate(tasks):
         reads, writes = accesses(op)
         before: dict[int, None] = {}
-        for value in reads:
-            region = regions.of(value)
+        for region in map(regions.of, reads):
             if not isinstance(region.owner.owner, ConstantOp):
-                before |= dict.fromkeys(accesses_of(region.owner).read(region, i))
-        for value in writes:
-            region = regions.of(value)
-            before |= dict.fromkeys(accesses_of(region.owner).write(region, i))
+                before |= dict.fromkeys(history.writers(region))
+                history.read(region, i)
+        for region in map(regions.of, writes):
+            before |= dict.fromkeys((*history.writers(region), *history.readers(region)))
+            history.write(region, i)
         before.pop(i, None)
         result.append(list(before))
     return result
