@@ -14,7 +14,6 @@ elementwise ops through the vector unit.
 
 from abc import ABC
 from collections.abc import Callable, Iterator, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from math import gcd, prod
 from typing import Any, ClassVar, Self
@@ -42,6 +41,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.boxes import MOVING, Access, Box, Work, hull, same_bytes
 from ge.dialects.support.constraints import ANY, VALUES
+from ge.dialects.support.context import at_hand
 from ge.dialects.support.discardable import FUNCTION, NUMBER, OP, TEXT, Stated
 from ge.dialects.support.editing import fuse_locations
 from ge.dialects.support.operation import (
@@ -122,7 +122,7 @@ class Body:
 
     def static_work(self) -> Work:
         """The work of the ops; each input is read and each output written once."""
-        if self.kind and (work := USER_KERNELS.get().work.get(self.kind)):
+        if self.kind and (work := user_kernels().work.get(self.kind)):
             return work(self)
         inner = [self.work_of(op) for op in self.ops]
         if len(inner) == 1:
@@ -428,7 +428,12 @@ class UserKernels:
     )
 
 
-USER_KERNELS = ContextVar("USER_KERNELS", default=UserKernels())
+_OF_PROCESS = UserKernels()
+
+
+def user_kernels() -> UserKernels:
+    """Those of the process, but where others are at hand."""
+    return at_hand(UserKernels) or _OF_PROCESS
 
 
 @irdl_op_definition

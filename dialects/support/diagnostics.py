@@ -7,9 +7,8 @@ decides what becomes of it. To fail, raise GeError, or VerifyException / PassFai
 
 import re
 import sys
-from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -23,7 +22,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
-from ge.dialects.support.context import setting
+from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import error_stream
 
@@ -138,37 +137,50 @@ def _sources(location: Attribute) -> Iterator[str]:
 
 Handler = Callable[[Diagnostic], None]
 
-_handler: ContextVar[Handler | None] = ContextVar("diagnostic_handler", default=None)
 
-_remark_handler: ContextVar[Handler | None] = ContextVar("remark_handler", default=None)
+@dataclass(frozen=True)
+class Listeners:
+    """Who gets warnings, who gets remarks, and the pass of which these are."""
+
+    warnings: Handler | None = None
+    remarks: Handler | None = None
+    running: str = ""
 
 
-@contextmanager
-def diagnostic_handler(handler: Handler) -> Generator[None]:
+NOBODY = Listeners()
+
+
+def listeners() -> Listeners:
+    return at_hand(Listeners) or NOBODY
+
+
+def diagnostic_handler(handler: Handler) -> AbstractContextManager[Listeners]:
     """Within the context `handler` gets the warnings and remarks."""
-    with setting(_handler, handler), setting(_remark_handler, handler):
-        yield
+    return having(replace(listeners(), warnings=handler, remarks=handler))
 
 
-@contextmanager
-def warning_handler(handler: Handler) -> Generator[None]:
+def warning_handler(handler: Handler) -> AbstractContextManager[Listeners]:
     """Within the context `handler` gets the warnings. Remarks, which take time, are not made."""
-    with setting(_handler, handler), without_remarks():
-        yield
+    return having(replace(listeners(), warnings=handler, remarks=None))
 
 
-def without_remarks() -> AbstractContextManager[None]:
+def without_remarks() -> AbstractContextManager[Listeners]:
     """Within the context remarks are not made: of work that is done twice."""
-    return setting(_remark_handler, None)
+    return having(replace(listeners(), remarks=None))
+
+
+def running(name: str) -> AbstractContextManager[Listeners]:
+    """Within the context remarks are of the pass of that name."""
+    return having(replace(listeners(), running=name))
 
 
 def listening() -> bool:
     """Whether remarks have a handler: ask before composing a costly one."""
-    return _remark_handler.get() is not None
+    return listeners().remarks is not None
 
 
 def emit(severity: Severity, op: Operation, message: str, *notes: Diagnostic) -> None:
-    if (handler := _handler.get()) is not None:
+    if (handler := listeners().warnings) is not None:
         handler(Diagnostic(severity, message, location_of(op), notes))
 
 
@@ -178,18 +190,11 @@ def warning(op: Operation, message: str) -> None:
 
 def remark(op: Operation, message: str, about: RemarkFacts | None = None) -> None:
     """Tell of an op; without `about` it is an analysis."""
-    if (handler := _remark_handler.get()) is not None:
+    found = listeners()
+    if found.remarks is not None:
         facts = RemarkFacts(why=message) if about is None else about
-        facts = replace(facts, running=_running.get(), function=function_around(op))
-        handler(Diagnostic(Severity.REMARK, message, location_of(op), remark=facts))
-
-
-_running: ContextVar[str] = ContextVar("running_pass", default="")
-
-
-def running(name: str) -> AbstractContextManager[str]:
-    """Within the context remarks are of the pass of that name."""
-    return setting(_running, name)
+        facts = replace(facts, running=found.running, function=function_around(op))
+        found.remarks(Diagnostic(Severity.REMARK, message, location_of(op), remark=facts))
 
 
 def function_around(op: Operation) -> str:

@@ -22,7 +22,6 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -34,7 +33,7 @@ from typing import Any
 
 from xdsl.universe import Universe
 
-from ge.dialects.support.context import setting
+from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.distribution import NAME, stranger, version
 from ge.dialects.support.environment import packages_off
 from ge.dialects.support.errors import GeError
@@ -134,18 +133,22 @@ class Packages:
     warned: set[str] = field(default_factory=set[str])
 
 
-_packages = ContextVar("packages", default=Packages())  # one for all threads of the process
+_OF_PROCESS = Packages()
 _LOOKING = lock_held_while_forking()  # of the thread that looks for them
 
 
 def looking_again() -> AbstractContextManager[Packages]:
     """Within the context, packages are looked for anew."""
-    return setting(_packages, Packages())
+    return having(Packages())
+
+
+def packages_at_hand() -> Packages:
+    return at_hand(Packages) or _OF_PROCESS
 
 
 def installed() -> Sequence[Installed]:
     """The packages that take part, by name, but for ge and xDSL themselves."""
-    packages = _packages.get()
+    packages = packages_at_hand()
     if packages.found is None:
         with _LOOKING:
             if packages.found is None:
@@ -167,7 +170,7 @@ def left_out(what: str, error: BaseException, way: str = "") -> None:
 
 def warn(line: str) -> None:
     """Print a warning to standard error, once."""
-    if line not in (warned := _packages.get().warned):
+    if line not in (warned := packages_at_hand().warned):
         warned.add(line)
         print(f"warning: {line}", file=sys.stderr)
 

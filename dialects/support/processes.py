@@ -24,14 +24,13 @@ from _imp import acquire_lock as stop_imports
 from _imp import release_lock as let_imports
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from functools import cached_property
 from threading import RLock, active_count, get_ident
 from time import sleep
 from typing import Any, NoReturn, Protocol
 from weakref import WeakSet
 
-from ge.dialects.support.context import setting
+from ge.dialects.support.context import at_hand, having
 
 # Packages that ge imports, at the latest where it uses them
 PACKAGES = "ge ml_dtypes numpy onnx onnx_ir onnxscript pygments rich safetensors torch xdsl"
@@ -219,18 +218,15 @@ class Helpers:
             os._exit(0)
 
 
-_helpers: ContextVar[Helpers | None] = ContextVar("helpers", default=None)
-
-
 def helpers() -> Helpers | None:
     """Those of the tool that runs; None where the process is somebody else's."""
-    return _helpers.get()
+    return at_hand(Helpers)
 
 
 @contextmanager
 def with_helpers() -> Generator[Helpers]:
     """Within the context there may be helpers. None is left behind it."""
-    with setting(_helpers, Helpers()) as found:
+    with having(Helpers()) as found:
         try:
             yield found
         finally:

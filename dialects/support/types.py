@@ -4,9 +4,8 @@ A shape is a tuple of ints in which `DYNAMIC` marks a dimension that is known on
 Nothing here imports numpy: every tool runs this at start-up.
 """
 
-from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache, lru_cache
 from itertools import count
@@ -31,6 +30,7 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from xdsl.traits import ConstantLike
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.element_types import storage_bytes
 
 DYNAMIC = DYNAMIC_INDEX  # the dimension that is known only at run time; `?` in the IR
@@ -164,7 +164,7 @@ def broadcast_dims(a: int, b: int) -> int:
 
 def unlike(a: int, b: int, message: str) -> int:
     """Two dimensions of which none is 1 do not broadcast. Raises VerifyException."""
-    if (clashes := _CLASHES.get()) is not None:
+    if (clashes := at_hand(Clashes)) is not None:
         clashes.broadcast.append((a, b))
         return a
     raise VerifyException(message)
@@ -206,18 +206,9 @@ class Clashes:
     broadcast: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
 
 
-_CLASHES: ContextVar[Clashes | None] = ContextVar("clashes", default=None)
-
-
-@contextmanager
-def collecting_clashes() -> Generator[Clashes]:
+def collecting_clashes() -> AbstractContextManager[Clashes]:
     """Dimensions that clash are collected here, and inference goes on with the first one."""
-    clashes = Clashes()
-    token = _CLASHES.set(clashes)
-    try:
-        yield clashes
-    finally:
-        _CLASHES.reset(token)
+    return having(Clashes())
 
 
 def merge_dims(a: int, b: int, message: str = "") -> int:
@@ -226,7 +217,7 @@ def merge_dims(a: int, b: int, message: str = "") -> int:
         return b
     if b in (DYNAMIC, a):
         return a
-    if (clashes := _CLASHES.get()) is not None:
+    if (clashes := at_hand(Clashes)) is not None:
         clashes.equal.append((a, b))
         return a
     raise VerifyException(message or f"dimensions {a} and {b} differ")

@@ -6,11 +6,10 @@ ge.set_op_memory_reuse("MatMul", enabled=False)
 """
 
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
-from ge.dialects.support.context import setting
+from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.errors import GeError
 from ge.dialects.text.values import did_you_mean
 
@@ -45,16 +44,15 @@ class Settings:
 
 
 _of_process = Settings()
-_settings: ContextVar[Settings] = ContextVar("memory settings", default=_of_process)
 
 
 def settings_at_hand() -> Settings:
-    return _settings.get()
+    return at_hand(Settings) or _of_process
 
 
 def new_settings() -> AbstractContextManager[Settings]:
     """Within the context nothing is set at first, and what is set ends with it."""
-    return setting(_settings, Settings())
+    return having(Settings())
 
 
 def set_memory_mode(mode: str, max_memory_gb: float | None = None) -> None:

@@ -14,7 +14,6 @@ import re
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cache, partial
 from importlib.util import module_from_spec, spec_from_file_location
@@ -28,7 +27,7 @@ from xdsl.ir import Dialect
 from xdsl.passes import ModulePass
 from xdsl.universe import XDSL_UNIVERSE, Universe
 
-from ge.dialects.support.context import setting
+from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.packages import Installed, Package, installed, left_out
 from ge.dialects.text.errors import PLUGIN
@@ -57,23 +56,27 @@ class Registry:
     seen: Sources = field(default_factory=dict[str, "str | None"])
 
 
-_registry = ContextVar("registry", default=Registry())  # one for all threads of the process
+_OF_PROCESS = Registry()
+
+
+def registry() -> Registry:
+    return at_hand(Registry) or _OF_PROCESS
 
 
 def registered() -> Universe:
-    return _registry.get().universe
+    return registry().universe
 
 
 def sources_of(plugins: Sequence[str]) -> list[Sources]:
     """For each plugin file, which is run first, the files of users that this process had imported
     when it had run: it, and what it imports. Raises GeError as `universe` does."""
     universe(*plugins)
-    return [_registry.get().sources[path] for path in plugins]
+    return [registry().sources[path] for path in plugins]
 
 
 def seen_sources() -> Sources:
     """The files of users that this process has imported, each as it was when it was seen first."""
-    seen = _registry.get().seen
+    seen = registry().seen
     for path in imported_files():
         if path not in seen:
             seen[path] = hash_of(path)
@@ -82,7 +85,7 @@ def seen_sources() -> Sources:
 
 def new_registry() -> AbstractContextManager[Registry]:
     """Within the context, nothing is registered at first, and what is registered ends with it."""
-    return setting(_registry, Registry())
+    return having(Registry())
 
 
 @overload
@@ -140,7 +143,7 @@ def register_dialect(dialect: Dialect) -> Dialect:
 
 def _run_file(path: str) -> ModuleType:
     """The module of a plugin file, which is run once. Raises GeError, at the line that failed."""
-    files = _registry.get().files
+    files = registry().files
     if path in files:
         return files[path]
     name = PLUGIN + re.sub(r"\W", "_", Path(path).stem)
@@ -156,7 +159,7 @@ def _run_file(path: str) -> ModuleType:
         line = _line_in(e, path)
         raise GeError(f"cannot load plugin: {type(e).__name__}: {e}", f"{path}{line}") from e
     files[path] = module
-    _registry.get().sources[path] = seen_sources()
+    registry().sources[path] = seen_sources()
     return module
 
 

@@ -10,7 +10,6 @@ import json
 import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from hashlib import sha256
@@ -22,7 +21,7 @@ from xdsl.ir import Attribute, Operation
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.support.context import setting
+from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.dims import Polynomial, value_of
 from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.operation import all_ops, ops_of
@@ -278,28 +277,25 @@ class AtSizes:
         return BoundValues(self.sizes)
 
 
-_at_hand: ContextVar[AtSizes | None] = ContextVar("open_programs", default=None)
-
-
-def open_programs_at_hand(found: AtSizes) -> AbstractContextManager[AtSizes | None]:
+def open_programs_at_hand(found: AtSizes) -> AbstractContextManager[AtSizes]:
     """Let kernels of a module have programs that were written for all sizes."""
-    return setting(_at_hand, found)
+    return having(found)
 
 
 def has_open_programs() -> bool:
-    return _at_hand.get() is not None
+    return at_hand(AtSizes) is not None
 
 
-def at_hand(kernel: KernelOp) -> TileKernelOp | None:
+def program_at_hand(kernel: KernelOp) -> TileKernelOp | None:
     """The program that was written for a kernel at all sizes, if there is any."""
-    if (here := _at_hand.get()) is None or (found := here.programs.found(kernel, here)) is None:
+    if (here := at_hand(AtSizes)) is None or (found := here.programs.found(kernel, here)) is None:
         return None
     return here.programs.at(found, here)
 
 
 def is_at_hand(kernel: KernelOp) -> bool:
     """Whether a program was written for a kernel at all sizes."""
-    here = _at_hand.get()
+    here = at_hand(AtSizes)
     return here is not None and here.programs.found(kernel, here) is not None
 
 

@@ -41,7 +41,7 @@ from ge.dialects.support.processes import helpers
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import STATE_IT, Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
-from ge.lowering.steps.bound_programs import at_hand, has_open_programs
+from ge.lowering.steps.bound_programs import has_open_programs, program_at_hand
 from ge.lowering.steps.kept_programs import Kept, Shared
 from ge.lowering.steps.lower_to_tasks import symbols_of
 from ge.runtime.library.asking import asked
@@ -178,7 +178,7 @@ def bind_open_programs(module: ModuleOp) -> None:
     choosy = [kernel for kernel in kernels if is_choosy(kernel.main)]
     refused = refusals(choosy, overwritten(module, choosy)) if choosy else {}
     for kernel in kernels:
-        if kernel not in refused and (program := at_hand(kernel)) is not None:
+        if kernel not in refused and (program := program_at_hand(kernel)) is not None:
             give(kernel, program, taken)
 
 

@@ -10,7 +10,6 @@ import mmap
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from hashlib import sha256
 from pathlib import Path, PurePath
 from typing import Any, BinaryIO, Protocol, cast
@@ -25,7 +24,7 @@ from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.ports import HASH, PAYLOAD
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
-from ge.dialects.support.context import setting
+from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.element_types import ELEMENT_TYPES, is_unsigned, storage_bytes, ui8
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import walk
@@ -68,16 +67,13 @@ class Payload(Protocol):
     def get(self, key: str, /) -> Array | None: ...
 
 
-_at_hand: ContextVar[Payload | None] = ContextVar("payload", default=None)
-
-
 def weights_at_hand(payload: Payload | None) -> AbstractContextManager[Payload | None]:
     """Let passes see these weights."""
-    return setting(_at_hand, payload)
+    return having(payload, Payload)
 
 
 def payload_at_hand() -> Payload | None:
-    return _at_hand.get()
+    return at_hand(Payload)
 
 
 class SafetensorsPayload(Mapping[str, Array]):

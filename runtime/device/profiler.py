@@ -15,13 +15,12 @@ The times are those of the emulated machine, `seconds` is what the emulation too
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex, cast, overload
 
 from ge.dialects.graph.support.op_names import nearest_name, short_name
-from ge.dialects.support.context import setting
+from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.errors import GeError
 from ge.runtime.device.requested import requested
 
@@ -216,12 +215,21 @@ class Report(dict[str, Any]):
             begin += entry.timeline.latency_us
 
 
-_listening: ContextVar[list["Profiler"]] = ContextVar("profilers", default=[])  # of all threads
+class Profilers(list["Profiler"]):
+    """Those that listen."""
 
 
-def new_listeners() -> AbstractContextManager[list["Profiler"]]:
+_OF_PROCESS = Profilers()
+
+
+def listening() -> Profilers:
+    found = at_hand(Profilers)
+    return _OF_PROCESS if found is None else found
+
+
+def new_listeners() -> AbstractContextManager[Profilers]:
     """Within the context, only the profilers that start in it listen."""
-    return setting(_listening, list[Profiler]())
+    return having(Profilers())
 
 
 class Profiler:
@@ -233,15 +241,15 @@ class Profiler:
 
     def start(self) -> None:
         """Listen from now on. Raises GeError when it does already."""
-        if self in _listening.get():
+        if self in listening():
             raise GeError("the profiler has been started already", hint="stop it first")
-        _listening.get().append(self)
+        listening().append(self)
 
     def stop(self) -> None:
         """Listen no more. Raises GeError when it does not."""
-        if self not in _listening.get():
+        if self not in listening():
             raise GeError("the profiler has not been started", hint="call start() first")
-        _listening.get().remove(self)
+        listening().remove(self)
 
     def __enter__(self) -> Self:
         self.start()
@@ -283,7 +291,7 @@ def observe(
 ) -> None:
     """Tell those who listen of a run: what the emulation took, its arrays where the caller has them
     at hand, and what its ops have written where that was asked for."""
-    files, listeners = requested_files(), _listening.get()
+    files, listeners = requested_files(), listening()
     if files is None and not listeners:
         return
     shapes = None if inputs is None else tuple(a.shape for a in inputs)

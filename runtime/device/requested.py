@@ -15,7 +15,6 @@ the files are written when it ends, tensors at once.
 import atexit
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import Operation
 
 from ge.dialects.npu_task.ops import LaunchOp
-from ge.dialects.support.context import setting
+from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.environment import profiling
 from ge.dialects.support.errors import GeError
@@ -102,13 +101,12 @@ class Requests:
             files.write()
 
 
-_requests: ContextVar[Requests | None] = ContextVar("profiling requests", default=None)
 _of_process = Requests()
 
 
-def new_requests() -> AbstractContextManager[Requests | None]:
+def new_requests() -> AbstractContextManager[Requests]:
     """Within the context files are kept apart; `write()` of what it gives writes them."""
-    return setting(_requests, Requests())
+    return having(Requests())
 
 
 def requested(profiler: "Callable[[], Profiler]") -> Files | None:
@@ -116,7 +114,7 @@ def requested(profiler: "Callable[[], Profiler]") -> Files | None:
     asks that there is not."""
     if (text := profiling()) is None:
         return None
-    own = _requests.get()
+    own = at_hand(Requests)
     requests = _of_process if own is None else own
     if text not in requests.files:
         kinds, folder = parsed(text or DEFAULT)

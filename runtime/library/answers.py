@@ -10,7 +10,6 @@ again, and take those of others; a line that does not hold together is none.
 import json
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from hashlib import sha256
@@ -21,7 +20,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.constant import ConstantOp, small_constant
-from ge.dialects.support.context import setting
+from ge.dialects.support.context import having
 from ge.dialects.support.environment import WRONG, Unsound, add_line, read_lines
 from ge.dialects.support.types import number_of
 from ge.dialects.targets.target import Target
@@ -59,9 +58,6 @@ class Answers:
             self.new.clear()
 
 
-ANSWERS: ContextVar[Answers | None] = ContextVar("answers", default=None)
-
-
 @contextmanager
 def answers_in(path: str) -> Generator[None]:
     """Take answers from a file, and keep others there; none where `path` is empty."""
@@ -70,7 +66,7 @@ def answers_in(path: str) -> Generator[None]:
         return
     answers = Answers.at(path)
     answers.read()
-    with setting(ANSWERS, answers):
+    with having(answers):
         yield
     answers.write()
 

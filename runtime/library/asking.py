@@ -10,6 +10,7 @@ from ge.dialects.fused_op import Body, RegionOp, multiplies
 from ge.dialects.graph.constant import ConstantOp, small_constant
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.ops import KernelOp, ReturnOp
+from ge.dialects.support.context import at_hand
 from ge.dialects.support.editing import set_operands
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import all_ops, created, operands_of, put_last
@@ -17,7 +18,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
-from ge.runtime.library.answers import ANSWERS, signature
+from ge.runtime.library.answers import Answers, signature
 from ge.runtime.library.by_hand import author_of
 from ge.runtime.library.costs.estimates import Figures, core_times, figures, keep, read_figures
 from ge.runtime.library.costs.structure import is_comparable, once, wiring
@@ -118,7 +119,7 @@ def refused(body: TensorOp | Body, target: Target) -> str | None:
 
 
 def answered(body: Body, target: Target, timed: bool) -> Answer:
-    answers = ANSWERS.get()
+    answers = at_hand(Answers)
     if any(map(author_of, body.ops)):
         return written(body, target, timed)[0]
     if answers is None or not (key := key_of(body, target)):
@@ -153,7 +154,7 @@ def found(body: TensorOp | Body, target: Target, timed: bool) -> Answer:
 def cut_us(body: TensorOp | Body, target: Target) -> float | None:
     """Microseconds of a launch with its start, by the sum by which its lowering chooses a cut: no
     program is written for it. None where no lowering takes it, or chooses by no sum."""
-    answers, body = ANSWERS.get(), Body.of(body)
+    answers, body = at_hand(Answers), Body.of(body)
     if answers is None or not (key := key_of(body, target)):
         return found_us(body, target)
     key = f"{key} by its cut"

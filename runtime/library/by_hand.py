@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from xdsl.ir import Operation
 
-from ge.dialects.fused_op import USER_KERNELS, CustomOp
+from ge.dialects.fused_op import CustomOp, user_kernels
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.packages import installed, left_out, of_dialect
 from ge.runtime.library.launch import Arguments, Launch, Written
@@ -66,7 +66,7 @@ def by_hand(launch: Launch) -> ByHand | None:
     if not isinstance(main := launch.kernel.main, CustomOp):
         author = author_of(main)
         return None if author is None else author(main)
-    function = USER_KERNELS.get().functions.get(main.kind.data)
+    function = user_kernels().functions.get(main.kind.data)
     return function if isinstance(function, ByHand) else None
 
 

@@ -7,13 +7,12 @@ one may come first: that which is asked for by its text.
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from itertools import islice
 from math import inf
 from typing import Any, TypeVar
 
-from ge.dialects.support.context import setting
+from ge.dialects.support.context import at_hand, having
 from ge.runtime.library.launch import NotLowered
 
 T = TypeVar("T")
@@ -35,9 +34,6 @@ class Choice:
         return self.wanted not in ("", self.taken)
 
 
-_choice: ContextVar[Choice | None] = ContextVar("choice", default=None)
-
-
 @dataclass
 class Decisions:
     """What is decided while a program is written for some sizes, in order; then `again` it is so
@@ -53,22 +49,19 @@ class Decisions:
         return self.made.pop(0)
 
 
-_decisions: ContextVar[Decisions | None] = ContextVar("decisions", default=None)
-
-
-def deciding(decisions: Decisions) -> AbstractContextManager[Decisions | None]:
-    return setting(_decisions, decisions)
+def deciding(decisions: Decisions) -> AbstractContextManager[Decisions]:
+    return having(decisions)
 
 
 def is_open() -> bool:
     """Whether a program is written for more sizes than one: what depends on how many there are of
     something is decided as for any number."""
-    return (decisions := _decisions.get()) is not None and decisions.again
+    return (decisions := at_hand(Decisions)) is not None and decisions.again
 
 
 def decided(find: Callable[[], T]) -> T:
     """What is found, or was found for the sizes that a program is cut for."""
-    if (decisions := _decisions.get()) is None:
+    if (decisions := at_hand(Decisions)) is None:
         return find()
     if decisions.again:
         return decisions.next()
@@ -85,25 +78,25 @@ def noted(candidates: Iterable[T], decisions: Decisions) -> Iterator[T]:
         yield candidate
 
 
-def choosing(choice: Choice) -> AbstractContextManager[Choice | None]:
-    return setting(_choice, choice)
+def choosing(choice: Choice) -> AbstractContextManager[Choice]:
+    return having(choice)
 
 
 def is_free() -> bool:
     """Whether lowerings choose cuts by themselves."""
-    return _choice.get() is None and _decisions.get() is None
+    return at_hand(Choice) is None and at_hand(Decisions) is None
 
 
 def is_passed_over() -> bool:
     """Whether a cut is asked for that is none, or does not fit."""
-    return (choice := _choice.get()) is not None and choice.is_passed_over
+    return (choice := at_hand(Choice)) is not None and choice.is_passed_over
 
 
 def in_order(candidates: Iterable[T], text: Callable[[T], str] = str) -> Iterable[T]:
     """The candidates, of which the fastest by estimate comes first, or that which is asked for."""
-    if (decisions := _decisions.get()) is not None:
+    if (decisions := at_hand(Decisions)) is not None:
         return [decisions.next()] if decisions.again else noted(candidates, decisions)
-    if (choice := _choice.get()) is None:
+    if (choice := at_hand(Choice)) is None:
         return candidates
     listed = list(candidates)
     choice.seen += (text(c) for c in islice(listed, choice.most - len(choice.seen)))
@@ -120,7 +113,7 @@ def looked_at(candidates: Iterable[T], choice: Choice, text: Callable[[T], str])
 def chosen(candidates: Callable[[], Iterable[T]], cycles: Callable[[T, float], float]) -> T | None:
     """The fastest candidate by estimate, or that which is asked for. `cycles` of one: any number
     from `most` on where it takes so many, or does not fit."""
-    if _choice.get() is None or _decisions.get() is not None:
+    if at_hand(Choice) is None or at_hand(Decisions) is not None:
         return decided(lambda: fastest(candidates(), cycles))
     found = ((cycles(candidate, inf), candidate) for candidate in candidates())
     ranked = sorted((pair for pair in found if pair[0] < inf), key=lambda pair: pair[0])

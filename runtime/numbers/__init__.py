@@ -31,7 +31,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, VarOperandDef
 
-from ge.dialects.fused_op import USER_KERNELS
+from ge.dialects.fused_op import user_kernels
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.packages import of_dialect
@@ -109,7 +109,7 @@ def array_kernel(*ops: type[Operation], into: bool = False) -> Callable[[Fn], Fn
 def custom_kernel(kind: str, fn: Fn) -> None:
     """Register the function of arrays that runs `fused_op.custom "kind"`; a lambda may be made
     anew for each match. Raises GeError when the kind has another one."""
-    if not _is_same(USER_KERNELS.get().functions.setdefault(kind, fn), fn):
+    if not _is_same(user_kernels().functions.setdefault(kind, fn), fn):
         raise GeError(f"a kernel named '{kind}' exists already", hint="give each its own name")
 
 
@@ -125,7 +125,7 @@ def _is_same(a: Fn, b: Fn) -> bool:
 
 
 def find_custom(kind: str) -> Fn | None:
-    return USER_KERNELS.get().functions.get(kind)
+    return user_kernels().functions.get(kind)
 
 
 def find(op: type[Operation]) -> KernelFactory | None:

@@ -95,13 +95,12 @@ def unrolled(loop: re.Match[str]) -> str:
 def own_process() -> Iterator[None]:
     """What plug-ins register ends with a command."""
     # imported here: pages may change the sources of these before
-    from ge.dialects.fused_op import USER_KERNELS, UserKernels
+    from ge.dialects.fused_op import UserKernels
+    from ge.dialects.support.context import having
     from ge.lowering.plugins.extensions import new_registry
 
-    token = USER_KERNELS.set(UserKernels())
-    with new_registry():
+    with having(UserKernels()), new_registry():
         yield
-    USER_KERNELS.reset(token)
 
 
 def checked(status: int, command: str, capfd: pytest.CaptureFixture[str]) -> str:

@@ -24,6 +24,7 @@ from ge.dialects.graph.normalization import RmsNormOp, SoftmaxOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.support.elementwise_bases import FloatUnary
 from ge.dialects.graph.trigonometry import Trigonometric
+from ge.dialects.support.context import at_hand
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, tensor
 from ge.dialects.targets.target import VECTOR_INSTRUCTIONS, Target
@@ -32,7 +33,7 @@ from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.clock.clock import simulate
 from ge.runtime.library import asking
-from ge.runtime.library.answers import ANSWERS
+from ge.runtime.library.answers import Answers
 from ge.runtime.library.asking import Answer, asked, estimated_times, launch_us
 from ge.runtime.library.costs.cycles import INSTRUCTIONS
 from ge.runtime.library.costs.instructions import ELEMENTWISE, SLOW
@@ -210,8 +211,7 @@ def test_a_launch_without_a_program_is_a_plain_loop(monkeypatch: pytest.MonkeyPa
         return Answer("nobody wrote one")
 
     monkeypatch.setattr(asking, "found", refused)
-    with_answers = ANSWERS.get()
-    assert with_answers is None
+    assert at_hand(Answers) is None
     plain = asking.plain_us(Body.of(op), TARGET)
     times = estimated_times(Body.of(op), TARGET)
     assert times is not None

@@ -103,6 +103,13 @@ def test_imports_go_down(folder: str):
     assert not wrong, "\n".join(wrong)
 
 
+def test_what_a_compilation_has_at_hand_has_one_home():
+    """Beside it only where a command prints, which no block ends."""
+    files = [p for folder in FOLDERS for p in sources(folder) if "ContextVar(" in p.read_text()]
+    homes = {f"dialects/support/{name}.py" for name in ("context", "streams")}
+    assert {str(p.relative_to(ROOT)) for p in files} == homes
+
+
 def test_no_circle_of_imports():
     paths = {module_of(path): path for folder in FOLDERS for path in sources(folder)}
     graph = {

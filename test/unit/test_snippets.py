@@ -10,7 +10,8 @@ sys.path.insert(0, str(Path(__file__).parent))
 from sums import assert_matmul
 
 import ge
-from ge.dialects.fused_op import USER_KERNELS, CustomOp, UserKernels
+from ge.dialects.fused_op import CustomOp, UserKernels
+from ge.dialects.support.context import having
 from ge.lowering.plugins.extensions import new_registry
 
 SIBLINGS = """
@@ -31,10 +32,8 @@ func.func @main(%x: tensor<8x64xf32> {graph.name = "x"}, %u: tensor<64x32xf32> {
 @pytest.fixture(autouse=True)
 def own_registry():
     """What a snippet registers ends with its test."""
-    token = USER_KERNELS.set(UserKernels())
-    with new_registry():
+    with having(UserKernels()), new_registry():
         yield
-    USER_KERNELS.reset(token)
 
 
 @pytest.fixture

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from ge import tile
-from ge.dialects.fused_op import USER_KERNELS, UserKernels
+from ge.dialects.fused_op import UserKernels
+from ge.dialects.support.context import having
 from ge.dialects.support.diagnostics import Diagnostic, Severity, diagnostic_handler
 from ge.dialects.support.operation import walk
 from ge.dialects.targets.target import Target
@@ -284,12 +285,9 @@ def test_kernels_by_hand_are_written_anew(tmp_path: Path):
     found: list[str] = []
     for factor in (2.0, 3.0):
         product = scaled.returning(same, cores=2, factor=factor)
-        token = USER_KERNELS.set(UserKernels({"Scaled": product}))
-        try:
+        with having(UserKernels({"Scaled": product})):
             module = parse_module(context(), SourceText("k", text))
             LowerKernelsPass("910b2", finish=True, cache=str(tmp_path)).apply(context(), module)
-        finally:
-            USER_KERNELS.reset(token)
         found.append(op_text(module))
     assert ["3.0" in text for text in found] == [False, True], found
 

@@ -16,7 +16,8 @@ from sums import assert_matmul
 from tile_lowering import compare
 
 import ge
-from ge.dialects.fused_op import USER_KERNELS, UserKernels
+from ge.dialects.fused_op import UserKernels
+from ge.dialects.support.context import having
 from ge.dialects.support.errors import GeError
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.building import example_kernels as examples
@@ -207,14 +208,11 @@ func.func @main(%a: tensor<32x64xf16>, %b: tensor<64x48xf16>) -> tensor<32x48xf1
     )
     pattern = ge.Pattern([ge.OpType("MatMul"), ge.OpType("relu")])
     a, b = normal(32, 64), normal(64, 48)
-    token = USER_KERNELS.set(UserKernels())
-    try:
+    with having(UserKernels()):
         replaced = ge.FusedOp("ByHand", kernel=product, check=1e-2)
         assert ge.Graph(module, "by-hand").apply_pattern(pattern, lambda found: replaced) == 1
         (y,) = ge.Session(module).run({"arg0": a, "arg1": b}).values()
         on_tiles = compare(module, all_lowered=True)
-    finally:
-        USER_KERNELS.reset(token)
     np.testing.assert_array_equal(y, product(a, b))
     ((_, written),) = on_tiles.pairs  # and is the tile program of its launch, with its time
     alone = product.kernel.on(a, b, y, **product.options).time()

@@ -10,7 +10,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from sums import assert_matmul, assert_sums
 
-from ge.dialects.fused_op import USER_KERNELS, UserKernels
+from ge.dialects.fused_op import UserKernels
+from ge.dialects.support.context import having
 from ge.dialects.support.errors import GeError
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.building.graph import Graph
@@ -31,9 +32,8 @@ func.func @main(%x: tensor<4x8xf32>, %w: tensor<8x4xf32>, %b: tensor<4xf32>) -> 
 
 @pytest.fixture
 def graph() -> Iterator[Graph]:
-    token = USER_KERNELS.set(UserKernels())
-    yield Graph(parse_module(context(), SourceText("test", TEXT)), "my-rule")
-    USER_KERNELS.reset(token)
+    with having(UserKernels()):
+        yield Graph(parse_module(context(), SourceText("test", TEXT)), "my-rule")
 
 
 LINEAR = Pattern([OpType("MatMul", name="product"), OpType("add")])

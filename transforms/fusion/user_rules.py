@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, cast
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
-from ge.dialects.fused_op import USER_KERNELS, Body, CustomOp
+from ge.dialects.fused_op import Body, CustomOp, user_kernels
 from ge.dialects.support import diagnostics
 from ge.dialects.support.boxes import Work
 from ge.dialects.support.errors import GeError
@@ -68,7 +68,7 @@ class FusedOp:
         if self.kernel is not None:
             numbers.custom_kernel(self.kind, self.kernel)
         if self.work is not None:
-            USER_KERNELS.get().work[self.kind] = self.work
+            user_kernels().work[self.kind] = self.work
         if self.kernel is not None and (self.check is not None or _is_quick(op)):
             self_check(op, self.kernel, self.check)
         return op

@@ -1,11 +1,10 @@
 """What became of the float32 values of a model, for the report of a compilation."""
 
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ge.dialects.support.context import setting
+from ge.dialects.support.context import at_hand, having
 
 
 @dataclass(frozen=True)
@@ -33,17 +32,14 @@ class Outcome:
         return asdict(self) if self.mode else {}
 
 
-_outcome: ContextVar[Outcome | None] = ContextVar("precision", default=None)
-
-
 def collecting() -> AbstractContextManager[Outcome]:
     """Collect what passes say of precision inside the `with` block."""
-    return setting(_outcome, Outcome())
+    return having(Outcome())
 
 
 def current() -> Outcome:
     """What is collected, as it was before the pass: one run of it replaces another."""
-    outcome = _outcome.get()
+    outcome = at_hand(Outcome)
     if outcome is None:
         return Outcome()
     vars(outcome).update(vars(Outcome()))

@@ -9,7 +9,6 @@ would depend on how samples were put into batches.
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.ports import argument_attributes, dims_of, is_seed
-from ge.dialects.support.context import setting
+from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -137,16 +136,13 @@ class Calibration:
         return self.layers.setdefault(name, LayerFacts(name, op.name))
 
 
-_at_hand: ContextVar[Calibration | None] = ContextVar("calibration", default=None)
-
-
 def calibrating(calibration: Calibration) -> AbstractContextManager[Calibration]:
     """Let passes see this calibration."""
-    return setting(_at_hand, calibration)
+    return having(calibration)
 
 
 def calibration_at_hand() -> Calibration:
-    return _at_hand.get() or Calibration()
+    return at_hand(Calibration) or Calibration()
 
 
 @dataclass(frozen=True)

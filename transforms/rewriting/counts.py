@@ -3,10 +3,9 @@ compilation, and which are disabled."""
 
 from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from dataclasses import dataclass
 
-from ge.dialects.support.context import setting
+from ge.dialects.support.context import at_hand, having
 
 
 @dataclass
@@ -17,22 +16,23 @@ class RuleCount:
     applied: int = 0
 
 
-_counts: ContextVar[dict[str, RuleCount] | None] = ContextVar("rule_counts", default=None)
+class RuleCounts(dict[str, RuleCount]):
+    """By rule."""
 
 
-def collecting() -> AbstractContextManager[dict[str, RuleCount]]:
+def collecting() -> AbstractContextManager[RuleCounts]:
     """Collect the counts by rule inside the `with` block."""
-    return setting(_counts, dict[str, RuleCount]())
+    return having(RuleCounts())
 
 
 def counts_at_hand() -> Mapping[str, RuleCount]:
     """What is collected now."""
-    return _counts.get() or {}
+    return at_hand(RuleCounts) or {}
 
 
 def count(rule: str, matched: int = 1, applied: int = 1) -> None:
     """Add to a rule's counts, if they are collected."""
-    counts = _counts.get()
+    counts = at_hand(RuleCounts)
     if counts is not None:
         entry = counts.setdefault(rule, RuleCount())
         entry.matched += matched
@@ -52,18 +52,19 @@ def declared() -> dict[str, str]:
     return dict(_declared)
 
 
-_disabled: ContextVar[Collection[str]] = ContextVar("disabled_rules", default=())
+class DisabledRules(frozenset[str]):
+    """By name."""
 
 
-def disabling(rules: Collection[str]) -> AbstractContextManager[Collection[str]]:
+def disabling(rules: Collection[str]) -> AbstractContextManager[DisabledRules]:
     """Disable rules inside the `with` block, besides those disabled around it."""
-    return setting(_disabled, frozenset(rules).union(_disabled.get()))
+    return having(DisabledRules([*rules, *disabled_at_hand()]))
 
 
 def disabled_at_hand() -> frozenset[str]:
     """The rules that are disabled now."""
-    return frozenset(_disabled.get())
+    return at_hand(DisabledRules) or frozenset()
 
 
 def is_enabled(rule: str) -> bool:
-    return rule not in _disabled.get()
+    return rule not in disabled_at_hand()

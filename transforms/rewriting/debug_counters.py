@@ -9,12 +9,11 @@ counts, as for mlir-opt. What is no pattern is done with its pass, which the cou
 """
 
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
-from ge.dialects.support.context import setting
+from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.diagnostics import SourceLocation, location_of
 
 PASSES, APPLICATIONS = "pass-execution", "rule-application"
@@ -62,26 +61,23 @@ class Counters(dict[str, DebugCounter]):
         return "\n".join(["DebugCounter counters: {seen,skip,count}", *rows])
 
 
-_counters: ContextVar[Counters | None] = ContextVar("debug_counters", default=None)
-
-
 def counting(counters: Counters | None) -> AbstractContextManager[Counters | None]:
     """Inside the `with` block these counters say what is applied; None: everything is."""
-    return setting(_counters, counters)
+    return having(counters, Counters)
 
 
 def is_counting() -> bool:
-    return _counters.get() is not None
+    return at_hand(Counters) is not None
 
 
 def allows(rule: str, op: Operation) -> bool:
     """Whether a rule that matches may be applied at an op; this counts as one application."""
-    counters = _counters.get()
+    counters = at_hand(Counters)
     return counters is None or counters.allow(rule, location_of(op))
 
 
 def allows_pass(name: str) -> bool:
     """Whether a pass may be run; this counts as one run."""
-    counters = _counters.get()
+    counters = at_hand(Counters)
     counter = None if counters is None else counters.counter(PASSES)
     return counter is None or counter.take(name, SourceLocation())

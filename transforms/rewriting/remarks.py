@@ -7,13 +7,12 @@ Test `wanted()` before computing a costly text.
 """
 
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from dataclasses import dataclass, replace
 
 from xdsl.ir import Operation
 
 from ge.dialects.support import diagnostics
-from ge.dialects.support.context import setting
+from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.diagnostics import RemarkFacts, RemarkKind
 
 
@@ -37,17 +36,18 @@ class Remark:
         return f"{self.rule} {state}{why}{loss}"
 
 
-_remarks: ContextVar[list[Remark] | None] = ContextVar("remarks", default=None)
+class Remarks(list[Remark]):
+    """In the order in which they were made."""
 
 
-def collecting() -> AbstractContextManager[list[Remark]]:
+def collecting() -> AbstractContextManager[Remarks]:
     """Collect the remarks of passes inside the `with` block."""
-    return setting(_remarks, list[Remark]())
+    return having(Remarks())
 
 
 def wanted() -> bool:
     """Whether anybody collects remarks or listens to diagnostics."""
-    return _remarks.get() is not None or diagnostics.listening()
+    return at_hand(Remarks) is not None or diagnostics.listening()
 
 
 def applied(rule: str, op: Operation, why: str = "", gain_us: float | None = None) -> None:
@@ -65,5 +65,5 @@ def _add(op: Operation, remark: Remark) -> None:
     us = remark.gain_us if remark.applied else remark.loss_us
     facts = RemarkFacts(kind, remark.rule, remark.why, us)
     diagnostics.remark(op, str(remark), facts)
-    if (remarks := _remarks.get()) is not None:
+    if (remarks := at_hand(Remarks)) is not None:
         remarks.append(replace(remark, where=str(diagnostics.location_of(op))))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
@@ -13,7 +12,7 @@ from xdsl.rewriter import Rewriter
 
 from ge.dialects.graph.constant import ConstantOp, small_constant
 from ge.dialects.npu_task.ops import KernelOp, ReturnOp
-from ge.dialects.support.context import setting
+from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.operation import block_of, cloned, operands_of, put_last
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, Shape, constant_value, element_type, is_dynamic, tensor
@@ -86,13 +85,10 @@ class Bodies:
         self.made[key] = made
 
 
-_at_hand: ContextVar[Bodies | None] = ContextVar("bodies", default=None)
-
-
-def bodies_at_hand(bodies: Bodies) -> AbstractContextManager[Bodies | None]:
+def bodies_at_hand(bodies: Bodies) -> AbstractContextManager[Bodies]:
     """Let a module be bound whose kernels, and ops of @main, are those of `bodies`, not of its own:
     what was made when they were bound to other sizes is taken, and what is made is added."""
-    return setting(_at_hand, bodies)
+    return having(bodies)
 
 
 @dataclass
@@ -121,7 +117,7 @@ class Kernels:
 
     def __init__(self, module: ModuleOp, target: Target) -> None:
         self.target, self.module = target, module
-        self.bodies = _at_hand.get() or Bodies(kernels_of(module))
+        self.bodies = at_hand(Bodies) or Bodies(kernels_of(module))
         self.old = self.bodies.kernels
         self.new: dict[str, KernelOp] = {}
         self.launches: dict[object, Launch] = {}

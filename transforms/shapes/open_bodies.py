@@ -24,6 +24,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.constant import ConstantOp, small_constant
 from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.context import at_hand
 from ge.dialects.support.dims import Polynomial, value_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import block_of, cloned, ops_of, put_before
@@ -31,7 +32,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, AnyTensor, element_type, shape_of, tensor
 from ge.dialects.targets.target import Target
 from ge.runtime.data.arrays import Array
-from ge.runtime.library.answers import ANSWERS, signature
+from ge.runtime.library.answers import Answers, signature
 from ge.runtime.library.asking import kernel_of
 from ge.runtime.library.by_hand import author_of
 from ge.runtime.library.choices import Decisions, deciding
@@ -143,7 +144,7 @@ class OpenBodies:
         if not is_comparable(body) or any(map(author_of, body.ops)):
             return find(operands)
         facts = name, signature(body, target), *map(str, operands), str(self.samples.sizes)
-        key, answers = sha256("\n".join(facts).encode()).hexdigest(), ANSWERS.get()
+        key, answers = sha256("\n".join(facts).encode()).hexdigest(), at_hand(Answers)
         known = self.known if answers is None else answers.known
         if key not in known:
             known[key] = [find(operands)]
