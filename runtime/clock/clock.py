@@ -9,7 +9,7 @@
   the moment that it knows which way to go; a task does not start before it is issued. All streams
   are idle before and after a branch and between iterations.
 - `launched.py` asks what a task takes in isolation, with what L2 has of its operands when it is
-  issued (`l2.py`). Tasks that run together share the bandwidths of HBM and of L2 (`sharing.py`).
+  issued (`traffic.py`). Tasks that run together share the bandwidths of HBM and L2 (`sharing.py`).
 - Where the host takes a branch by the sizes of inputs, its tasks are in the device's queue.
 - Of a branch the longest side counts, and what it leaves in L2. A loop counts as often as its
   constant trip count says, each iteration like the first; without one it counts once.
@@ -39,7 +39,6 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import align_up, byte_size, is_dynamic
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.issue import Issue, IssueQueue
-from ge.runtime.clock.l2 import L2Cache
 from ge.runtime.clock.launched import Launched, launched, task_time
 from ge.runtime.clock.simulation import Simulation
 from ge.runtime.clock.timeline import (
@@ -51,6 +50,7 @@ from ge.runtime.clock.timeline import (
 )
 from ge.runtime.clock.traffic import Traffic
 from ge.runtime.clock.valid_rows import rows_read
+from ge.runtime.library.costs.l2 import L2Cache
 from ge.runtime.library.costs.times import CoreTimes, TaskTime, copy_times, link_time
 
 TASKS = (LaunchOp, task.CopyOp, task.BatchCopyOp, task.TransferOp)  # what runs on a stream

@@ -1,8 +1,7 @@
 """Which bytes of a program's tasks cross HBM: its buffers as places in memory, seen through L2."""
 
-from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
-from typing import NamedTuple, cast
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 
@@ -11,7 +10,7 @@ from ge.dialects.npu_task.attributes import HOST
 from ge.dialects.npu_task.memory import ByteRegions
 from ge.dialects.npu_task.ops import KernelOp, SlotOp
 from ge.dialects.support.types import byte_size
-from ge.runtime.clock.l2 import AddressRange, L2Cache
+from ge.runtime.library.costs.l2 import AddressRange, L2Cache
 
 
 class Moved(NamedTuple):
@@ -23,15 +22,9 @@ class Moved(NamedTuple):
     parts: tuple[int, ...] = ()  # those of each operand
 
 
-@dataclass(slots=True, eq=False)
-class _Access:
-    """An access to a place; there is one for all that are equal."""
-
+class _Access(NamedTuple):
     place: AddressRange
     size: int
-
-
-_NEW = object()
 
 
 class Accesses(NamedTuple):
@@ -50,7 +43,6 @@ class Traffic:
         self.cache = L2Cache(l2_bytes)
         self._accesses: dict[SSAValue, _Access | None] = {}
         self._segments: dict[SSAValue, int] = {}
-        self._known: dict[Hashable, _Access] = {}
 
     def launch(
         self, ins: Sequence[SSAValue], reads: Iterable[tuple[int, int]],
@@ -93,10 +85,9 @@ class Traffic:
     def _access(self, value: SSAValue) -> _Access | None:
         """Where a buffer or view is, and its bytes; None for what is not on the device, and for
         what has a shape that is not known."""
-        access = self._accesses.get(value, _NEW)
-        if access is _NEW:
-            access = self._accesses[value] = self._find(value)
-        return cast("_Access | None", access)
+        if value not in self._accesses:
+            self._accesses[value] = self._find(value)
+        return self._accesses[value]
 
     def _find(self, value: SSAValue) -> _Access | None:
         kind: Attribute = value.type
@@ -112,9 +103,7 @@ class Traffic:
         where: int | str = segment
         if isinstance(buffer.owner, SlotOp):
             base, where = buffer.owner.offset.value.data, buffer.owner.segment.data
-        low, high = base + region.low, base + region.high
-        new = _Access(AddressRange(where, low, high), size)
-        return self._known.setdefault((where, low, high, size), new)
+        return _Access(AddressRange(where, base + region.low, base + region.high), size)
 
 
 def bytes_read(kernel: KernelOp) -> Iterable[tuple[int, int]]:

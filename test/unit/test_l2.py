@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ge.lowering.pipeline.collector import paused_collector
-from ge.runtime.clock.l2 import AddressRange, L2Cache
 from ge.runtime.clock.sharing import fair_speeds
+from ge.runtime.library.costs.l2 import AddressRange, L2Cache
 
 A, B, C = (AddressRange("arena", 100 * i, 100 * i + 100) for i in range(3))
 

@@ -1,8 +1,8 @@
 """What of a kernel's operands crosses HBM again, since L2 has no room for all that is loaded.
 
-L2 keeps what was used last, as between launches (`clock/l2.py`): what is loaded again crosses again
-where other bytes than L2 holds were loaded since. The steps of a core's outermost loop are its
-turns, and what a load brings in all of a turn is one piece of its operand:
+L2 keeps what was used last (`l2.py`): what is loaded again crosses again where other bytes than L2
+holds were loaded since. The steps of a core's outermost loop are its turns, and what a load brings
+in all of a turn is one piece of its operand:
 
     scf.for %turn                          blocks of a matmul
       scf.for %step
@@ -10,11 +10,10 @@ turns, and what a load brings in all of a turn is one piece of its operand:
         tile.load %b[%step .., %column]    a piece: these columns
 
 Assumptions: cores are in the same turn at a time, and load what they share once; a piece is in L2
-whole or not at all; results take no room. That L2 keeps what was used last is one, too: its policy
-is not published.
+whole or not at all; results take no room.
 """
 
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from math import prod
@@ -33,6 +32,7 @@ from ge.dialects.tile.buffers import box_of, constant_index
 from ge.dialects.tile.kernel import CoreOp, CoresOp, PartOp, ProgramOp
 from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp
+from ge.runtime.library.costs.l2 import LastUsed
 
 T = TypeVar("T")
 
@@ -101,20 +101,17 @@ def again(
     cores: Sequence[Iterator[Turn]], room: int, rounds: "list[Counter[SSAValue]] | None" = None
 ) -> Counter[SSAValue]:
     """Of what cores load side by side, turn by turn: of all turns, and of each in `rounds`."""
-    held, used = OrderedDict[Piece, int](), 0
+    held = LastUsed[Piece]()
     seen, total = set[Piece](), Counter[SSAValue]()
     for turns in zip_longest(*cores, fillvalue=dict[Piece, int]()):
         found = Counter[SSAValue]()
         together = dict(chain.from_iterable(turn.items() for turn in turns))
         for piece, size in together.items():
-            if piece not in held:
-                found[piece[0]] += size if piece in seen else 0
-                used += size
-            held[piece] = size
-            held.move_to_end(piece)
+            if not held.use(piece, size) and piece in seen:
+                found[piece[0]] += size
         seen.update(together)
-        while used > room and len(held) > 1:
-            used -= held.popitem(last=False)[1]
+        while held.bytes > room:
+            held.pop()
         total += found
         if rounds is not None:
             rounds.append(found)

@@ -77,15 +77,6 @@ def copy_times(size: int, target: Target) -> CoreTimes:
     return CoreTimes((("vector", cores),), time, lambda: 2 * size)
 
 
-def evicted_bytes(read: int, written: int, target: Target) -> int:
-    """What of the results of a launch alone leaves L2 for HBM meanwhile: where cores are split, as
-    much of what L2 has no room for as results are of all bytes; else all."""
-    total = read + written
-    if not target.split_cores:
-        return written
-    return written * max(total - target.l2_bytes, 0) // max(total, 1)
-
-
 def hbm_bytes_per_us(cores: int, target: Target) -> float:
     """HBM bandwidth of so many cores together; all cube cores saturate it."""
     rate = target.hbm_rate * target.hbm_efficiency

@@ -12,8 +12,9 @@ from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp, ProgramOp
 from ge.runtime.library.costs.cycles import Share
+from ge.runtime.library.costs.l2 import evicted_bytes
 from ge.runtime.library.costs.reuse import loaded_again
-from ge.runtime.library.costs.times import evicted_bytes, hbm_bytes_per_us
+from ge.runtime.library.costs.times import hbm_bytes_per_us
 
 Held = tuple[float, ...]  # the parts of a kernel's arguments that are in L2; others are in HBM
 

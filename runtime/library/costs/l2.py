@@ -1,25 +1,66 @@
-"""What L2 holds of device memory while a program runs: which reads hit, what is written back.
+"""What L2 holds of device memory: between the launches of a program, within one, and beside one
+launch alone.
 
-L2 is a write-back cache that replaces what was used least recently (LRU), at the granularity of
-whole accesses: a launch touches a range of addresses at a time, and a range is evicted whole. That
-is what LRU does to data that is read from one end to the other: once its beginning is gone, its
-rest is replaced before it is reached. So a range hits if all that was touched since fits into L2
-beside it (its reuse distance; Mattson et al., IBM Systems Journal 9(2), 1970).
+L2 is a write-back cache that replaces what was used least recently (`LastUsed`; an assumption: its
+policy is not published). Within a launch it holds pieces of operands (`reuse.py`). Between launches
+(`L2Cache`: which reads hit, what is written back) it holds whole accesses: a launch touches a range
+of addresses at a time, and a range is evicted whole. That is what LRU does to data that is read
+from one end to the other: once its beginning is gone, its rest is replaced before it is reached. So
+a range hits if all that was touched since fits into L2 beside it (its reuse distance; Mattson et
+al., IBM Systems Journal 9(2), 1970).
 
 - What is written stays dirty until it is evicted; the launch that evicts it pays for that. If it is
   written again before, its first contents never reach HBM.
 - A range that is larger than L2 replaces everything and never hits.
 - Copies between host and device go past L2.
 
-Limits: the order is that in which tasks are issued, not that in which they run; lines, sets and the
-two halves of the L2 of some chips are not modelled; nor is the order of tiles within a launch.
+Limits of that: the order is that in which tasks are issued, not that in which they run; lines, sets
+and the two halves of the L2 of some chips are not modelled; nor is the order of tiles in a launch.
 """
 
 from bisect import bisect_left, bisect_right
+from collections import OrderedDict, defaultdict
 from collections.abc import Hashable
 from copy import deepcopy
 from dataclasses import dataclass, field
-from heapq import heappop, heappush
+from typing import Generic, TypeVar
+
+from ge.dialects.targets.target import Target
+
+K = TypeVar("K", bound=Hashable)
+
+
+def evicted_bytes(read: int, written: int, target: Target) -> int:
+    """What of the results of a launch alone leaves L2 for HBM meanwhile: where cores are split, as
+    much of what L2 has no room for as results are of all bytes; else all."""
+    total = read + written
+    if not target.split_cores:
+        return written
+    return written * max(total - target.l2_bytes, 0) // max(total, 1)
+
+
+class LastUsed(Generic[K]):
+    """What a cache holds, in the order in which it was used last, and its bytes."""
+
+    def __init__(self) -> None:
+        self.sizes = OrderedDict[K, int]()
+        self.bytes = 0
+
+    def use(self, key: K, size: int) -> bool:
+        """Returns whether it was held."""
+        before = self.sizes.pop(key, 0)
+        self.sizes[key] = size
+        self.bytes += size - before
+        return before > 0
+
+    def drop(self, key: K) -> None:
+        self.bytes -= self.sizes.pop(key)
+
+    def pop(self) -> K:
+        """Evict what was used least recently."""
+        key, size = self.sizes.popitem(last=False)
+        self.bytes -= size
+        return key
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +74,11 @@ class AddressRange:
 
 @dataclass(slots=True, eq=False)
 class _Range:
-    """Bytes that L2 holds, of which `dirty` have not been written to HBM. An empty range is none
-    any more."""
+    """Bytes that L2 holds, of which `dirty` have not been written to HBM."""
 
     low: int
     high: int
     dirty: int
-    used: int  # when it was touched last
     segment: Hashable
 
 
@@ -71,11 +110,8 @@ class L2Cache:
 
     capacity: int
     written_back: int = 0  # bytes that were evicted dirty so far
-    _held: int = 0
-    _segments: dict[Hashable, _Segment] = field(default_factory=dict[Hashable, _Segment])
-    # A heap by (unique) time of use; a range that was touched again since is in it again
-    _by_use: list[tuple[int, _Range]] = field(default_factory=list[tuple[int, _Range]])
-    _now: int = 0
+    _held: LastUsed[_Range] = field(default_factory=LastUsed[_Range])
+    _segments: dict[Hashable, _Segment] = field(default_factory=lambda: defaultdict(_Segment))
 
     def copy(self) -> "L2Cache":
         """The same contents, to be changed apart (one for each branch)."""
@@ -92,7 +128,7 @@ class L2Cache:
         if span > self.capacity:
             self.flush()
             return size
-        if (r := self._segment(place).exactly(place)) is not None:
+        if (r := self._segments[place.segment].exactly(place)) is not None:
             self._touch(r)
             return 0
         hit, dirty = self.forget(place)
@@ -104,7 +140,7 @@ class L2Cache:
         span = place.high - place.low
         if span <= 0 or size <= 0:
             return
-        if (r := self._segment(place).exactly(place)) is not None:
+        if (r := self._segments[place.segment].exactly(place)) is not None:
             # A second part of a buffer that is written row by row adds to what is dirty there.
             r.dirty = min(span, size if size == span else r.dirty + size)
             self._touch(r)
@@ -118,7 +154,7 @@ class L2Cache:
 
     def write_part(self, place: AddressRange, size: int) -> None:
         """Write `size` bytes somewhere in a place: where it is not held, they are not kept."""
-        if (r := self._segment(place).exactly(place)) is None:
+        if (r := self._segments[place.segment].exactly(place)) is None:
             self.written_back += size
             return
         r.dirty = min(r.high - r.low, r.dirty + size)
@@ -127,47 +163,34 @@ class L2Cache:
     def flush(self) -> None:
         self._evict(0)
 
-    def _segment(self, place: AddressRange) -> _Segment:
-        if (segment := self._segments.get(place.segment)) is None:
-            segment = self._segments[place.segment] = _Segment()
-        return segment
-
     def _touch(self, r: _Range) -> None:
-        self._now += 1
-        r.used = self._now
-        heappush(self._by_use, (r.used, r))
+        self._held.use(r, r.high - r.low)
 
     def _put(self, place: AddressRange, dirty: int) -> None:
-        segment = self._segment(place)
-        new = _Range(place.low, place.high, dirty, 0, place.segment)
+        segment = self._segments[place.segment]
+        new = _Range(place.low, place.high, dirty, place.segment)
         at = bisect_left(segment.lows, place.low)
         segment.replace(slice(at, at), [new])
-        self._held += place.high - place.low
         self._touch(new)
         self._evict(self.capacity)
 
-    def _evict(self, least: int) -> None:
-        """Evict what was used least recently until no more than `least` bytes are held."""
-        while self._held > least:
-            used, r = heappop(self._by_use)
-            if used != r.used or r.low == r.high:
-                continue
+    def _evict(self, room: int) -> None:
+        while self._held.bytes > room:
+            r = self._held.pop()
             self.written_back += r.dirty
-            self._held -= r.high - r.low
             segment = self._segments[r.segment]
             at = bisect_left(segment.lows, r.low)
             segment.replace(slice(at, at + 1), [])
-            r.high = r.low
 
     def _overlap(self, place: AddressRange) -> int:
-        segment = self._segment(place)
+        segment = self._segments[place.segment]
         ranges = segment.ranges[segment.within(place)]
         return sum(min(r.high, place.high) - max(r.low, place.low) for r in ranges)
 
     def forget(self, place: AddressRange) -> tuple[int, int]:
         """Hold nothing of a place any more, without writing it back (something wrote it past L2):
         how many bytes of it were held, and how many of these dirty."""
-        segment = self._segment(place)
+        segment = self._segments[place.segment]
         which = segment.within(place)
         held = dirty = 0
         rests: list[_Range] = []
@@ -176,13 +199,12 @@ class L2Cache:
             for low, high in ((r.low, place.low), (place.high, r.high)):
                 if low < high:
                     rest = r.dirty * (high - low) // size
-                    rests.append(_Range(low, high, rest, 0, place.segment))
+                    rests.append(_Range(low, high, rest, place.segment))
             part = min(r.high, place.high) - max(r.low, place.low)
             held += part
             dirty += r.dirty * part // size
-            r.high = r.low
+            self._held.drop(r)
         segment.replace(which, rests)
-        self._held -= held
         for r in rests:
             self._touch(r)
         return held, dirty
