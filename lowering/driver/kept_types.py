@@ -27,8 +27,7 @@ def kept_names(program: Program, entries: Sequence[str]) -> frozenset[str]:
             by_type.setdefault(plain(op.name.removeprefix("graph.")), set()).update(all_names(op))
     names = {name for found in by_type.values() for name in found}
     if program.path.endswith(".onnx") and any(e.startswith(TYPE) for e in entries):
-        from ge.lowering.onnx.model import read_model
-        from ge.lowering.onnx.order import node_name
+        from ge.lowering.onnx.model import node_name, read_model
 
         nodes: dict[str, set[str]] = {}
         for node in read_model(program.path).graph.node:

@@ -1,26 +1,37 @@
-"""Reading an ONNX file: the model proto, and its tensors as arrays.
+"""Reading an ONNX file: the model proto, its tensors as arrays, its nodes in an order in which
+each follows the nodes that it reads, and the line of a user's program that a node stands for, as
+PyTorch's exporter writes it.
 
-Nothing in the file is believed: sizes are compared before memory is allocated, and external data is
-memory-mapped from regular files in the model's own folder only.
-"""
+Nothing in the file is believed: sizes are compared before memory is allocated, and external data
+is memory-mapped from regular files in the model's own folder only."""
 
 import math
 import mmap
+import re
 import stat
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 import numpy as np
 from google.protobuf.message import DecodeError
-from onnx import GraphProto, ModelProto, SparseTensorProto, TensorProto, helper, numpy_helper
+from onnx import (
+    AttributeProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    helper,
+    numpy_helper,
+)
 from onnx.defs import onnx_opset_version
 from xdsl.ir import Attribute
 
 from ge.dialects.support.element_types import ELEMENT_TYPES
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import AnyTensor, byte_size, tensor
-from ge.runtime.data.arrays import Array, dtype_of
-from ge.runtime.data.packing import is_packed, unpacked
+from ge.runtime.data.arrays import Array, dtype_of, is_packed, unpacked
 
 # A tensor with more elements than this (65B models have 2^29 in one) is taken for damage
 MAX_ELEMENTS = 1 << 40
@@ -237,3 +248,124 @@ def _typed(proto: TensorProto, dtype: np.dtype[Any], dims: tuple[int, ...], expe
     if count != expected:
         raise GeError(f"{count} elements are given for dimensions {list(dims)}")
     return numpy_helper.to_array(proto).astype(dtype, copy=False)
+
+
+def describe(node: NodeProto) -> str:
+    return f"{node.op_type} '{node_name(node)}'"
+
+
+def node_name(node: NodeProto) -> str:
+    return node.name or next((o for o in node.output if o), node.op_type)
+
+
+def domain_of(node: NodeProto) -> str:
+    """The domain of a node's op; "" for ONNX's own, which has two spellings."""
+    return "" if node.domain == "ai.onnx" else node.domain
+
+
+def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs in a node's attributes."""
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield attribute.g
+        elif attribute.type == AttributeProto.GRAPHS:
+            yield from attribute.graphs
+
+
+def reads(node: NodeProto) -> Iterator[str]:
+    yield from (name for name in node.input if name)
+    for graph in subgraphs(node):
+        yield from captures(graph)
+
+
+def captures(graph: GraphProto) -> Iterator[str]:
+    own = {v.name for v in (*graph.input, *graph.initializer)}
+    own.update(s.values.name for s in graph.sparse_initializer)
+    own.update(name for node in graph.node for name in node.output)
+    for node in graph.node:
+        yield from (name for name in reads(node) if name not in own)
+    yield from (o.name for o in graph.output if o.name not in own)
+
+
+def is_constant(node: NodeProto) -> bool:
+    return node.op_type == "Constant" and not domain_of(node)
+
+
+def in_order(nodes: Sequence[NodeProto]) -> Sequence[NodeProto]:
+    """The nodes sorted so that each follows what it reads; as they are if that holds already.
+    Raises GeError for a name with two producers, other than constants, and for a cycle."""
+    producer: dict[str, int] = {}
+    for i, node in enumerate(nodes):
+        for name in node.output:
+            if name in producer and not is_constant(node):  # those may be equal
+                first = nodes[producer[name]]
+                raise GeError(
+                    f"'{name}' is the output of both {describe(first)} and {describe(node)}"
+                )
+            if name:
+                producer[name] = i
+    needs = [sorted({producer[name] for name in reads(node) if name in producer}) for node in nodes]
+    if all(not n or n[-1] < i for i, n in enumerate(needs)):
+        return nodes
+    return [nodes[i] for i in _sorted(nodes, needs)]
+
+
+def _sorted(nodes: Sequence[NodeProto], needs: Sequence[Sequence[int]]) -> list[int]:
+    """Depth first, in the order of the file where that is free."""
+    order: list[int] = []
+    visited: set[int] = set()
+    for start in range(len(nodes)):
+        path: dict[int, Iterator[int]] = {}
+        if start not in visited:
+            path[start] = iter(needs[start])
+        while path:
+            current = next(reversed(path))
+            following = next((i for i in path[current] if i not in visited), None)
+            if following is None:
+                del path[current]
+                visited.add(current)
+                order.append(current)
+            elif following in path:
+                raise _cycle(nodes, path, following)
+            else:
+                path[following] = iter(needs[following])
+    return order
+
+
+def _cycle(nodes: Sequence[NodeProto], path: Mapping[int, object], back: int) -> GeError:
+    members = list(path)
+    cycle = members[members.index(back) :]
+    text = ", ".join(describe(nodes[i]) for i in _some(cycle))
+    more = f" and {len(cycle) - 3} more" if len(cycle) > 3 else ""
+    return GeError(f"the graph has a cycle: {text}{more}")
+
+
+def _some(items: Iterable[int], most: int = 3) -> list[int]:
+    return list(items)[:most]
+
+
+STACK_TRACE = "pkg.torch.onnx.stack_trace"  # metadata of nodes
+
+FRAME = re.compile(r'File "([^"\n]+)", line (\d+), in [^\n]*(?:\n +([^\n]*))?')
+
+LIBRARY = re.compile(r"[/\\](?:site|dist)-packages[/\\]torch[/\\]")
+
+OURS = str(Path(__file__).parents[1] / "torch")  # PyTorch leaves out the frames of a mere function
+
+LONGEST = 120  # characters of a line that are shown
+
+
+def user_line(trace: str) -> str:
+    """`FILE:LINE: code` of the innermost frame of a Python stack trace outside of PyTorch, or of
+    the innermost one; "" if there is none outside of ge."""
+    frames = [frame for frame in FRAME.findall(trace) if not frame[0].startswith(OURS)]
+    own = [frame for frame in frames if not LIBRARY.search(frame[0])]
+    if not frames:
+        return ""
+    file, line, code = (own or frames)[-1]
+    return f"{file}:{line}: {code[:LONGEST].strip()}".rstrip(": ")
+
+
+def line_of(node: NodeProto) -> str:
+    """The line that a node says it stands for, "" if it says none."""
+    return next((user_line(p.value) for p in node.metadata_props if p.key == STACK_TRACE), "")

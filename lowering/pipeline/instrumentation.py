@@ -109,7 +109,7 @@ class Dumps(Instrumentation):
         else:
             write_text(self.folder / f"{stem}.mlir", dump_text(module, self.detail))
         if self.form == PBTXT:
-            from ge.lowering.onnx.export.ge_text import proto_text
+            from ge.lowering.onnx.export.dump import proto_text
 
             file = self.folder / f"graph_{self.number - 1}.pbtxt"
             write_text(file, proto_text(module, stem))

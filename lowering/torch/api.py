@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ge.lowering.pipeline.options import Options
 
 if TYPE_CHECKING:
-    from ge.lowering.torch.module import CompiledModel
+    from ge.lowering.torch.compiled import CompiledModel
 
 __all__ = ["compile"]
 
@@ -27,7 +27,7 @@ def compile(
     ge does not have, for tensors that the model writes to and for wrong options; and what
     torch.export raises for a model that it cannot trace."""
     all_options = Options.from_environment(**options)
-    from ge.lowering.torch.module import compile_module
+    from ge.lowering.torch.compiled import compile_module
 
     return compile_module(
         model, example_inputs, dynamic_shapes, custom_translation_table, all_options

@@ -1,31 +1,274 @@
-"""An exported program as an ONNX model in memory, whose weights are the tensors of PyTorch.
+"""A model of PyTorch as an exported program, and this as an ONNX model in memory, whose weights
+are the tensors of PyTorch.
 
-PyTorch's own exporter translates the ops. Nothing is written, and no weight is copied: the model
-names each as external data, and `Weights` has it. The exporter's optimizer does not run, for it
-computes new weights (of batch norms in convolutions); ge's passes do the same work later.
-"""
+`dynamic_shapes` says which sizes of its inputs are open; some of its outputs no program has to
+compute. PyTorch's own exporter translates the ops; what it cannot is said with the line of the
+user's program. Nothing is written, and no weight is copied: the model names each as external
+data, and `Weights` has it. The exporter's optimizer does not run, for it computes new weights (of
+batch norms in convolutions); ge's passes do the same work later."""
 
+import inspect
 import logging
 import re
-from collections.abc import Generator, Mapping, Sequence
+import warnings
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 import numpy as np
 from onnx import ModelProto, TensorProto
 
 from ge.dialects.support.dims import Range
 from ge.dialects.support.errors import GeError
-from ge.lowering.onnx.model import Tensors
-from ge.lowering.torch.capture import Captured, quiet
-from ge.lowering.torch.faithful import replacements
-from ge.lowering.torch.library import onnx_ir, torch
-from ge.lowering.torch.tensors import array_of
-from ge.lowering.torch.traces import unsupported
+from ge.lowering.onnx.model import Tensors, user_line
+from ge.lowering.torch.decompositions import replacements
+from ge.lowering.torch.library import array_of, onnx_ir, pytree, torch
 from ge.runtime.data.arrays import Array
 
+INNER = "model."  # before the names of parameters: `Flat` is around the model
+
+
+@dataclass(frozen=True)
+class OutputLeaf:
+    """A leaf of what a model returns: output `number` of the program, which is a tensor or (`kind`)
+    a Python number; input `number` itself; or a `value` that is always the same."""
+
+    source: str  # "program", "input", "value"
+    number: int = 0
+    kind: type | None = None
+    value: object = None
+
+
+@dataclass
+class Returned:
+    """What a model returns: its leaves, and how they are put together."""
+
+    outputs: list[OutputLeaf] = field(default_factory=list[OutputLeaf])
+    spec: Any = None
+
+
+class Flat(torch.nn.Module):
+    """A module around a model that returns nothing but different tensors (and sizes) which are
+    computed: constants, None, and what is an input or is returned twice are only noted, for the
+    graph of an exporter has no place for them. They are noted in `returned`, and not in the module,
+    whose attributes are as before when it was traced."""
+
+    def __init__(self, model: Any, returned: Returned) -> None:
+        torch.nn.Module.__init__(self)
+        self.model = model
+
+        def forward(*args: Any, **kwargs: Any) -> tuple[Any, ...]:
+            leaves, returned.spec = pytree.tree_flatten(self.model(*args, **kwargs))
+            returned.outputs, results = sorted_out(leaves, pytree.tree_leaves((args, kwargs)))
+            return results
+
+        # by which the exporter knows the names of the inputs
+        forward.__signature__ = inspect.signature(model.forward)  # pyright: ignore[reportFunctionMemberAccess]
+        self.forward = forward
+
+
+def sorted_out(
+    leaves: Sequence[Any], inputs: Sequence[Any]
+) -> tuple[list[OutputLeaf], tuple[Any, ...]]:
+    """What each leaf of what is returned is, and those that are to be computed."""
+    numbers = {id(v): i for i, v in enumerate(inputs)}
+    computed: dict[int, Any] = {}
+    outputs: list[OutputLeaf] = []
+    for leaf in leaves:
+        kind = number_type(leaf)
+        if kind is None and not isinstance(leaf, torch.Tensor):
+            outputs.append(OutputLeaf("value", value=leaf))
+        elif id(leaf) in numbers:
+            outputs.append(OutputLeaf("input", numbers[id(leaf)], kind))
+        else:
+            computed.setdefault(id(leaf), leaf)
+            outputs.append(OutputLeaf("program", list(computed).index(id(leaf)), kind))
+    return outputs, tuple(computed.values())
+
+
+def number_type(leaf: object) -> type | None:
+    """The type of a number that is known at run time only, None for what is no such number."""
+    kinds = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
+    return next((k for symbolic, k in kinds.items() if isinstance(leaf, symbolic)), None)
+
+
+class FunctionModule(torch.nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Any) -> None:
+        torch.nn.Module.__init__(self)
+        self.forward = function
+
+
+@dataclass
+class Captured:
+    """An exported program, and how what the model returns is made of its outputs. `shown` has the
+    names of weights where the model's module is not the user's."""
+
+    exported: Any  # a torch.export.ExportedProgram
+    outputs: Sequence[OutputLeaf]
+    spec: Any
+    shown: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def key(self, name: str) -> str:
+        """The name of a parameter, buffer or constant of the exported program for users."""
+        name = name.removeprefix(INNER)
+        return self.shown.get(name, name)
+
+    @property
+    def weights(self) -> dict[str, Any]:
+        """Parameters, buffers and constants by key: the tensors of the model themselves."""
+        tables = self.exported.state_dict, self.exported.constants
+        return {self.key(n): t for table in tables for n, t in table.items()}
+
+    def constants(self, leaves: Sequence[Any]) -> dict[int, object]:
+        """Of the leaves of the example inputs those that are part of the program, by number."""
+        kind = torch.export.graph_signature.ConstantArgument
+        specs = [
+            s.arg
+            for s in self.exported.graph_signature.input_specs
+            if s.kind == torch.export.graph_signature.InputKind.USER_INPUT
+        ]
+        pairs = zip(specs, leaves, strict=True)
+        return {i: leaf for i, (spec, leaf) in enumerate(pairs) if isinstance(spec, kind)}
+
+    def returned(self, results: Sequence[Any], inputs: Sequence[Any]) -> Any:
+        """What the model returns, of the program's results and the leaves of its inputs."""
+        leaves: list[Any] = []
+        for output in self.outputs:
+            if output.source == "value":
+                leaves.append(output.value)
+                continue
+            leaf = (results if output.source == "program" else inputs)[output.number]
+            kind = output.kind if isinstance(leaf, torch.Tensor) else None
+            leaves.append(leaf if kind is None else kind(leaf))
+        return pytree.tree_unflatten(leaves, self.spec)
+
+
+@contextmanager
+def quiet() -> Generator[None]:
+    """No warnings of PyTorch about itself."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        yield
+
+
+def capture(
+    model: Any,
+    args: Sequence[Any],
+    kwargs: Mapping[str, Any],
+    dynamic_shapes: Any = None,
+    shown: Mapping[str, str] | None = None,
+) -> Captured:
+    """Trace a model, without looking at the numbers of its inputs. Nodes that come from a graph
+    (of `torch.compile`) keep the lines that they stand for. Raises GeError where it returns nothing
+    that depends on them, and what torch.export raises for what it cannot trace."""
+    returned = Returned()
+    flat = Flat(model, returned)
+    with quiet(), torch.no_grad(), torch.fx.traceback.preserve_node_meta():
+        exported = torch.export.export(
+            flat, tuple(args), dict(kwargs), dynamic_shapes=dynamic_shapes, strict=False
+        )
+    if not any(output.source == "program" for output in returned.outputs):
+        raise GeError(
+            "the model computes no new tensor: all that it returns is an input or a constant",
+            hint="a program for it would have nothing to do",
+        )
+    return Captured(exported, returned.outputs, returned.spec, shown or {})
+
+
+def dim_names(
+    exported: Any, signature: inspect.Signature, args: Any, kwargs: Any, dynamic_shapes: Any
+) -> dict[str, str]:
+    """The names that `dynamic_shapes` (as of torch.export.export) gives the symbols of an exported
+    program, by symbol."""
+    given = dict(specs(signature, args, kwargs, dynamic_shapes))
+    leaves = pytree.tree_leaves((args, kwargs))
+    names: dict[str, str] = {}
+    for leaf, value in zip(leaves, input_values(exported), strict=True):
+        for axis, dim in given.get(id(leaf), {}).items():
+            size = value.shape[axis] if isinstance(value, torch.Tensor) else None
+            name = getattr(dim, "__name__", "")
+            if isinstance(size, torch.SymInt) and str(size).isidentifier() and name.isidentifier():
+                names.setdefault(str(size), name)
+    return names
+
+
+def specs(
+    signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str, Any], shapes: Any
+) -> Iterator[tuple[int, dict[int, Any]]]:
+    """The dimensions by axis that are given for tensors, these by `id`."""
+    if isinstance(shapes, Mapping):
+        arguments = signature.bind(*args, **kwargs).arguments
+        named = cast(Mapping[str, Any], shapes)
+        for name, value in arguments.items():
+            variadic = signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD
+            inner = named if variadic and name not in named else named.get(name)
+            yield from matched(value, inner)
+    elif shapes is not None:
+        yield from matched((*args, *kwargs.values()), shapes)
+
+
+def matched(value: Any, spec: Any) -> Iterator[tuple[int, dict[int, Any]]]:
+    if isinstance(value, torch.Tensor):
+        yield id(value), by_axis(spec)
+    elif isinstance(value, Mapping) and isinstance(spec, Mapping):
+        inner = cast(Mapping[Any, Any], spec)
+        for key, item in cast(Mapping[Any, Any], value).items():
+            yield from matched(item, inner.get(key))
+    elif isinstance(value, list | tuple) and isinstance(spec, list | tuple):
+        items, inner = cast(Sequence[Any], value), cast(Sequence[Any], spec)
+        for item, part in zip(items, inner, strict=False):
+            yield from matched(item, part)
+
+
+def by_axis(spec: Any) -> dict[int, Any]:
+    items: Any = spec.items() if hasattr(spec, "items") else enumerate([] if spec is None else spec)
+    return {axis: dim for axis, dim in items}
+
+
+TARGET = re.compile(r"call_function\[(target=[^\]\s]+)\]")
+
+HINT = (
+    "give a translation (custom_translation_table), or keep the op out of the graph "
+    "(torch.compiler.disable)"
+)
+
+
+def unsupported(error: BaseException, exported: Any) -> GeError:
+    """The error for an exported program that PyTorch's exporter refuses: the op, and its line."""
+    chain = causes(error)
+    inner = str(chain[-1]).strip().partition("\n")[0]
+    for text in map(str, chain):
+        if found := TARGET.search(text):
+            op = found[1].removeprefix("target=").removeprefix("torch.ops.")
+            line = line_of_target(found[1], exported)
+            return GeError(f"{op} has no translation: {inner}", line, HINT)
+    return GeError(f"PyTorch's exporter cannot translate the model: {inner}")
+
+
+def causes(error: BaseException) -> list[BaseException]:
+    """An error, and what it comes from, the first cause last."""
+    chain = [error]
+    while (cause := chain[-1].__cause__) is not None:
+        chain.append(cause)
+    return chain
+
+
+def line_of_target(target: str, exported: Any) -> str:
+    """The line of the first node that calls `target`, which may be part of another op."""
+    for program in (exported, None):
+        program = exported.run_decompositions() if program is None else program
+        for node in program.graph.nodes:
+            if f"[{target}]" in (node.format_node() or ""):
+                return user_line(node.meta.get("stack_trace") or "")
+    return ""
+
+
 MOST_ROUNDS = 4
+
 UNBOUNDED = 1 << 31  # sizes of this and more are no bound
 
 

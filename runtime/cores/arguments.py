@@ -11,7 +11,7 @@ from ge.dialects.support.types import byte_size
 from ge.dialects.tile.kernel import KernelOp, MemrefUses
 from ge.runtime.cores.memory import poisoned
 from ge.runtime.data.arrays import Array, dtype_of
-from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
+from ge.runtime.data.npz import WITHOUT_MEMORY, require_memory
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,7 @@ from ge.dialects.tile.types import box_type, tile_type
 from ge.dialects.tile.unfold import UnfoldOp
 from ge.runtime import numbers
 from ge.runtime.cores.memory import CoreMemory, TileAt
-from ge.runtime.data.arrays import NARROW_FLOATS, Array, array_of
-from ge.runtime.data.packing import packed
+from ge.runtime.data.arrays import NARROW_FLOATS, Array, array_of, packed
 
 Action = Callable[..., None]
 Offsets = tuple[int, ...]

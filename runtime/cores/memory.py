@@ -15,8 +15,7 @@ from ge.dialects.support.element_types import elements_per_byte, storage_bytes
 from ge.dialects.support.errors import GeError
 from ge.dialects.tile.buffers import FifoOp, row_stride
 from ge.dialects.tile.types import Memory, Shaped, fifo_type, tile_type
-from ge.runtime.data.arrays import Array, dtype_of
-from ge.runtime.data.packing import unpacked
+from ge.runtime.data.arrays import Array, dtype_of, unpacked
 
 POISON = 0xFF
 TileAt = Callable[[int], Array]  # offset in the memory -> the elements

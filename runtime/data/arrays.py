@@ -1,5 +1,12 @@
-"""Between xDSL attributes and numpy arrays: element types, dense constants."""
+"""Between xDSL attributes, tensors of PyTorch and numpy arrays: element types, dense constants,
+packing.
 
+Elements of less than a byte: several in a byte in files and in the memory of the device, the
+first in the low bits; one in a byte in arrays. Of the last byte, bits that are no element are 0.
+
+PyTorch is not imported here: who has a tensor has imported it."""
+
+import sys
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, cast
@@ -24,6 +31,7 @@ def _dtype(name: str) -> np.dtype[Any]:
 
 
 _DTYPES = {row.type: _dtype(row.numpy) for row in ELEMENT_TYPES}
+
 _ROWS = {_dtype(row.numpy): row for row in ELEMENT_TYPES}
 
 # whose bytes in xDSL's constants are those of the same number in i8, unlike ml_dtypes'
@@ -141,3 +149,63 @@ def statistics(array: Array) -> dict[str, Any]:
         figures |= {"min": number(values.min()), "max": number(values.max())}
         figures["mean"] = float(values.mean())
     return figures
+
+
+Bytes = NDArray[np.uint8]
+
+_BITS = {dtype_of(known.type): known.bits for known in ELEMENT_TYPES if known.is_packed}
+
+
+def is_packed(dtype: np.dtype[Any]) -> bool:
+    return dtype in _BITS
+
+
+def packed_size(array: Array) -> int:
+    """Bytes of an array where its elements are packed."""
+    bits = _BITS.get(array.dtype)
+    return array.nbytes if bits is None else -(-array.size * bits // 8)
+
+
+def packed(array: Array) -> Bytes:
+    """The elements of each known (along the last axis), several in a byte."""
+    bits, (*rows, length) = _BITS[array.dtype], array.shape
+    many = 8 // bits
+    codes = np.zeros((*rows, -(-length // many) * many), np.uint8)
+    codes[..., :length] = np.ascontiguousarray(array).view(np.uint8)
+    codes &= (1 << bits) - 1
+    codes = codes.reshape(*rows, -1, many)
+    codes <<= np.arange(0, 8, bits, dtype=np.uint8)
+    return np.bitwise_or.reduce(codes, axis=-1)
+
+
+def unpacked(data: Bytes, dtype: np.dtype[Any], length: int) -> Array:
+    """The first `length` elements in each known of bytes."""
+    bits = _BITS[dtype]
+    codes: Bytes = data[..., None] >> np.arange(0, 8, bits, dtype=np.uint8)
+    codes &= (1 << bits) - 1
+    rows = codes.reshape(*data.shape[:-1], -1)[..., :length]
+    return np.ascontiguousarray(rows).view(dtype)
+
+
+# What has the bits of element types that numpy has not, by their bytes: PyTorch's name and numpy's
+CARRIERS: dict[int, tuple[str, Any]] = {1: ("uint8", np.uint8), 2: ("uint16", np.uint16)}
+
+
+def is_tensor(value: object) -> bool:
+    torch: Any = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def array_on(tensor: Any) -> Array:
+    """The elements of a dense tensor in the memory of this machine, of the same strides. Raises
+    TypeError for element types that no array has."""
+    tensor = tensor.detach().resolve_conj().resolve_neg()
+    try:
+        return tensor.numpy()
+    except TypeError:
+        name = str(tensor.dtype).removeprefix("torch.")
+        dtype = getattr(ml_dtypes, name, None)
+        if dtype is None or tensor.element_size() not in CARRIERS:
+            raise TypeError(f"no array has elements of type {name}") from None
+    carrier = getattr(sys.modules["torch"], CARRIERS[tensor.element_size()][0])
+    return tensor.view(carrier).numpy().view(dtype)

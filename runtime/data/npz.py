@@ -1,5 +1,7 @@
-"""Arrays by name in .npz files: those that users give are read with care."""
+"""Arrays by name in .npz files: those that users give are read with care, and not beyond what this
+machine can hold."""
 
+import os
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Generator, Mapping
@@ -14,15 +16,33 @@ import numpy as np
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Shape
 from ge.runtime.data.arrays import Array
-from ge.runtime.data.machine import require_memory
+
+WITHOUT_MEMORY = "--timing-only needs no memory"
+
+
+def machine_bytes() -> int:
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):
+        return 1 << 40
+
+
+def require_memory(size: int, *what: object, hint: str = "") -> None:
+    """Raises GeError where `size` bytes are more than this machine has; `what` needs them."""
+    if size > machine_bytes():
+        amount = f"{size / 2**30:.1f} GiB, more than this machine has"
+        raise GeError(f"{' '.join(map(str, what))} needs {amount}", hint=hint)
+
 
 T = TypeVar("T")
 
 
 HEADER = 1 << 17  # bytes: more than the header of an array can have
+
 SMALL = 1 << 20  # elements that are read at once: later checks say all that is wrong with them
 
 Fits = Callable[[str, Shape], None]
+
 """Raises GeError for the shape of an array, by name, that would not be taken."""
 
 

@@ -29,8 +29,16 @@ from ge.dialects.support.element_types import ELEMENT_TYPES, is_unsigned, storag
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import walk
 from ge.dialects.support.types import AnyTensor, tensor
-from ge.runtime.data.arrays import Array, dtype_of, integer_limits, kind_of
-from ge.runtime.data.packing import is_packed, packed, packed_size, unpacked
+from ge.runtime.data.arrays import (
+    Array,
+    dtype_of,
+    integer_limits,
+    is_packed,
+    kind_of,
+    packed,
+    packed_size,
+    unpacked,
+)
 
 # Before the key of a tensor, the key of its hash in the metadata of a safetensors file.
 SHA256 = "sha256 "

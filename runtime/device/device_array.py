@@ -10,7 +10,7 @@ import numpy as np
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import shape_text
 from ge.runtime.data.arrays import Array
-from ge.runtime.data.machine import require_memory
+from ge.runtime.data.npz import require_memory
 
 
 class DeviceArray:

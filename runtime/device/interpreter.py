@@ -32,7 +32,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Dense, byte_size, is_static
 from ge.runtime import numbers
 from ge.runtime.data.arrays import Array, array_of, dtype_of, type_of
-from ge.runtime.data.machine import WITHOUT_MEMORY, require_memory
+from ge.runtime.data.npz import WITHOUT_MEMORY, require_memory
 from ge.runtime.data.weights import Payload, restored
 from ge.runtime.device.executable import (
     Call,

@@ -21,9 +21,8 @@ from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.npu_task.program_info import figure
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import byte_size
-from ge.runtime.data.arrays import Array
-from ge.runtime.data.machine import WITHOUT_MEMORY, machine_bytes, require_memory
-from ge.runtime.data.packing import is_packed, packed, unpacked
+from ge.runtime.data.arrays import Array, is_packed, packed, unpacked
+from ge.runtime.data.npz import WITHOUT_MEMORY, machine_bytes, require_memory
 from ge.runtime.numbers.scratch import Scratch
 
 if TYPE_CHECKING:

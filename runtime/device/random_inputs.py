@@ -15,7 +15,7 @@ from ge.dialects.support.element_types import is_unsigned
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC
 from ge.runtime.data.arrays import Array, dtype_of, kind_of
-from ge.runtime.data.machine import machine_bytes
+from ge.runtime.data.npz import machine_bytes
 from ge.runtime.device.gears import GearTable
 from ge.runtime.device.ports import caller_ports, check_inputs
 from ge.runtime.device.session import main_of

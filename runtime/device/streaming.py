@@ -29,8 +29,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from ge.dialects.support.errors import GeError
-from ge.runtime.data.arrays import Array
-from ge.runtime.data.tensors import array_on, is_tensor
+from ge.runtime.data.arrays import Array, array_on, is_tensor
 from ge.runtime.device.executable import Registers
 from ge.runtime.device.gears import Cut
 from ge.runtime.device.profiler import observe

@@ -28,7 +28,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import MAIN, functions
 from ge.dialects.support.types import DYNAMIC, byte_size
 from ge.runtime.data.arrays import Array, dtype_of, float_limits, integer_limits, kind_of
-from ge.runtime.data.machine import machine_bytes
+from ge.runtime.data.npz import machine_bytes
 from ge.runtime.data.weights import Fallback, Payload, RandomPayload, weights_of
 from ge.runtime.device.function import Function
 from ge.runtime.device.gears import GearTable

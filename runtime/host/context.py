@@ -9,7 +9,7 @@ import numpy as np
 
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array
-from ge.runtime.data.machine import require_memory
+from ge.runtime.data.npz import require_memory
 from ge.runtime.device.memory import Bytes
 from ge.runtime.host.options import DEFAULTS
 

@@ -13,7 +13,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import array_ints, shape_text
 from ge.runtime.data.arrays import Array
-from ge.runtime.data.machine import require_memory
+from ge.runtime.data.npz import require_memory
 from ge.runtime.numbers import Fn, kernel
 
 

@@ -84,7 +84,7 @@ from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.plugins.extensions import universe
 from ge.runtime.device.tiled import TileKernels
 from ge.runtime.device.trials import Trials
-from ge.tools.debugging.delta import reduce
+from ge.tools.debugging.reduction import reduce
 from ge.transforms.graph.canonical.layers import is_of_matrices
 from ge.transforms.graph.infer_shapes import refresh_signature
 from ge.transforms.rewriting.relations import BitExact, Relation, Ulps

@@ -13,7 +13,7 @@ from models import difference
 from torch.onnx._internal.exporter import _registration
 
 import ge
-from ge.lowering.torch.faithful import DROPPED
+from ge.lowering.torch.decompositions import DROPPED
 
 # Which change no number of an inference on this machine
 WITHOUT_EFFECT = {

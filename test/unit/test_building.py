@@ -8,8 +8,7 @@ import pytest
 
 import ge
 from ge.dialects.support.diagnostics import location_of
-from ge.lowering.building.graph import Graph
-from ge.lowering.building.values import Value
+from ge.lowering.building.graph import Graph, Value
 from ge.lowering.driver.compiler import load
 
 

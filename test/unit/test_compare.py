@@ -15,7 +15,7 @@ from onnx import TensorProto, helper, numpy_helper
 from ge.runtime.data.accuracy import TOLERANCES, Tolerance, cosine, decibels, measured, powers
 from ge.runtime.device.session import Session
 from ge.tools.commands import ge_compile, ge_run
-from ge.tools.comparing import added, layers, peers
+from ge.tools.comparing import nodes, peers, versus
 from ge.tools.comparing.peers import Onnxruntime
 
 pytestmark = pytest.mark.usefixtures("without_programs")
@@ -278,7 +278,7 @@ def test_the_program_runs_once_and_the_peer_once_more_for_what_nodes_do_alone(
     flags = [model, "--dim", "n=4", "--compare", "onnxruntime", "--compare-layers"]
     _, whole = report_of(flags, tmp_path)
     assert runs == {"peer": 2, "program": 1}
-    monkeypatch.setattr(layers, "CHUNK", 700)
+    monkeypatch.setattr(versus, "CHUNK", 700)
     _, parts = report_of(flags, tmp_path)
     assert runs["peer"] == 2 * runs["program"] > 6
     assert parts["layers"]["nodes"] == whole["layers"]["nodes"]
@@ -287,7 +287,7 @@ def test_the_program_runs_once_and_the_peer_once_more_for_what_nodes_do_alone(
     runs["peer"] = 0
     bad = network(tmp_path / "bad.onnx", "/1/MatMul5")
     report_of([bad, *flags[1:], "--model", model], tmp_path)
-    assert runs["peer"] == 2 + added.TRIALS
+    assert runs["peer"] == 2 + nodes.TRIALS
 
 
 def test_nodes_are_on_the_page(model: str, tmp_path: Path):

@@ -8,7 +8,7 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from ge.tools.commands import ge_reduce
-from ge.tools.debugging.script import Judge, Script
+from ge.tools.debugging.bisect import Judge, Script
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
 

@@ -39,10 +39,9 @@ from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
 from ge.runtime.check.byte_history import runs_of
-from ge.runtime.data.arrays import array_of, dense, dtype_of, statistics
+from ge.runtime.data.arrays import array_of, dense, dtype_of, packed, statistics, unpacked
 from ge.runtime.data.files import Outputs
 from ge.runtime.data.npz import read_npz
-from ge.runtime.data.packing import packed, unpacked
 from ge.runtime.data.weights import SafetensorsPayload, restored, write_safetensors
 from ge.runtime.device.memory import PackedView
 from ge.runtime.numbers import evaluate

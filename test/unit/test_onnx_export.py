@@ -17,7 +17,7 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.support.types import element_type
 from ge.lowering.driver.calibration import run_quietly
 from ge.lowering.driver.compiler import context, load
-from ge.lowering.onnx.export import writer
+from ge.lowering.onnx.export import exporter
 from ge.lowering.onnx.export.exporter import export_model, model_and_weights, write_model
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import to_quantized
@@ -110,8 +110,8 @@ def test_weights_beyond_one_file_are_beside_it(
 ):
     program, path = load(str(model)), tmp_path / "q.onnx"
     whole = export_model(program.module, program.payload)
-    monkeypatch.setattr(writer, "SMALL", 64)
-    monkeypatch.setattr(writer, "MOST_BYTES", 500)
+    monkeypatch.setattr(exporter, "SMALL", 64)
+    monkeypatch.setattr(exporter, "MOST_BYTES", 500)
     with Outputs() as out:
         write_model(out, str(path), *model_and_weights(program.module, program.payload, "main"))
     tensors = onnx.load(path, load_external_data=False).graph.initializer

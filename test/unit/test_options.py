@@ -15,7 +15,7 @@ from ge.lowering.pipeline.options import Options, facts_of, flags_of
 from ge.tools.cli import compile, import_model, run
 from ge.tools.cli.arguments import options_from
 from ge.tools.commands import ge_check, ge_compile, ge_import, ge_opt, ge_run
-from ge.tools.reference.options import options_table
+from ge.tools.reference.pages import options_table
 
 ROOT = Path(__file__).parents[2]
 PARSERS = {

@@ -9,7 +9,7 @@ import pytest
 from ge import tile
 from ge.dialects.support.errors import GeError
 from ge.lowering.building.example_kernels import gemm
-from ge.lowering.building.tuning import Tunings, tune
+from ge.lowering.building.tile_kernels import Tunings, tune
 from ge.tools.commands import ge_tune
 
 A = tile.Tensor((256, 256), "f16")

@@ -10,7 +10,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.support.diagnostics import Diagnostic
 from ge.dialects.support.errors import GeError
-from ge.tools.debugging.bisect import Bisection, Judge, told
+from ge.tools.debugging.bisect import Bisection, Diagnosis, Judge, Script, told
 
 SECONDS = 600.0  # that one run of a script may take
 
@@ -25,7 +25,7 @@ def bisect(
     return None if culprit is None else told(culprit, passes)
 
 
-def by_numbers(folder: Path) -> Judge:
+def by_numbers(folder: Path) -> Diagnosis:
     from ge.runtime.data.weights import open_payload
     from ge.runtime.device.steps import runner_for
     from ge.tools.debugging.validation import compared
@@ -42,12 +42,11 @@ def by_numbers(folder: Path) -> Judge:
     return judge
 
 
-def by_script(text: str, module: ModuleOp, folder: Path) -> Judge:
+def by_script(text: str, module: ModuleOp, folder: Path) -> Diagnosis:
     from ge.runtime.data.weights import open_payload
-    from ge.tools.debugging import script
 
     payload = open_payload(module, folder)
-    of_file = script.Judge(script.Script.of(text, (), SECONDS), payload, math.inf)
+    of_file = Judge(Script.of(text, (), SECONDS), payload, math.inf)
     if of_file.ask(module):
         raise GeError("the script says that the input is wrong before any pass (status 1)")
     return lambda p, old, new: "the script says so" if of_file(new) else ""

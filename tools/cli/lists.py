@@ -19,7 +19,7 @@ from ge.dialects.text.errors import PLUGIN
 from ge.dialects.text.values import did_you_mean
 from ge.lowering.pipeline.pass_options import PassTable, require_pass
 from ge.lowering.plugins.universe import GE_UNIVERSE, rule_table
-from ge.tools.reference.pass_help import pass_help
+from ge.tools.reference.passes import pass_help
 
 if TYPE_CHECKING:
     from ge.dialects.targets.target import Target
@@ -174,7 +174,7 @@ def op_help(op: type[Operation], package: str) -> str:
     if not issubclass(op, IRDLOperation):
         return "\n".join(lines)
     from ge.tools.reference import ops as reference
-    from ge.tools.reference.examples import example_of
+    from ge.tools.reference.ops import example_of
 
     lines += _section("syntax", [_plain(line) for line in _syntax(reference.syntax(op))])
     for title, rows in (

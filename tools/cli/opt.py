@@ -55,7 +55,7 @@ from ge.tools.cli.remarks import Remarks
 from ge.tools.cli.response_files import expanded
 from ge.tools.cli.watch_flags import look_of
 from ge.tools.cli.watching import Watching
-from ge.tools.debugging.expected_diagnostics import mismatches
+from ge.tools.debugging.verification import mismatches
 from ge.transforms.rewriting.debug_counters import Counters, counting
 
 
@@ -240,7 +240,7 @@ class Driver:
                 module = parse_module(self.ctx, part, implicit=not self.args.no_implicit_module)
                 self.timing.phase("Parser", 1 + count_ops(module.body.blocks))
                 if self.args.verify_roundtrip:
-                    from ge.tools.debugging.roundtrip import check_roundtrip
+                    from ge.tools.debugging.verification import check_roundtrip
 
                     check_roundtrip(self.ctx, module)
                 self.run_passes(module, self.manager)

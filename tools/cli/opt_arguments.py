@@ -18,7 +18,7 @@ from ge.tools.cli.command_line import ArgumentParser
 from ge.tools.cli.remark_flags import FLAGS as REMARK_FLAGS
 from ge.tools.cli.remark_flags import READERS, with_form
 from ge.tools.cli.watch_flags import PRINTED, PRINTING, WATCHED, WATCHING, add_table
-from ge.tools.debugging.expected_diagnostics import ALL, LEVELS
+from ge.tools.debugging.verification import ALL, LEVELS
 
 DESCRIPTION = "Run any passes on a module of any level: graph, fused_op, npu_task."
 EPILOG = """passes:

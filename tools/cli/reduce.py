@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
     from ge.runtime.data.weights import Payload
-    from ge.tools.debugging.script import Judge, Script
+    from ge.tools.debugging.bisect import Judge, Script
 
 EPILOG = """the test:
   It is run as `SCRIPT ARG... FILE` with a module in FILE (and its weights beside it). It ends with
@@ -64,8 +64,8 @@ def build_parser() -> ArgumentParser:
 def run(arguments: Sequence[str]) -> int:
     from ge.runtime.data.files import Outputs, write_module
     from ge.runtime.data.weights import files_of, weights_of
+    from ge.tools.debugging.bisect import Judge, Script
     from ge.tools.debugging.reduction import reduce_module
-    from ge.tools.debugging.script import Judge, Script
 
     args = build_parser().parse_args(expanded(arguments))
     script = Script.of(args.test, args.test_arg, args.timeout)
@@ -109,7 +109,7 @@ def read_input(args: argparse.Namespace) -> "tuple[ModuleOp, Payload]":
 def first_look(judge: "Judge", module: "ModuleOp", name: str) -> None:
     """Raises GeError where there is nothing to be reduced."""
     from ge.dialects.support.errors import GeError
-    from ge.tools.debugging.script import TookTooLongError
+    from ge.tools.debugging.bisect import TookTooLongError
 
     try:
         interesting = judge.ask(module)

@@ -16,8 +16,7 @@ from ge.tools.cli.arguments import argument
 from ge.tools.cli.command_line import ArgumentParser
 
 if TYPE_CHECKING:
-    from ge.lowering.building.tile_kernels import Kernel
-    from ge.lowering.building.tuning import TuningTrial
+    from ge.lowering.building.tile_kernels import Kernel, TuningTrial
     from ge.lowering.driver.tune_kernels import KernelTuning
 
 EPILOG = """examples:
@@ -60,7 +59,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def tune_kernel(args: argparse.Namespace) -> int:
-    from ge.lowering.building.tuning import LIMIT, Tunings, tune
+    from ge.lowering.building.tile_kernels import LIMIT, Tunings, tune
 
     kernel = kernel_of(args.kernel)
     types, choices = read_words(kernel, args.what)

@@ -15,15 +15,13 @@ from ge.dialects.support.distribution import lacking
 from ge.dialects.support.errors import GeError
 from ge.dialects.text.values import did_you_mean
 from ge.lowering.driver.program import Program
-from ge.lowering.onnx.model import Tensors, read_model
-from ge.lowering.onnx.order import reads
+from ge.lowering.onnx.model import Tensors, read_model, reads
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.npz import read_npz
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.ports import Port
 from ge.runtime.device.session import Session
-from ge.tools.comparing.added import Given, Move, Place
-from ge.tools.comparing.nodes import Nodes, Origins, leaves, written
+from ge.tools.comparing.nodes import Given, Move, Nodes, Origins, Place, leaves, written
 
 Arrays = Mapping[str, Array]
 

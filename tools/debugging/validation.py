@@ -1,6 +1,6 @@
 """`--validate`: run the module before and after each pass on several inputs and compare the
 results by the relation that the pass declares (`transforms/rewriting/relations.py`). The first
-pass that breaks it ends the compilation; `delta.py` cuts the module down to a test that repeats
+pass that breaks it ends the compilation; `reduction.py` cuts the module down to a test that repeats
 it."""
 
 import shlex
@@ -26,7 +26,7 @@ from ge.lowering.pipeline.pass_options import text_of
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.files import Outputs
 from ge.runtime.data.weights import Payload, weights_of, write_safetensors
-from ge.tools.debugging.delta import reduce
+from ge.tools.debugging.reduction import reduce
 from ge.transforms.rewriting.counts import collecting
 from ge.transforms.rewriting.relations import OtherInputs, Relation, SameSteps, Ulps, relation_of
 

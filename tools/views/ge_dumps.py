@@ -1,4 +1,4 @@
-"""The nodes of graphs in GE's text form (`ge_text.py`) or in that of ONNX: dumps of CANN, and
+"""The nodes of graphs in GE's text form or in that of ONNX: dumps of CANN, and
 those of `GE_DUMP_GRAPH_FORMAT=pbtxt`."""
 
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 from onnx import ModelProto
 
 from ge.dialects.support.errors import GeError
-from ge.lowering.onnx.export.ge_text import NUMBERS, ORIGINAL, TYPES, read_model
+from ge.lowering.onnx.export.dump import NUMBERS, ORIGINAL, TYPES, read_model
 from ge.tools.views.data import LevelGraph, LevelNode, LevelOperand
 from ge.tools.views.model import LONGEST, graph_of
 

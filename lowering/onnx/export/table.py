@@ -23,10 +23,9 @@ from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer, is_unsigned, row_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import array_floats, array_ints, element_type
-from ge.lowering.onnx.export.writer import Input, ModelWriter, writes
+from ge.lowering.onnx.export.exporter import Input, ModelWriter, writes
 from ge.lowering.onnx.model import ONNX_NUMBERS
-from ge.lowering.onnx.ops.elementwise import COMPARE, SAME
-from ge.lowering.onnx.ops.reduction import REDUCE
+from ge.lowering.onnx.ops.elementwise import COMPARE, REDUCE, SAME
 from ge.runtime.data.arrays import dtype_of
 
 
@@ -41,7 +40,7 @@ class Form:
     attributes: str = ""
 
 
-OTHERS = ("Add", "BitwiseNot", "BitwiseAnd", "BitwiseOr", "BitwiseXor")  # see layers.py, BITS
+OTHERS = ("Add", "BitwiseNot", "BitwiseAnd", "BitwiseOr", "BitwiseXor")  # see BITS
 
 FORMS: dict[type[TensorOp], Form] = {
     **{op: Form(op_type) for op_type, op in SAME.items() if op_type not in OTHERS},

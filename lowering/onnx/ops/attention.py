@@ -4,7 +4,7 @@ of their own around the core."""
 from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph import attention as g
+from ge.dialects.graph.attention import STAGES, AttentionOp, AttentionScoresOp, RotaryEmbeddingOp
 from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.shape import ReshapeOp, ShapeOfOp, TransposeOp, UnsqueezeOp
@@ -84,13 +84,13 @@ def attention(n: Node) -> SSAValue | tuple[SSAValue | None, ...]:
         "softcap": n.float("softcap"),
     }
     masks = () if mask is None else (mask,)
-    y = n.emit(g.AttentionOp, q, k, v, masks, n.get(6), offset_value, **params)
+    y = n.emit(AttentionOp, q, k, v, masks, n.get(6), offset_value, **params)
     if flat:
         y = n.emit(ReshapeOp, swap_heads(n, y), shape=(0, 0, -1))
     if not n.wants(3):
         return y if len(n.proto.output) == 1 else (y, *present)
-    stage = g.STAGES[n.int("qk_matmul_output_mode")]
-    scores = n.emit(g.AttentionScoresOp, q, k, masks, n.get(6), offset_value, stage=stage, **params)
+    stage = STAGES[n.int("qk_matmul_output_mode")]
+    scores = n.emit(AttentionScoresOp, q, k, masks, n.get(6), offset_value, stage=stage, **params)
     return (y, *present, scores)
 
 
@@ -115,4 +115,4 @@ def rotate(
 ) -> SSAValue:
     """Rotary embedding of a tensor of rank 4 by tables [B, S, R / 2], which heads share."""
     cos, sin = (n.emit(UnsqueezeOp, t, axes=(heads_axis,)) for t in (cos, sin))
-    return n.emit(g.RotaryEmbeddingOp, x, cos, sin, interleaved=interleaved)
+    return n.emit(RotaryEmbeddingOp, x, cos, sin, interleaved=interleaved)

@@ -5,7 +5,16 @@ from onnx import TensorProto
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import elementwise as e
-from ge.dialects.graph import normalization as g
+from ge.dialects.graph.normalization import (
+    BatchNormOp,
+    GroupNormOp,
+    HardmaxOp,
+    LayerNormOp,
+    LogSoftmaxOp,
+    RmsNormOp,
+    SoftmaxLike,
+    SoftmaxOp,
+)
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, ShapeOfOp
 from ge.dialects.support.element_types import bitwidth
@@ -13,10 +22,10 @@ from ge.dialects.support.types import DYNAMIC, element_type, normalize_axis
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 
-_SOFTMAX: dict[str, type[g.SoftmaxLike]] = {
-    "Softmax": g.SoftmaxOp,
-    "LogSoftmax": g.LogSoftmaxOp,
-    "Hardmax": g.HardmaxOp,
+_SOFTMAX: dict[str, type[SoftmaxLike]] = {
+    "Softmax": SoftmaxOp,
+    "LogSoftmax": LogSoftmaxOp,
+    "Hardmax": HardmaxOp,
 }
 
 
@@ -48,7 +57,7 @@ def _stash_type(n: Node) -> Attribute:
 @onnx_op("LayerNormalization")
 def layer_norm(n: Node) -> SSAValue | tuple[SSAValue, ...]:
     axis, epsilon = n.int("axis", -1), n.float("epsilon", 1e-5)
-    y = n.emit(g.LayerNormOp, n[0], n[1], n.get(2), axis=axis, epsilon=epsilon)
+    y = n.emit(LayerNormOp, n[0], n[1], n.get(2), axis=axis, epsilon=epsilon)
     if not (n.wants(1) or n.wants(2)):
         return y
     axes = tuple(range(normalize_axis(axis, n.rank(0)), n.rank(0)))
@@ -68,7 +77,7 @@ def rms_norm(n: Node) -> SSAValue:
         x = _cast(n, x, to)
     scale = _cast(n, scale, element_type(x))
     axis, epsilon = n.int("axis", -1), n.float("epsilon", 1e-5)
-    return _cast(n, n.emit(g.RmsNormOp, x, scale, axis=axis, epsilon=epsilon), to)
+    return _cast(n, n.emit(RmsNormOp, x, scale, axis=axis, epsilon=epsilon), to)
 
 
 def _channels(n: Node) -> int:
@@ -92,10 +101,10 @@ def group_norm(n: Node) -> SSAValue:
     groups, epsilon = n.int("num_groups"), n.float("epsilon", 1e-5)
     if n.opset < 21 and _channels(n) == DYNAMIC:  # what each group has is one channel of it
         x = n.emit(ReshapeOp, n[0], shape=(0, groups, -1))
-        y = n.emit(g.GroupNormOp, x, n[1], n[2], groups=groups, epsilon=epsilon)
+        y = n.emit(GroupNormOp, x, n[1], n[2], groups=groups, epsilon=epsilon)
         return n.emit(ReshapeOp, y, n.emit(ShapeOfOp, n[0]))
     scale, bias = (_by_channel(n, i, groups) for i in (1, 2))
-    return n.emit(g.GroupNormOp, n[0], scale, bias, groups=groups, epsilon=epsilon)
+    return n.emit(GroupNormOp, n[0], scale, bias, groups=groups, epsilon=epsilon)
 
 
 @onnx_op("InstanceNormalization")
@@ -104,8 +113,8 @@ def instance_norm(n: Node) -> SSAValue:
     if channels == DYNAMIC:
         ones = (1,) * (n.rank(0) - 2)
         scale, bias = (n.emit(ReshapeOp, n[i], shape=(-1, *ones)) for i in (1, 2))
-        return n.emit(g.LayerNormOp, n[0], scale, bias, axis=2, epsilon=epsilon)
-    return n.emit(g.GroupNormOp, n[0], n[1], n[2], groups=channels, epsilon=epsilon)
+        return n.emit(LayerNormOp, n[0], scale, bias, axis=2, epsilon=epsilon)
+    return n.emit(GroupNormOp, n[0], n[1], n[2], groups=channels, epsilon=epsilon)
 
 
 @onnx_op("BatchNormalization")
@@ -122,14 +131,14 @@ def batch_normalized(n: Node, training: bool) -> tuple[SSAValue | None, ...]:
     if not n.int("spatial", 1):
         raise Unsupported("statistics for each place (spatial=0) are not supported")
     if not training:
-        y = n.emit(g.BatchNormOp, *n.tensors(), epsilon=epsilon)
+        y = n.emit(BatchNormOp, *n.tensors(), epsilon=epsilon)
         return (y, None, None, None, None)  # old models name outputs of training
     x = _cast(n, n[0], n.element(3))
     axes = (0, *range(2, n.rank(0)))
     mean = _mean(n, x, axes, keep_dims=False)
     centered = n.emit(e.SubOp, x, _mean(n, x, axes))
     variance = _mean_square(n, centered, axes, keep_dims=False)
-    y = n.emit(g.BatchNormOp, n[0], n[1], n[2], mean, variance, epsilon=epsilon)
+    y = n.emit(BatchNormOp, n[0], n[1], n[2], mean, variance, epsilon=epsilon)
     momentum = n.float("momentum", 0.9)
 
     def running(old: SSAValue, new: SSAValue) -> SSAValue:

@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import f32, f64, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import elementwise as e
-from ge.dialects.graph import random as g
+from ge.dialects.graph.random import RandomNormalOp, RandomOp, RandomUniformOp
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import ShapeOfOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
@@ -23,7 +23,7 @@ Sizes = tuple[SSAValue | None, Sequence[int] | None]  # what a shape is as opera
 
 
 def draw(
-    n: Node, op: type[g.RandomOp], sizes: Sizes, element: Attribute, **params: Param
+    n: Node, op: type[RandomOp], sizes: Sizes, element: Attribute, **params: Param
 ) -> SSAValue:
     if not is_float(element):
         raise Unsupported(f"random numbers are floats, not {element}")
@@ -52,9 +52,9 @@ def random_tensor(n: Node) -> SSAValue:
         sizes, element = (None, n.ints("shape")), element_asked(n, f32)
     if "Uniform" in n.op_type:
         limits: dict[str, Param] = {"low": n.float("low"), "high": n.float("high", 1.0)}
-        return draw(n, g.RandomUniformOp, sizes, element, **limits)
+        return draw(n, RandomUniformOp, sizes, element, **limits)
     spread: dict[str, Param] = {"mean": n.float("mean"), "scale": n.float("scale", 1.0)}
-    return draw(n, g.RandomNormalOp, sizes, element, **spread)
+    return draw(n, RandomNormalOp, sizes, element, **spread)
 
 
 def happens(n: Node, probability: SSAValue, sizes: Sizes) -> SSAValue:
@@ -62,7 +62,7 @@ def happens(n: Node, probability: SSAValue, sizes: Sizes) -> SSAValue:
     sizes."""
     wide = f64 if element_type(probability) == f64 else f32
     below = probability if element_type(probability) == wide else _cast(n, probability, wide)
-    drawn = draw(n, g.RandomUniformOp, sizes, wide)
+    drawn = draw(n, RandomUniformOp, sizes, wide)
     return n.emit(e.CompareOp, drawn, below, predicate="lt")
 
 
@@ -88,7 +88,7 @@ def multinomial(n: Node) -> SSAValue:
     weights = n.emit(e.ExpOp, n.emit(e.SubOp, logits, highest))
     sums = n.emit(CumulativeOp, weights, kind="sum", axis=1)
     total = n.emit(SliceOp, sums, starts=(-1,), ends=(1 << 31,), axes=(1,))
-    drawn = draw(n, g.RandomUniformOp, _samples(n, count), f32)
+    drawn = draw(n, RandomUniformOp, _samples(n, count), f32)
     limit = n.emit(UnsqueezeOp, n.emit(e.MulOp, drawn, total), axes=(2,))
     sums, total = (n.emit(UnsqueezeOp, v, axes=(1,)) for v in (sums, total))
     passed = n.emit(e.CompareOp, sums, limit, predicate="le")

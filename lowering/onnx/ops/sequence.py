@@ -14,7 +14,7 @@ from ge.dialects.graph.shape import ReshapeOp, ShapeOfOp, SqueezeOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
 from ge.dialects.graph.support.parameters import element_axis
 from ge.dialects.support.types import DYNAMIC, element_type, rank_of
-from ge.lowering.onnx.order import node_name
+from ge.lowering.onnx.model import node_name
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 from ge.lowering.onnx.values import Growing, SequenceParts
 

@@ -1,18 +1,45 @@
-"""ONNX's ops that change shape or order, and those that make tensors from a shape."""
+"""ONNX's ops that move elements: that change shape or order, make tensors from a shape, take
+tensors apart and put them together along axes, pick and place elements by index or condition."""
 
 from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, TensorType
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import creation as c
-from ge.dialects.graph import shape as g
+from ge.dialects.graph import elementwise as e
+from ge.dialects.graph.indexing import (
+    CompressOp,
+    GatherElementsOp,
+    GatherNdOp,
+    GatherOp,
+    NonZeroOp,
+    OneHotOp,
+    ScatterElementsOp,
+    ScatterNdOp,
+    TensorScatterOp,
+    TopKOp,
+    UniqueOp,
+)
 from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.slicing import ConcatOp
+from ge.dialects.graph.shape import (
+    BroadcastToOp,
+    DepthToSpaceOp,
+    ReshapeOp,
+    ReverseSequenceOp,
+    ShapeOfOp,
+    SpaceToDepthOp,
+    SqueezeOp,
+    TileOp,
+    TransposeOp,
+    UnsqueezeOp,
+)
+from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp, even_sizes
+from ge.dialects.graph.support.parameters import element_axis
 from ge.dialects.support.element_types import is_float
-from ge.dialects.support.types import DYNAMIC, is_static, numel, rank_of
+from ge.dialects.support.types import DYNAMIC, is_static, normalize_axis, numel, rank_of
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 from ge.runtime.data.arrays import element_of
@@ -34,7 +61,7 @@ def parameter(
 def as_vector(n: Node, value: SSAValue | None) -> SSAValue | None:
     if value is None or not isinstance(value.type, TensorType) or rank_of(value) == 1:
         return value
-    return n.emit(g.ReshapeOp, value, shape=(-1,))
+    return n.emit(ReshapeOp, value, shape=(-1,))
 
 
 def scalar_parameter(
@@ -51,7 +78,7 @@ def scalar_parameter(
 @onnx_op("Reshape")
 def reshape(n: Node) -> SSAValue:
     operand, shape = parameter(n, 1, "shape")
-    return n.emit(g.ReshapeOp, n[0], operand, shape=shape, allow_zero=bool(n.int("allowzero")))
+    return n.emit(ReshapeOp, n[0], operand, shape=shape, allow_zero=bool(n.int("allowzero")))
 
 
 @onnx_op("Flatten")
@@ -64,23 +91,23 @@ def flatten(n: Node) -> SSAValue:
     rows = numel(before) if is_static(before) else -1
     columns = numel(after) if is_static(after) else -1
     if -1 not in (rows, columns) or max(rows, columns) > 0:
-        return n.emit(g.ReshapeOp, n[0], shape=(rows, columns), allow_zero=True)
+        return n.emit(ReshapeOp, n[0], shape=(rows, columns), allow_zero=True)
     if axis == 1:
-        return n.emit(g.ReshapeOp, n[0], shape=(0, -1))
+        return n.emit(ReshapeOp, n[0], shape=(0, -1))
     sizes = [product(n, 0, axis), product(n, axis, len(shape))]
     target = n.emit(ConcatOp, sizes, axis=0)
-    return n.emit(g.ReshapeOp, n[0], target, allow_zero=True)
+    return n.emit(ReshapeOp, n[0], target, allow_zero=True)
 
 
 def product(n: Node, start: int, end: int) -> SSAValue:
-    part = n.emit(g.ShapeOfOp, n[0], start=start, end=end)
+    part = n.emit(ShapeOfOp, n[0], start=start, end=end)
     return n.emit(ReduceOp, part, kind="prod")
 
 
 @onnx_op("Transpose")
 def transpose(n: Node) -> SSAValue:
     backward = range(n.rank(0))[::-1]
-    return n.emit(g.TransposeOp, n[0], permutation=n.ints("perm", backward))
+    return n.emit(TransposeOp, n[0], permutation=n.ints("perm", backward))
 
 
 @onnx_op("Squeeze")
@@ -91,50 +118,50 @@ def squeeze(n: Node) -> SSAValue:
             raise Unsupported("which dimensions are 1 is known only at run time; give the axes")
         axes = tuple(i for i, d in enumerate(n.shape(0)) if d == 1)
     axes = None if axes is None else n.distinct(axes)
-    return n.emit(g.SqueezeOp, n[0], operand, axes=axes)
+    return n.emit(SqueezeOp, n[0], operand, axes=axes)
 
 
 @onnx_op("Unsqueeze")
 def unsqueeze(n: Node) -> SSAValue:
     operand, axes = parameter(n, 1, "axes")
-    return n.emit(g.UnsqueezeOp, n[0], operand, axes=axes)
+    return n.emit(UnsqueezeOp, n[0], operand, axes=axes)
 
 
 @onnx_op("Expand")
 def expand(n: Node) -> SSAValue:
     operand, shape = parameter(n, 1)
-    return n.emit(g.BroadcastToOp, n[0], operand, shape=shape)
+    return n.emit(BroadcastToOp, n[0], operand, shape=shape)
 
 
 @onnx_op("Tile")
 def tile(n: Node) -> SSAValue:
     operand, repeats = parameter(n, 1)
-    return n.emit(g.TileOp, n[0], operand, repeats=repeats)
+    return n.emit(TileOp, n[0], operand, repeats=repeats)
 
 
 @onnx_op("Shape")
 def shape_of(n: Node) -> SSAValue:
     end = n.int("end") if "end" in n.attributes else None
-    return n.emit(g.ShapeOfOp, n[0], start=n.int("start"), end=end)
+    return n.emit(ShapeOfOp, n[0], start=n.int("start"), end=end)
 
 
 @onnx_op("Size")
 def size(n: Node) -> SSAValue:
     if is_static(shape := n.shape(0)):
         return n.const(np.asarray(numel(shape), np.int64))
-    return n.emit(ReduceOp, n.emit(g.ShapeOfOp, n[0]), kind="prod", keep_dims=False)
+    return n.emit(ReduceOp, n.emit(ShapeOfOp, n[0]), kind="prod", keep_dims=False)
 
 
 @onnx_op("DepthToSpace", "SpaceToDepth")
 def blocks(n: Node) -> SSAValue:
-    op = g.DepthToSpaceOp if n.op_type == "DepthToSpace" else g.SpaceToDepthOp
+    op = DepthToSpaceOp if n.op_type == "DepthToSpace" else SpaceToDepthOp
     return n.emit(op, n[0], block=n.int("blocksize"), mode=n.str("mode", "DCR").lower())
 
 
 @onnx_op("ReverseSequence")
 def reverse_sequence(n: Node) -> SSAValue:
     batch, time = n.int("batch_axis", 1), n.int("time_axis", 0)
-    return n.emit(g.ReverseSequenceOp, n[0], n[1], batch_axis=batch, time_axis=time)
+    return n.emit(ReverseSequenceOp, n[0], n[1], batch_axis=batch, time_axis=time)
 
 
 # ---- creation --------------------------------------------------------------------------------
@@ -168,7 +195,7 @@ def eye_like(n: Node) -> SSAValue:
     shape: Sequence[int] | None = n.shape(0)
     operand = None
     if DYNAMIC in shape:
-        operand, shape = n.emit(g.ShapeOfOp, n[0]), None
+        operand, shape = n.emit(ShapeOfOp, n[0]), None
     return n.emit(c.EyeOp, operand, shape=shape, element=element, diagonal=n.int("k"))
 
 
@@ -176,3 +203,136 @@ def eye_like(n: Node) -> SSAValue:
 def trilu(n: Node) -> SSAValue:
     operand, k = scalar_parameter(n, 1)
     return n.emit(c.TriOp, n[0], operand, k=k, upper=bool(n.int("upper", 1)))
+
+
+@onnx_op("Concat")
+def concat(n: Node) -> SSAValue:
+    return n.emit(ConcatOp, n.tensors(), axis=n.int("axis", 1))
+
+
+@onnx_op("Split")
+def split(n: Node) -> tuple[SSAValue, ...]:
+    operand, sizes = parameter(n, 1, "split")
+    axis, count = n.int("axis"), len(n.proto.output)
+    dim = n.shape(0)[element_axis(axis, n.rank(0))]
+    if operand is None and sizes is None and dim != DYNAMIC:
+        sizes = even_sizes(dim, count)
+    op = n.build(SplitOp, n[0], operand, axis=axis, sizes=sizes, results=count)
+    return tuple(op.results)
+
+
+@onnx_op("Slice")
+def slice_(n: Node) -> SSAValue:
+    names = ("starts", "ends", "axes", "steps")
+    parameters = {name: parameter(n, i, name) for i, name in enumerate(names, 1)}
+    operands = [operand for operand, _ in parameters.values()]
+    params = {name: ints for name, (_, ints) in parameters.items()}
+    return n.emit(SliceOp, n[0], *operands, **params)
+
+
+@onnx_op("Pad")
+def pad(n: Node) -> SSAValue:
+    operand, pads = parameter(n, 1, "pads")
+    axes_operand, axes = parameter(n, 3)
+    value = n.like(n.float("value"), n[0]) if n.float("value") else n.get(2)
+    mode = n.str("mode", "constant")
+    return n.emit(PadOp, n[0], operand, axes_operand, value, pads=pads, axes=axes, mode=mode)
+
+
+@onnx_op("CenterCropPad")
+def center_crop_pad(n: Node) -> SSAValue:
+    """The middle of each axis that is too long, and as many zeros on both sides of each that is
+    too short; an odd element is taken or added at the end."""
+    axes = [normalize_axis(a, n.rank(0)) for a in n.ints("axes", range(n.rank(0)))]
+    target, shape = n.constant_ints(1), n.shape(0)
+    sizes = [shape[a] for a in axes]
+    if target is None or DYNAMIC in sizes:
+        return center_at_run_time(n, axes)
+    starts = [max(d - t, 0) // 2 for d, t in zip(sizes, target, strict=True)]
+    ends = [s + min(d, t) for s, d, t in zip(starts, sizes, target, strict=True)]
+    missing = [max(t - d, 0) for d, t in zip(sizes, target, strict=True)]
+    middle = n.emit(SliceOp, n[0], starts=starts, ends=ends, axes=axes)
+    if not any(missing):
+        return middle
+    pads = [m // 2 for m in missing] + [m - m // 2 for m in missing]
+    return n.emit(PadOp, middle, pads=pads, axes=axes)
+
+
+def center_at_run_time(n: Node, axes: Sequence[int]) -> SSAValue:
+    """Crop or pad each of `axes` around its middle to sizes that come as an operand."""
+    target, zero, two = n.emit(e.CastOp, n[1], to=i64), n.const(0), n.const(2)
+    sizes = n.emit(GatherOp, n.emit(ShapeOfOp, n[0]), n.const(list(axes)))
+    surplus = n.emit(e.SubOp, sizes, target)
+    starts = n.emit(e.DivOp, n.emit(e.MaximumOp, surplus, zero), two)
+    ends = n.emit(e.AddOp, starts, n.emit(e.MinimumOp, sizes, target))
+    middle = n.emit(SliceOp, n[0], starts, ends, axes=axes)
+    missing = n.emit(e.MaximumOp, n.emit(e.NegOp, surplus), zero)
+    before = n.emit(e.DivOp, missing, two)
+    pads = n.emit(ConcatOp, [before, n.emit(e.SubOp, missing, before)], axis=0)
+    return n.emit(PadOp, middle, pads, axes=axes)
+
+
+@onnx_op("Gather")
+def gather(n: Node) -> SSAValue:
+    return n.emit(GatherOp, n[0], n[1], axis=n.int("axis"))
+
+
+@onnx_op("GatherElements")
+def gather_elements(n: Node) -> SSAValue:
+    return n.emit(GatherElementsOp, n[0], n[1], axis=n.int("axis"))
+
+
+@onnx_op("GatherND")
+def gather_nd(n: Node) -> SSAValue:
+    return n.emit(GatherNdOp, n[0], n[1], batch_dims=n.int("batch_dims"))
+
+
+@onnx_op("ScatterElements", "Scatter")
+def scatter_elements(n: Node) -> SSAValue:
+    reduction = n.str("reduction", "none")
+    axis = n.int("axis")
+    return n.emit(ScatterElementsOp, n[0], n[1], n[2], axis=axis, reduction=reduction)
+
+
+@onnx_op("ScatterND")
+def scatter_nd(n: Node) -> SSAValue:
+    return n.emit(ScatterNdOp, n[0], n[1], n[2], reduction=n.str("reduction", "none"))
+
+
+@onnx_op("TensorScatter")
+def tensor_scatter(n: Node) -> SSAValue:
+    axis, mode = n.int("axis", -2), n.str("mode", "linear")
+    return n.emit(TensorScatterOp, n[0], n[1], n.get(2), axis=axis, mode=mode)
+
+
+@onnx_op("NonZero")
+def nonzero(n: Node) -> SSAValue:
+    return n.emit(NonZeroOp, n[0])
+
+
+@onnx_op("Compress")
+def compress(n: Node) -> SSAValue:
+    axis = n.int("axis") if "axis" in n.attributes else None
+    return n.emit(CompressOp, n[0], n[1], axis=axis)
+
+
+@onnx_op("Unique")
+def unique(n: Node) -> tuple[SSAValue, ...]:
+    axis = n.int("axis") if "axis" in n.attributes else None
+    return tuple(n.build(UniqueOp, n[0], axis=axis, sorted=bool(n.int("sorted", 1))).results)
+
+
+@onnx_op("OneHot")
+def one_hot(n: Node) -> SSAValue:
+    operand, depth = scalar_parameter(n, 1)
+    return n.emit(OneHotOp, n[0], operand, n[2], depth=depth, axis=n.int("axis", -1))
+
+
+@onnx_op("TopK")
+def top_k(n: Node) -> tuple[SSAValue, ...]:
+    operand, k = scalar_parameter(n, 1, "k")
+    largest, ascending = bool(n.int("largest", 1)), bool(n.int("sorted", 1))
+    op = n.build(
+        TopKOp, n[0], operand, k=k, axis=n.int("axis", -1), largest=largest, sorted=ascending
+    )
+    return tuple(op.results)

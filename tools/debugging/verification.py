@@ -1,17 +1,25 @@
-"""`--verify-diagnostics`: the diagnostics of a run against the `expected-*` comments of its input.
+"""`--verify-diagnostics`: the diagnostics of a run against the `expected-*` comments of its
+input; `--verify-roundtrip`: what is printed, in both forms, is read back as the same module.
 
-// expected-error@+1 {{substring}}    (error, warning, remark, note; @+N, @-N, @below, @above,
-// expected-remark-re {{a {{.*}} z}}   @unknown for no location in this file, or no @: this line)
+    // expected-error@+1 {{substring}}    (error, warning, remark, note; @+N, @-N, @below, @above,
+    // expected-remark-re {{a {{.*}} z}}   @unknown for no location in this file, no @: this line)
 """
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import UNKNOWN_LOC, ModuleOp
+from xdsl.utils.exceptions import ParseError
 
 from ge.dialects.support.diagnostics import Diagnostic, Severity, SourceLocation
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.patterns import UserPattern, user_pattern
-from ge.dialects.text.reading import SourceText
+from ge.dialects.text.errors import diagnose
+from ge.dialects.text.printing import op_text
+from ge.dialects.text.reading import SourceText, parse_module
 
 EXPECTED = re.compile(
     r"expected-(?P<kind>error|warning|remark|note)(?P<re>-re)?"
@@ -24,6 +32,7 @@ EXPECTED = re.compile(
 MEANT = re.compile(r"//.*\b(expected-(?:error|warning|remark|note)(?:-re)?)\b\s*(?:@|\{\{)")
 
 ALL, ONLY_EXPECTED = "all", "only-expected"
+
 LEVELS = (ALL, ONLY_EXPECTED)
 
 
@@ -120,3 +129,30 @@ def mismatches(
             message = f'expected {e.severity} "{e.text}" was not produced'
             wrong.append(Diagnostic(Severity.ERROR, message, e.location))
     return wrong
+
+
+def check_roundtrip(ctx: Context, module: ModuleOp) -> None:
+    """Raises GeError where a printed form cannot be read, or gives another module."""
+    whole = op_text(module, generic=True, debuginfo=True)
+    for form, generic in (("custom", False), ("generic", True)):
+        text = op_text(module, generic=generic, debuginfo=True)
+        try:
+            again = parse_module(ctx, SourceText(f"<{form} form>", text))
+        except ParseError as e:
+            error = diagnose(e)
+            line = text.split("\n")[max(error.location.line - 1, 0)].strip()
+            raise GeError(
+                f"the {form} form of this module cannot be read back: {error.message}",
+                notes=[f"the line is: {line}"],
+            ) from e
+        for old, new in zip(module.walk(), again.walk(), strict=False):
+            if old.location == UNKNOWN_LOC:  # else it is where the new one stands in the text
+                new.location = UNKNOWN_LOC
+        after = op_text(again, generic=True, debuginfo=True)
+        if after != whole:
+            lines = zip_longest(whole.split("\n"), after.split("\n"), fillvalue="")
+            was, became = next((a, b) for a, b in lines if a != b)
+            raise GeError(
+                f"the {form} form of this module is read back as another one",
+                notes=[f"it was: {was.strip()}", f"it became: {became.strip()}"],
+            )
