@@ -57,6 +57,17 @@ class Epoch:
     items: list[Item] = field(default_factory=list[Item])
     problems: list[Problem] = field(default_factory=list[Problem])
 
+    @classmethod
+    def of(cls, ops: Iterable[Operation]) -> "Epoch":
+        """Of ops that are on streams, or all on one."""
+        streamed = [op for op in ops if isinstance(op, STREAMED)]
+        epoch = cls([[] for _ in range(1 + max([0, *map(_stream, streamed)]))])
+        for op in streamed:
+            epoch.add(op, max(_stream(op), 0))
+        epoch.match()
+        epoch.run()
+        return epoch
+
     def report(self, rule: str, item: Item, text: str) -> None:
         self.problems.append(Problem(rule, text, item.op))
 
@@ -115,6 +126,13 @@ class Epoch:
                         text += f" while {self.next_task(wait)} may wait for it"
                         self.report("S6", item, text)
             last[item.event] = item
+
+    def tasks_before(self, item: Item) -> Iterator[Item]:
+        """The last task of each stream that is done whenever an item runs."""
+        for stream, count in enumerate(item.clock):
+            before = count - (stream == item.stream)
+            found = (self.streams[stream][n] for n in range(before - 1, -1, -1))
+            yield from islice((i for i in found if i.is_task), 1)
 
     def next_task(self, item: Item) -> str:
         return _first_task(islice(self.streams[item.stream], item.number, None), "the end")

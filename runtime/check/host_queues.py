@@ -21,15 +21,7 @@ from typing import Protocol
 
 from xdsl.ir import Operation
 
-from ge.dialects.npu_task.ops import (
-    BatchCopyOp,
-    CopyOp,
-    LaunchOp,
-    RecordOp,
-    TransferOp,
-    WaitOp,
-    event_number,
-)
+from ge.runtime.check.happens_before import Epoch
 
 Block = tuple[str, int]
 
@@ -73,27 +65,12 @@ def host_problems(schedule: HostSchedule, ops: Iterable[Operation]) -> list[str]
 
 
 def device_order(ops: Iterable[Operation]) -> list[list[int]]:
-    """For each task the ones that end before it starts: by its stream, and by events."""
-    order: list[list[int]] = []
-    last: dict[int, int] = {}
-    events: dict[int, int | None] = {}
-    waits: dict[int, list[int]] = {}
-    for op in ops:
-        match op:
-            case RecordOp():
-                events[event_number(op)] = last.get(op.stream.value.data)
-            case WaitOp():
-                recorded = events.get(event_number(op))
-                if recorded is not None:
-                    waits.setdefault(op.stream.value.data, []).append(recorded)
-            case LaunchOp() | CopyOp() | BatchCopyOp() | TransferOp():
-                stream = 0 if op.stream is None else op.stream.value.data
-                before = [last[stream]] if stream in last else []
-                last[stream] = len(order)
-                order.append(before + waits.pop(stream, []))
-            case _:
-                pass
-    return order
+    """For each task the last ones of each stream that end before it starts: by its own stream, and
+    by events."""
+    epoch = Epoch.of(ops)
+    tasks = [item for item in epoch.items if item.is_task]
+    number = {item: i for i, item in enumerate(tasks)}
+    return [[number[other] for other in epoch.tasks_before(item)] for item in tasks]
 
 
 class _Proof:
