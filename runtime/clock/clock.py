@@ -131,18 +131,11 @@ def stated(block: Block) -> Iterator[Issue | Operation]:
             what = "fixed on a stream" if isinstance(op, TASKS) else "a task"
             hint = "compile it with ge-compile first"
             raise GeError(f"{op.name} is not {what}: not a program", str(location_of(op)), hint)
-        match op:
-            case LaunchOp() | task.CopyOp() | task.BatchCopyOp() | task.TransferOp():
-                yield queue.issue(op)
-            case task.RecordOp():
-                queue.record(op)
-            case task.WaitOp():
-                queue.wait(op)
-            case IfOp() | CaseOp() | LoopOp() | YieldOp():
-                queue = IssueQueue()
-                yield op
-            case _:
-                pass
+        if (issue := queue.add(op)) is not None:
+            yield issue
+        elif isinstance(op, IfOp | CaseOp | LoopOp | YieldOp):
+            queue = IssueQueue()
+            yield op
 
 
 class ProgramClock:

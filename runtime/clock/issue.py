@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Operation
 
+from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import RecordOp, WaitOp, event_number
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
@@ -25,26 +26,28 @@ class IssueQueue:
     """Reads streams, records and waits of a program, in the order in which the host issues them."""
 
     _last: dict[int, Issue] = field(default_factory=dict[int, Issue])
-    _events: dict[int, Issue | None] = field(default_factory=dict[int, Issue | None])
+    _events: dict[int, list[Issue]] = field(default_factory=dict[int, list[Issue]])
     _waits: dict[int, list[Issue]] = field(default_factory=dict[int, list[Issue]])
 
-    def record(self, op: RecordOp) -> None:
-        """The event is that the last task of the stream so far is done."""
-        self._events[event_number(op)] = self._last.get(op.stream.value.data)
-
-    def wait(self, op: WaitOp) -> None:
-        """What is issued next to the stream waits for the event. Raises GeError where it
-        was not recorded."""
-        event = event_number(op)
-        if event not in self._events:
-            text = f"event {event} is waited for, but was not recorded since the last barrier"
-            raise GeError(text, str(location_of(op)))
-        if (recorded := self._events[event]) is not None:
-            self._waits.setdefault(op.stream.value.data, []).append(recorded)
-
-    def issue(self, op: Operation) -> Issue:
-        """A task on the stream that it names; on 0 without."""
+    def add(self, op: Operation) -> Issue | None:
+        """Issue an op; a task is returned, on 0 where it names no stream. Raises GeError for a wait
+        whose event was not recorded."""
         stream = op.properties.get("stream")
         number = stream.value.data if isinstance(stream, IntegerAttr) else 0
-        issue = self._last[number] = Issue(op, number, self._waits.pop(number, []))
-        return issue
+        match op:
+            case RecordOp():
+                last = self._last.get(number)
+                waits = self._waits.get(number, [])
+                self._events[event_number(op)] = waits if last is None else [last, *waits]
+            case WaitOp():
+                event = event_number(op)
+                if event not in self._events:
+                    text = f"event {event} is waited for, but was not recorded since the last"
+                    raise GeError(f"{text} barrier", str(location_of(op)))
+                self._waits[number] = [*self._waits.get(number, ()), *self._events[event]]
+            case _ if isinstance(op, Task):
+                issue = self._last[number] = Issue(op, number, self._waits.pop(number, []))
+                return issue
+            case _:
+                pass
+        return None

@@ -159,6 +159,15 @@ def test_an_event_that_was_recorded_before_anything_ran_holds_nothing_back() -> 
     assert timeline.tasks[0].after == []
 
 
+def test_an_event_after_a_wait_happens_after_what_was_waited_for() -> None:
+    timeline = run(
+        launch("cube", 0), "%e0 = npu_task.record 0 on 0", "npu_task.wait %e0 on 1",
+        "%e1 = npu_task.record 1 on 1", "npu_task.wait %e1 on 2", launch("vector", 2),
+    )  # fmt: skip
+    first, last = timeline.tasks
+    assert last.events == [first]
+
+
 def test_an_id_that_is_used_again_is_another_event() -> None:
     timeline = run(
         launch("cube", 0), "%e0 = npu_task.record 0 on 0", "npu_task.wait %e0 on 1",

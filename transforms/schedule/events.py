@@ -20,7 +20,6 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import RecordOp, WaitOp
 from ge.dialects.npu_task.program_info import state
 from ge.dialects.support.diagnostics import error_at
@@ -168,12 +167,7 @@ def _collect(
     queue, issues, before = IssueQueue(), list[Issue](), list[list[int]]()
     index: dict[Operation, int] = {}
     for op in block.ops:
-        if isinstance(op, RecordOp):
-            queue.record(op)
-        elif isinstance(op, WaitOp):
-            queue.wait(op)
-        elif isinstance(op, Task):
-            issue = queue.issue(op)
+        if (issue := queue.add(op)) is not None:
             earlier = (*(w.op for w in issue.waits), *later.get(op, ()))
             before.append([index[o] for o in earlier if o in index])
             index[op] = len(issues)
