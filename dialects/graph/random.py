@@ -6,7 +6,7 @@
 A seed is two numbers, that of the session and that of the run; `graph.seed` marks the argument that
 the session gives. Each op draws from a stream of its own: element i follows from the seed, `stream`
 and i alone, by Philox 4x32-10 (Salmon, Moraes, Dror and Shaw, SC 2011; see
-`runtime/numbers/philox.py`). So the ops have no effects, and two of one stream are equal. With
+`runtime/numbers/random.py`). So the ops have no effects, and two of one stream are equal. With
 `own`, the attribute `seed` of an ONNX node, this number takes the place of the session's and of
 the stream: what such an op draws is the same in all sessions, and another one in each run.
 """

@@ -49,7 +49,7 @@ from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target, record_target
 from ge.dialects.tile.kernel import KernelOp
 from ge.runtime.data.arrays import Array, dtype_of
-from ge.runtime.library import by_hand
+from ge.runtime.library import launch
 from ge.runtime.library.language.indices import ceil_div
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import (
@@ -89,12 +89,12 @@ from ge.runtime.library.language.values import (
     tanh,
     where,
 )
-from ge.runtime.library.language.writing import written_kernel
+from ge.runtime.library.programs import written_kernel
 from ge.transforms.tiles.finish import finish
 
 if TYPE_CHECKING:
     from ge.runtime.check.tiles import KernelProof
-    from ge.runtime.cores.times import KernelTime
+    from ge.runtime.cores.kernel import KernelTime
 
 
 __all__ = [
@@ -221,7 +221,7 @@ def program(*ops: type[Operation]) -> Callable[[Program], Program]:
 
     def register(function: Program) -> Program:
         for op in ops:
-            by_hand.register(op, function)
+            launch.register(op, function)
         return function
 
     return register
@@ -248,8 +248,8 @@ class TileProgram:
     def run(self, *arrays: Any, seed: int | None = None) -> None:
         """Run it on the emulated cores; arrays that it stores to are written. With a seed the pipes
         run in a random legal order. Raises GeError where the arrays are not those it is for."""
-        from ge.runtime.cores.arguments import argument_names
         from ge.runtime.cores.kernel import TileKernel
+        from ge.runtime.cores.memory import argument_names
 
         arguments, names = self.kernel.arguments, argument_names(self.kernel)
         if len(arrays) != len(arguments):

@@ -132,9 +132,9 @@ class Request:
         """The program in memory, from the cache or compiled (`ge.compile`). It is kept with its
         locations. Raises as compiling does."""
         request = replace(self, look=LOCATED)
-        from ge.runtime.library import by_hand
+        from ge.runtime.library import launch
 
-        known_here = registered().all_passes or by_hand.registered()
+        known_here = registered().all_passes or launch.registered()
         entry = None if known_here else _entry_of(request)
         if entry is not None and (record := _read(entry, Path(self.path).parent)) is not None:
             try:

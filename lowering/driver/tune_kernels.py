@@ -18,9 +18,8 @@ from ge.dialects.targets.target import Target, target_for
 from ge.lowering.steps.tunings import TunedKernel, kernel_hash
 from ge.lowering.steps.written import finish_alone, tile_program
 from ge.runtime.cores.kernel import TileKernel
-from ge.runtime.library.choices import Choice, choosing
-from ge.runtime.library.hidden import data_of, unseen
-from ge.runtime.library.launch import NotLowered
+from ge.runtime.library.costs.structure import data_of, unseen
+from ge.runtime.library.launch import Choice, NotLowered, choosing
 
 LIMIT = 16  # cuts of a kernel that are tried
 

@@ -33,8 +33,7 @@ from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import BoundKernelOp
 from ge.lowering.steps.kept_programs import is_foreign
 from ge.runtime.library.costs.estimates import Figures, between, keep, read_figures
-from ge.runtime.library.costs.structure import wiring
-from ge.runtime.library.hidden import data_of, has_parameters, is_data, unseen
+from ge.runtime.library.costs.structure import data_of, has_parameters, is_data, unseen, wiring
 from ge.runtime.library.launch import NotLowered
 from ge.transforms.tiles.bind_sizes import bound, size_at
 

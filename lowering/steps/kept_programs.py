@@ -2,7 +2,7 @@
 is written once for equal kernels of a compilation, and, where a folder keeps them, of all of them.
 
 Elements of vectors of floats are no part of that: for layers that differ in a bias alone, one
-program is written (`library/hidden.py`).
+program is written (`library/costs/structure.py`).
 
 In a folder the hash of all that names an entry, a file: a line with the hash of the rest, and as
 JSON the text of the program, or why there is none. Entries appear whole (they are written beside
@@ -41,11 +41,16 @@ from ge.dialects.text.printing import op_text
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import TextKernelOp
-from ge.runtime.library.by_hand import author_of
-from ge.runtime.library.choices import Choice, choosing, is_passed_over
 from ge.runtime.library.costs.estimates import figures_of, keep, keep_as, read_figures
-from ge.runtime.library.hidden import data_of, unseen
-from ge.runtime.library.launch import Launch, NotLowered
+from ge.runtime.library.costs.structure import data_of, unseen
+from ge.runtime.library.launch import (
+    Choice,
+    Launch,
+    NotLowered,
+    author_of,
+    choosing,
+    is_passed_over,
+)
 
 NAME = "program"
 HEAD = f"{TileKernelOp.name} @{NAME}"

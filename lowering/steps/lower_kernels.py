@@ -45,10 +45,9 @@ from ge.lowering.steps.bound_programs import has_open_programs, program_at_hand
 from ge.lowering.steps.kept_programs import Kept, Shared
 from ge.lowering.steps.lower_to_tasks import symbols_of
 from ge.runtime.library.asking import asked
-from ge.runtime.library.by_hand import passed_over, registered
 from ge.runtime.library.costs.estimates import figures_of, keep, kind_of, known_figures
 from ge.runtime.library.costs.structure import once
-from ge.runtime.library.launch import Launch, NotLowered
+from ge.runtime.library.launch import Launch, NotLowered, passed_over, registered
 
 
 @dataclass(frozen=True)

@@ -35,10 +35,9 @@ from ge.dialects.text.outline import Outline
 from ge.dialects.text.printing import op_text
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.lowering.steps.bound_programs import COMPUTES, ESTIMATES, Holes, text_of
-from ge.runtime.library.choices import Decisions, deciding
 from ge.runtime.library.costs.estimates import Figures, figures_of
-from ge.runtime.library.hidden import data_of, unseen
-from ge.runtime.library.launch import NotLowered
+from ge.runtime.library.costs.structure import data_of, unseen
+from ge.runtime.library.launch import Decisions, NotLowered, deciding
 from ge.transforms.shapes.open_kernels import Samples, with_extents
 from ge.transforms.tiles.bind_sizes import bound
 

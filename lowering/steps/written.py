@@ -15,8 +15,7 @@ from ge.dialects.support.types import numel
 from ge.dialects.targets.target import TARGET, TARGET_FILE, Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.runtime.library.asking import written_before
-from ge.runtime.library.choices import is_free
-from ge.runtime.library.launch import Launch, NotLowered, Written
+from ge.runtime.library.launch import Launch, NotLowered, Written, is_free
 from ge.runtime.library.programs import program_of
 from ge.runtime.library.table import lowering_of
 from ge.transforms.tiles.finish import finish

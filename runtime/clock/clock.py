@@ -50,8 +50,8 @@ from ge.runtime.clock.timeline import (
 )
 from ge.runtime.clock.traffic import Traffic
 from ge.runtime.clock.valid_rows import rows_read
+from ge.runtime.library.costs.estimates import CoreTimes, TaskTime, copy_times, link_time
 from ge.runtime.library.costs.l2 import L2Cache
-from ge.runtime.library.costs.times import CoreTimes, TaskTime, copy_times, link_time
 
 TASKS = (LaunchOp, task.CopyOp, task.BatchCopyOp, task.TransferOp)  # what runs on a stream
 

@@ -14,8 +14,7 @@ from ge.runtime.clock.timeline import COMPUTE, DMA_IN, capacities
 from ge.runtime.clock.traffic import Moved, bytes_read
 from ge.runtime.clock.valid_rows import attentions, with_rows
 from ge.runtime.library.asking import estimated_times, plain_times
-from ge.runtime.library.costs.structure import by_structure
-from ge.runtime.library.costs.times import (
+from ge.runtime.library.costs.estimates import (
     HOST_OPS_PER_US,
     CoreTime,
     CoreTimes,
@@ -23,6 +22,7 @@ from ge.runtime.library.costs.times import (
     hbm_bytes_per_us,
     link_time,
 )
+from ge.runtime.library.costs.structure import by_structure
 
 STEPS = 16  # of what L2 holds of an operand
 

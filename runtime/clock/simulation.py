@@ -8,7 +8,7 @@ from ge.dialects.targets.target import Target
 from ge.runtime.clock.bounds import Job, lower_bound
 from ge.runtime.clock.sharing import fair_speeds
 from ge.runtime.clock.timeline import COMPUTE, IdleGap, Task, Timeline, bandwidth, capacities
-from ge.runtime.library.costs.times import whole_l2_bytes_per_us
+from ge.runtime.library.costs.estimates import whole_l2_bytes_per_us
 
 
 class Simulation:

@@ -8,7 +8,7 @@ from xdsl.ir import Attribute, Operation
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.targets.target import ESTIMATED, SIMULATED, Target
 from ge.runtime.clock.labels import label
-from ge.runtime.library.costs.times import TaskTime, hbm_bytes_per_us
+from ge.runtime.library.costs.estimates import TaskTime, hbm_bytes_per_us
 
 DMA_IN, DMA_OUT = "dma_in", "dma_out"
 ENGINES = ("cube", "vector", DMA_IN, DMA_OUT, "host")

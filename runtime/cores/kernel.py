@@ -2,11 +2,11 @@
 
     time = start of such a kernel + max(the busiest core, bytes of HBM / its bandwidth)
 
-Each core is simulated on its own (`queues.py`), cores that issue the same records once, and of what
+Each core is simulated on its own (`replay.py`), cores that issue the same records once, and of what
 repeats itself (tiles of a matmul that are not cut off) only the first ones. They meet only in
 bandwidth: a load takes no more than its core's share of HBM, if all cores load at once, of which L2
 gives what was loaded before (`shares`), and each byte of what is loaded crosses HBM once, or again
-where L2 has no room for what is loaded meanwhile (`reuse.py`); of what is stored,
+where L2 has no room for what is loaded meanwhile (`nest.py`); of what is stored,
 where cores are split, nothing that L2 has room for. The workspace is in L2 if it has room for
 it. A cube core and the vector cores beside it run together; where those are several, the cube's
 pushes and pops are an instruction for the rows of each.
@@ -20,11 +20,12 @@ common but device memory, and up to the next barrier, since there they have. Add
 goes by the cores' numbers, so that the sums are the same each time.
 
 Limits: the time of a kernel that reads numbers (`tile.read`) is that for the largest that they may
-be, and for groups of one size where they ascend; reading them takes no time.
-"""
+be, and for groups of one size where they ascend; reading them takes no time."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from random import Random
@@ -34,29 +35,150 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
-from ge.dialects.support.diagnostics import error_at, location_of
+from ge.dialects.support.diagnostics import Diagnostic, Severity, error_at, location_of
 from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import box_of
+from ge.dialects.tile.compute import SetOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import KernelOp, MemrefUses
 from ge.dialects.tile.reading import ReadOp
-from ge.dialects.tile.transfers import LoadOp, StoreOp
-from ge.runtime.cores.arguments import Argument, arguments_of, array_of, unwritten
+from ge.dialects.tile.transfers import LoadOp, PushOp, StoreOp
 from ge.runtime.cores.instructions import TileBox, prepare
-from ge.runtime.cores.limits import check_fits, check_meetings, explained
-from ge.runtime.cores.memory import CoreMemory, Kept
+from ge.runtime.cores.memory import Argument, CoreMemory, Kept, arguments_of, array_of, unwritten
 from ge.runtime.cores.program import PIPES, Tables, Walk, offsets_of, translate
-from ge.runtime.cores.queues import by_time, meetings, random_order, simulate
-from ge.runtime.cores.replay import MEET, SET, WAIT, Latencies, QueuePosition, Simulation
-from ge.runtime.cores.rounds import Known, Rounds, side_by_side
+from ge.runtime.cores.replay import (
+    MEET,
+    PUSH,
+    SET,
+    WAIT,
+    BadFlag,
+    Known,
+    Latencies,
+    QueuePosition,
+    Rounds,
+    Simulation,
+    Stuck,
+    by_time,
+    meetings,
+    random_order,
+    side_by_side,
+    simulate,
+)
 from ge.runtime.cores.steps import Trace
-from ge.runtime.cores.times import KernelTime, PipeTime, Row
 from ge.runtime.data.arrays import Array
 from ge.runtime.library.costs.cycles import Share, cycles_of
-from ge.runtime.library.costs.estimates import kind_of
-from ge.runtime.library.costs.traffic import Held, KernelTraffic
+from ge.runtime.library.costs.estimates import Held, KernelTraffic, kind_of
+
+
+def check_fits(kernel: KernelOp, target: Target) -> None:
+    """Raises GeError for more cores than there are, and for a buffer outside of its memory."""
+    for kind, count in kernel.cores_taken.items():
+        if count > (have := target.cores[kind]):
+            text = f"the kernel takes {count} {kind} cores, and '{target.name}' has {have}"
+            raise error_at(kernel, text)
+    for program in kernel.programs:
+        for op in program.allocs:
+            size, memory = target.core_memories[op.tile.space], op.tile.space
+            end = max(offsets_of(op)) + op.tile.bytes
+            if end > size:
+                name = f" %{op.result.name_hint}" if op.result.name_hint else ""
+                where = f"it ends at byte {end} of {size}"
+                raise error_at(op, f"the buffer{name} does not fit into {memory}: {where}")
+
+
+def check_meetings(tables: Tables, issues: Iterable[Sequence[Sequence[int]]]) -> None:
+    """Raises GeError where not all cores come to as many barriers."""
+    if all(record.kind != MEET for record in tables.records):
+        return
+    counts: set[int] = set()
+    for issue in issues:
+        queue = next((queue for queue in issue if queue), ())
+        counts.add(sum(tables.records[n].kind == MEET for n in queue))
+    if len(counts) > 1:
+        few, many = min(counts), max(counts)
+        message = f"some cores come to {few} barriers, and others to {many}, where they wait"
+        raise error_at(tables.kernel, message, "tile.barrier is for all cores of a kernel")
+
+
+@contextmanager
+def explained(tables: Tables, issue: Sequence[Sequence[int]]) -> Generator[None]:
+    """Raises GeError where pipes cannot go on, or flags are set wrongly."""
+    try:
+        yield
+    except Stuck as stuck:
+        notes: list[Diagnostic] = []
+        for pipe, number in stuck.heads:
+            record = tables.records[issue[pipe][number]]
+            channel = ~record.channel if record.kind == PUSH else record.channel
+            text = f"{tables.pipe_name(pipe)} waits for {tables.awaited(channel)}"
+            op = tables.ops[record.op]
+            notes.append(Diagnostic(Severity.NOTE, f"{text} at {op.name}", location_of(op)))
+        message = f"the core stops for ever: {notes[0].message}"
+        hint = "what pipes wait for is issued behind these waits, or not at all"
+        raise GeError(message, str(notes[0].location), hint, notes[1:]) from None
+    except BadFlag as bad:
+        givers = (tables.ops[r.op] for r in tables.records if r.channel == bad.channel)
+        op = next(op for op in givers if isinstance(op, SetOp | PushOp))
+        name = tables.channels[bad.channel]
+        if bad.left and isinstance(op, PushOp):
+            raise error_at(op, f"{name} is not empty when the kernel ends", "pop all") from None
+        if bad.left:
+            raise error_at(op, f"{name} is still set when the kernel ends", "wait for it") from None
+        hint = "wait for it before it is set again"
+        raise error_at(op, f"{name} is set while it is set", hint) from None
+
+
+@dataclass(frozen=True, slots=True)
+class PipeTime:
+    """What one pipe of the busiest core does."""
+
+    pipe: str
+    instructions: int
+    busy_us: float
+    waits: dict[str, float]  # microseconds, by what it waits for
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One instruction of a trace, in microseconds."""
+
+    pipe: str
+    name: str
+    start_us: float
+    end_us: float
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class KernelTime:
+    """What a kernel takes, and what its busiest core does in that time."""
+
+    kernel: str
+    kind: str  # of those that have a start of their own: see `Target.kernel_start_us`
+    cores: int
+    start_us: float
+    core_us: float  # of the busiest core
+    hbm_us: float  # what the bytes of the operands take at least
+    hbm_bytes: int
+    pipes: tuple[PipeTime, ...]
+    unstated: tuple[str, ...] = ()  # what the target does not say, and is taken for 0
+    rows: tuple[Row, ...] = ()  # of the busiest core, where they are asked for
+
+    @property
+    def total_us(self) -> float:
+        return self.start_us + max(self.core_us, self.hbm_us)
+
+    @property
+    def bound(self) -> str:
+        """What sets the time: the start, HBM, or the pipe that is busy longest."""
+        if self.start_us >= max(self.core_us, self.hbm_us):
+            return "start"
+        if self.hbm_us >= self.core_us or not self.pipes:
+            return "hbm"
+        return max(self.pipes, key=lambda p: p.busy_us).pipe
+
 
 T = TypeVar("T")
 Issue = tuple[tuple[int, ...], ...]  # numbers of records, by pipe

@@ -43,8 +43,7 @@ from ge.dialects.tile.reading import ReadOp, number_at
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp
 from ge.dialects.tile.types import BoxType, FifoType, Pipe, TileType, fifo_type
 from ge.runtime.cores.replay import MEET, POP, PUSH, RUN, SET, WAIT, Record
-from ge.runtime.cores.signature import Signature
-from ge.runtime.cores.steps import LoopSteps, Trace
+from ge.runtime.cores.steps import LoopSteps, Signature, Trace
 from ge.runtime.data.arrays import Array
 
 PIPES = tuple(Pipe)

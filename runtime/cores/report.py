@@ -12,9 +12,8 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import TARGET, Target, target_for
 from ge.dialects.tile.kernel import KernelOp
-from ge.runtime.cores.kernel import TileKernel
-from ge.runtime.cores.times import KernelTime, PipeTime
-from ge.runtime.library.costs.times import CoreTime, CoreTimes
+from ge.runtime.cores.kernel import KernelTime, PipeTime, TileKernel
+from ge.runtime.library.costs.estimates import CoreTime, CoreTimes
 
 # A session, a profiler and a page simulate the same programs again and again; they do not change
 _known: WeakKeyDictionary[KernelOp, dict[Target, CoreTimes]] = WeakKeyDictionary()

@@ -16,8 +16,7 @@ from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array, type_of
 from ge.runtime.numbers import Fn, bind
-from ge.runtime.numbers.plan import Action
-from ge.runtime.numbers.scratch import Scratch
+from ge.runtime.numbers.plan import Action, Scratch
 
 Registers: TypeAlias = list[Any]
 Step: TypeAlias = Callable[[Registers], None]

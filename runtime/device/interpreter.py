@@ -45,8 +45,7 @@ from ge.runtime.device.executable import (
 )
 from ge.runtime.device.memory import Device, PackedView
 from ge.runtime.device.state import DeviceState
-from ge.runtime.numbers.plan import Action
-from ge.runtime.numbers.scratch import Scratch
+from ge.runtime.numbers.plan import Action, Scratch
 
 OpT = TypeVar("OpT", bound=Operation)
 Handler = Callable[["Translator", Any], None]

@@ -23,7 +23,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import byte_size
 from ge.runtime.data.arrays import Array, is_packed, packed, unpacked
 from ge.runtime.data.npz import WITHOUT_MEMORY, machine_bytes, require_memory
-from ge.runtime.numbers.scratch import Scratch
+from ge.runtime.numbers.plan import Scratch
 
 if TYPE_CHECKING:
     from ge.runtime.device.state import DeviceState

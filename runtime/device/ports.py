@@ -1,4 +1,7 @@
-"""The inputs and outputs that a module states, and whether arrays fit them."""
+"""The inputs and outputs that a module states, and whether arrays fit them.
+Inputs of other element types than the model's: floats become its floats (f64 and f32 become f16,
+rounded once), integers its integers (i32 becomes i64). What would lose its range is refused.
+What random numbers follow from is an argument that the session gives."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,26 +9,50 @@ from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from ge.dialects.graph.ports import SEED, dims_of, name_of
-from ge.dialects.graph.state import (
-    BLOCK,
-    STATE,
-    STEP,
-    Typed,
-    growing_symbol,
-    steps_beyond,
-)
+from ge.dialects.graph.state import BLOCK, STATE, STEP, Typed, growing_symbol, steps_beyond
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.dims import expression, value_of
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, Shape, shape_text
-from ge.runtime.data.arrays import Array, dtype_of, native
-from ge.runtime.device.casting import converted
+from ge.runtime.data.arrays import Array, dtype_of, integer_limits, kind_of, native
+
+
+def converted(array: Array, dtype: np.dtype[Any], name: str) -> Array:
+    """The input as an array of a type, itself where it has that already, or where the type is none
+    that it could be converted to. Raises GeError for an element that the type does not hold."""
+    kinds = kind_of(array.dtype), kind_of(dtype)
+    if array.dtype == dtype or not array.size:
+        return array if array.dtype == dtype or not _convertible(*kinds) else array.astype(dtype)
+    if not _convertible(*kinds):
+        return array
+    if kinds[1] in "iu":
+        limits = integer_limits(dtype)
+        outside = _first(array, (array < int(limits.min)) | (array > int(limits.max)))
+        new = array
+    else:
+        with np.errstate(all="ignore"):
+            new = array.astype(dtype)
+        rounded = np.isfinite(new)
+        outside = None if rounded.all() else _first(array, np.isfinite(array) & ~rounded)
+    if outside is not None:
+        hint = f"scale the input, or compile the model for {array.dtype}"
+        raise GeError(f"input '{name}' has {outside}, which {dtype} does not hold", hint=hint)
+    return new.astype(dtype, copy=False)
+
+
+def _convertible(kind: str, other: str) -> bool:
+    return (kind == "f" and other == "f") or (kind in "iu" and other in "iu")
+
+
+def _first(array: Array, chosen: Array) -> Any:
+    where = np.flatnonzero(chosen)
+    return array.reshape(-1)[where[0]].item() if where.size else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,3 +232,33 @@ def _mismatch(port: Port, array: Array, sizes: dict[str, tuple[int, str]]) -> st
                     f"dimension '{name}' is {size} in input '{port.name}', but {known} in '{where}'"
                 )
     return None
+
+
+@dataclass
+class RunSeed:
+    """`session.seed`: its own number, and that of the next run, from 0 on; who sets `run` gets the
+    numbers of that run again. `names`: the arguments that are both."""
+
+    number: int
+    run: int = 0
+    names: Sequence[str] = ()
+
+    @classmethod
+    def of(cls, seed: "int | RunSeed", arguments: Sequence[Port]) -> "RunSeed":
+        """The seed of a session with these arguments of @main. Raises GeError for one that is no
+        integer of 64 bits, and for arguments of another type."""
+        names = [p.name for p in arguments if p.seed]
+        for port in arguments:
+            if port.seed and (port.element, port.shape) != (i64, (2,)):
+                raise GeError(f"'{port}' is marked as the seed, which is int64[2]")
+        if isinstance(seed, RunSeed):
+            return seed
+        if type(seed) is not int or not -(1 << 63) <= seed < 1 << 63:
+            raise GeError(f"the seed is an integer of 64 bits, not {seed!r}")
+        return cls(seed, 0, names)
+
+    def arguments(self) -> dict[str, Array]:
+        """The arguments for the next run, int64 [2] each."""
+        value = np.array([self.number, self.run], np.int64)
+        self.run += 1
+        return dict.fromkeys(self.names, value)

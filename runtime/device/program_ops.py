@@ -26,8 +26,7 @@ from ge.runtime.device.executable import Code, Registers, Step
 from ge.runtime.device.interpreter import KernelCode, Translator, checker, translates
 from ge.runtime.device.memory import PackedRow, PackedView, extent_of, loaded, strided_view
 from ge.runtime.device.state import DeviceState
-from ge.runtime.numbers.plan import Action
-from ge.runtime.numbers.scratch import Scratch
+from ge.runtime.numbers.plan import Action, Scratch
 
 
 @translates(task.ConstantOp)

@@ -32,20 +32,18 @@ from ge.runtime.data.weights import Payload
 from ge.runtime.device.binding import Binding
 from ge.runtime.device.device_array import DeviceArray
 from ge.runtime.device.executable import Registers
-from ge.runtime.device.function import Driver, Function, Watch
+from ge.runtime.device.function import Driver, Function, Staged, Watch
 from ge.runtime.device.gears import Cut, GearTable
 from ge.runtime.device.memory import loaded
 from ge.runtime.device.ports import (
+    RunSeed,
     check_inputs,
     check_outputs,
     input_ports,
     output_ports,
     with_rows,
 )
-from ge.runtime.device.profiler import observe, requested_files
-from ge.runtime.device.requested import watch_of
-from ge.runtime.device.seed import RunSeed
-from ge.runtime.device.staged import Staged
+from ge.runtime.device.profiler import observe, requested_files, watch_of
 from ge.runtime.device.state import BlockTable, DeviceState, State, host_states, padded
 from ge.runtime.device.streaming import run_many
 from ge.runtime.device.tiled import TileKernels

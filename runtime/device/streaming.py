@@ -31,9 +31,9 @@ import numpy as np
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array, array_on, is_tensor
 from ge.runtime.device.executable import Registers
+from ge.runtime.device.function import Memory, Staged
 from ge.runtime.device.gears import Cut
 from ge.runtime.device.profiler import observe
-from ge.runtime.device.staged import Memory, Staged
 
 if TYPE_CHECKING:
     from ge.runtime.device.session import Session

@@ -23,13 +23,19 @@ from xdsl.ir import Operation
 from ge.dialects.npu_task.attributes import HOST, space_of
 from ge.dialects.npu_task.ops import BatchCopyOp, CopyOp, RecordOp, TransferOp
 from ge.dialects.targets.target import Target
-from ge.runtime.host.context import TILING_BYTES, Context
-from ge.runtime.host.kernel_cache import Found
-from ge.runtime.host.modes import Mode
+from ge.runtime.host.context import TILING_BYTES, Context, Found
 from ge.runtime.host.operation import SetupOutcome
 from ge.runtime.host.program import HostUnit
-from ge.runtime.host.schedule import EARLIER, Block, HostSchedule, HostTask, HostWork, TilingCopy
-from ge.runtime.host.threads import run_stages
+from ge.runtime.host.schedule import (
+    EARLIER,
+    Block,
+    HostSchedule,
+    HostTask,
+    HostWork,
+    Mode,
+    TilingCopy,
+    run_stages,
+)
 
 ARGUMENT_BUFFERS = 2
 

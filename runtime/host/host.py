@@ -1,6 +1,11 @@
-"""A host that calls programs in one of the modes: numbers, time, and what the call came to."""
+"""A host that calls programs in one of the modes: numbers, time, and what the call came to.
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+Launches of a call may be recorded once and then replayed as one. A replay needs the same operations
+on tensors of the same descriptions: the recorded arguments and tilings are used as they are. For
+others it is refused; the tasks are captured again, or, in the mode that updates, those that differ
+are written anew, if their number and kinds are the same."""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,6 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from ge.dialects.npu_task.control import YieldOp
+from ge.dialects.npu_task.ops import BatchCopyOp, CopyOp, LaunchOp, TransferOp
 from ge.dialects.support.diagnostics import listing
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
@@ -18,10 +24,8 @@ from ge.runtime.clock.issue import Issue
 from ge.runtime.clock.timeline import Timeline
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session, main_of
-from ge.runtime.host.captured import CapturedCall, CapturedTasks
-from ge.runtime.host.context import Context
+from ge.runtime.host.context import Context, KernelCaches
 from ge.runtime.host.dispatch import Call, Counts
-from ge.runtime.host.first_run import first_run_us
 from ge.runtime.host.host_clock import (
     CAUSES,
     HOST_CAUSES,
@@ -30,11 +34,106 @@ from ge.runtime.host.host_clock import (
     first_launch,
     idle_gaps,
 )
-from ge.runtime.host.kernel_cache import KernelCaches
-from ge.runtime.host.modes import ALL, SUNK, Mode, modes
-from ge.runtime.host.options import DEFAULTS, HostOptions
-from ge.runtime.host.program import HostUnit, Leaves, Operations, mark_growing
-from ge.runtime.host.schedule import HostSchedule, HostWork
+from ge.runtime.host.program import HostUnit, Leaf, Leaves, Operations, mark_growing
+from ge.runtime.host.schedule import (
+    ALL,
+    DEFAULTS,
+    SUNK,
+    HostOptions,
+    HostSchedule,
+    HostWork,
+    Mode,
+    modes,
+)
+
+
+@dataclass(slots=True)
+class CapturedTasks:
+    """What a capture recorded, and for which shapes."""
+
+    descs: list[Hashable]  # of each unit
+    kinds: list[Hashable]  # of each task
+    tasks: list[Hashable]  # what each task was recorded with
+
+
+class CapturedCall(Call):
+    """A call whose launches are recorded, or replayed where shapes are as recorded."""
+
+    def run_with(self, captured: MutableMapping[int, CapturedTasks], place: int) -> HostSchedule:
+        """Replay what was captured at this place of the program, or capture it."""
+        leaves = [leaf for unit in self.units for leaf in unit.leaves]
+        new = CapturedTasks(
+            [(id(unit.operation), unit.pack.descs) for unit in self.units],
+            [_kind(leaf) for leaf in leaves],
+            [_recorded(leaf) for leaf in leaves],
+        )
+        old, captured[place] = captured.get(place), new
+        if old is not None and old.descs == new.descs:
+            self.refresh()
+        elif old is not None and self.mode.updates and old.kinds == new.kinds:
+            self.counts.refused += 1
+            self.update([a != b for a, b in zip(old.tasks, new.tasks, strict=True)])
+        else:
+            self.counts.refused += old is not None
+            self.counts.captures += 1
+            return self.run()
+        return self.schedule
+
+    def refresh(self) -> None:
+        """Find that nothing changed but what the arguments point to, and replay."""
+        last = len(self.units) - 1
+        for number, unit in enumerate(self.units):
+            self.setup(0, number, unit)
+        self.add(0, HostWork.ARGUMENTS, self.target.host_arguments_us, self.units[0], last)
+        self.counts.replays += 1
+        self.replay(0, last)
+
+    def update(self, changed: list[bool]) -> None:
+        """Write the tasks that changed anew, then replay."""
+        last = len(self.units) - 1
+        place = 0
+        for number, unit in enumerate(self.units):
+            self.setup(0, number, unit)
+            count = sum(changed[place : place + len(unit.leaves)])
+            place += len(unit.leaves)
+            if count:
+                self.prelaunch(0, number, unit)
+                us = self.target.host_update_us * count
+                self.add(0, HostWork.LAUNCH, us, unit, number).reads = self._reads(number)
+                self.counts.updates += count
+        self.counts.replays += 1
+        self.replay(0, last)
+
+
+def _kind(leaf: Leaf) -> Hashable:
+    signature = leaf.signature
+    return None if signature is None else (signature.kind, signature.structure)
+
+
+def _recorded(leaf: Leaf) -> Hashable:
+    signature = leaf.signature
+    return leaf.pack.descs if signature is None else (signature.sizes, signature.tiling)
+
+
+def first_run_us(module: ModuleOp, target: Target) -> dict[HostWork, float]:
+    """Microseconds of the host to bind a program to sizes, by what it does: each launch is set up
+    and its arguments are filled, each kernel is tiled once, each task is written to the device's
+    queues. The costs are those of a host that feeds the device, and assumptions as they are."""
+    launches = list[str]()
+    copies = 0
+    for op in main_of(module).walk():
+        if isinstance(op, LaunchOp):
+            launches.append(op.callee)
+        copies += isinstance(op, CopyOp | BatchCopyOp | TransferOp)
+    count, kernels = len(launches), len(set(launches))
+    return {
+        HostWork.SETUP: target.host_setup_us * count,
+        HostWork.TILING: target.host_tiling_us * kernels
+        + target.host_lookup_us * (count - kernels),
+        HostWork.ARGUMENTS: target.host_arguments_us * count,
+        HostWork.LAUNCH: target.host_capture_us * count,
+        HostWork.COPY: target.host_capture_us * copies,
+    }
 
 
 class HostProgram:
@@ -230,3 +329,94 @@ def epochs(program: HostProgram) -> list[list[Operation]]:
         else:
             epochs.append([])
     return [ops for ops in epochs if ops]
+
+
+def call_figures(called: Called) -> dict[str, Any]:
+    """Stable keys, for reports. `idle_us` is of the device, before each launch, by cause; that for
+    the host has a part before the first launch, and the rest is between launches."""
+    counts, idle = called.counts, called.idle_us
+    return {
+        "latency_us": called.latency_us,
+        "host_us": called.host_us,
+        "idle_us": idle,
+        "idle_for_host_us": sum(idle[cause] for cause in HOST_CAUSES),
+        "idle_at_start_us": called.idle_at_start_us,
+        "setups": counts.setups,
+        "setups_skipped": counts.skipped,
+        "tilings": {**counts.found, "patched": counts.patched},
+        "captures": counts.captures,
+        "refused": counts.refused,
+        "replays": counts.replays,
+        "updates": counts.updates,
+    }
+
+
+def sums(calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The figures of several calls together."""
+    total: dict[str, Any] = {}
+    for call in calls:
+        for key, value in call.items():
+            if isinstance(value, Mapping):
+                total[key] = sums([total.get(key, {}), value])  # pyright: ignore
+            else:
+                total[key] = total.get(key, 0) + value
+    return total
+
+
+GROUPS = (*[""] * 3, "host:", *[""] * 6, "idle:", *[""] * 6, "kernels:", *[""] * 4)
+COLUMNS = (
+    "mode", "call", "latency us", "us", "setup", "tiling", "args", "launch", "copy", "sync",
+    "us", "setup", "tiling", "args", "launch", "copy", "sync", "set up", "skipped",
+    "local", "global", "miss",
+)  # fmt: skip
+
+
+def modes_table(calls: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
+    """A row for each mode and call: when it ended; the time of the host threads, and the time for
+    which the device waited for them, by what they did; what was set up, skipped, and found."""
+    rows: list[Sequence[str]] = [GROUPS, COLUMNS]
+    for mode, figures in calls.items():
+        for number, call in enumerate(figures, 1):
+            host, idle, tilings = call["host_us"], call["idle_us"], call["tilings"]
+            times = [call["latency_us"], sum(host.values()), *(host[c] for c in HOST_CAUSES)]
+            times += [call["idle_for_host_us"], *(idle[c] for c in HOST_CAUSES)]
+            numbers = [call["setups"], call["setups_skipped"]]
+            numbers += [tilings[c] for c in ("local", "global", "miss")]
+            texts = [f"{us:,.1f}" if us else "-" for us in times]
+            rows.append([mode, str(number), *texts, *map(_count, numbers)])
+    return aligned(rows)
+
+
+STEP_COLUMNS = (
+    "mode", "total us", "tokens/s", "host us", "idle us", "setups", "skipped", "hits", "patched",
+    "miss", "captures", "refused", "updates",
+)  # fmt: skip
+
+
+def steps_table(steps: Mapping[str, Mapping[str, Any]]) -> str:
+    """A row for each mode: all steps together."""
+    rows: list[Sequence[str]] = [STEP_COLUMNS]
+    for mode, s in steps.items():
+        tilings = s["tilings"]
+        hits = tilings["local"] + tilings["global"]
+        times = (s["latency_us"], s["tokens_per_s"], sum(s["host_us"].values()))
+        counts = (
+            s["setups"], s["setups_skipped"], hits, tilings["patched"], tilings["miss"],
+            s["captures"], s["refused"], s["updates"],
+        )  # fmt: skip
+        texts = [f"{us:,.1f}" if us else "-" for us in (*times, s["idle_for_host_us"])]
+        rows.append([mode, *texts, *map(_count, counts)])
+    return aligned(rows)
+
+
+def _count(number: int) -> str:
+    return str(number) if number else "-"
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Columns as wide as they need; the first one is text, the others numbers."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
+    )
+    return "\n".join(line.rstrip() for line in lines)

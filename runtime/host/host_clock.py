@@ -24,7 +24,7 @@ from ge.runtime.clock.clock import ProgramClock, TaskBuilder
 from ge.runtime.clock.simulation import Simulation
 from ge.runtime.clock.timeline import COMPUTE, DMA_IN, DMA_OUT, IdleGap, Task, Timeline
 from ge.runtime.host.schedule import HostSchedule, HostTask, HostWork
-from ge.runtime.library.costs.times import TaskTime, link_time
+from ge.runtime.library.costs.estimates import TaskTime, link_time
 
 TRANSFER, START = "transfer", "start"
 HOST_CAUSES = tuple(map(str, HostWork))

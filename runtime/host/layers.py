@@ -42,8 +42,8 @@ from ge.runtime.data.weights import Payload
 from ge.runtime.device.interpreter import KernelCode, Translator
 from ge.runtime.device.ports import input_ports, output_ports
 from ge.runtime.device.session import main_of
+from ge.runtime.host.context import KernelCaches
 from ge.runtime.host.host import HostProgram, epochs
-from ge.runtime.host.kernel_cache import KernelCaches
 from ge.runtime.host.operation import GraphOperation, Node, TensorDesc
 from ge.runtime.host.program import KernelOperation, Leaf, Operations
 

@@ -22,7 +22,7 @@ from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
 from ge.runtime.host import operation as host
-from ge.runtime.host.kernel_cache import KernelCaches, Lookup
+from ge.runtime.host.context import KernelCaches, Lookup
 from ge.runtime.host.operation import Descs, GraphOperation, Node, TensorDesc, VariantPack
 
 MOST_PERIODS = 64  # lengths of layers that are tried

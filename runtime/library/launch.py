@@ -1,26 +1,39 @@
-"""What a lowering of kernels to tiles is given, and what it returns.
+"""What a lowering of kernels to tiles is given, what it returns, and which of its cuts it takes.
 
 A lowering is a function `Launch -> Written`: it looks at what one launch computes, and returns a
 function that writes the tile program with the calls of `ge.tile`, as authors of kernels do. It
 raises `NotLowered`, with a reason, for what it has no program for.
-"""
 
-from collections.abc import Callable, Mapping
+Kernels by hand (`ge.FusedOp(kernel=gemm.returning(...))`, `@ge.tile.program(MyOp)`): what their
+authors wrote is the tile program of their launches. What is registered here decides, for op classes
+of ge's own as for others.
+
+A lowering lists its candidates with the one that its estimate calls the fastest first, and takes
+the first that fits. While a kernel is tuned (`tuning.py`), or where tunings are at hand, another
+one may come first: that which is asked for by its text."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import islice
+from math import inf
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
-from ge.dialects.fused_op import Body, FusedOp
+from ge.dialects.fused_op import Body, CustomOp, FusedOp, user_kernels
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.context import at_hand, having
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.packages import installed, left_out, of_dialect
 from ge.dialects.support.types import Shape, constant_value, numel, shape_of
 from ge.dialects.targets.target import Target
 
-if TYPE_CHECKING:  # a compilation whose programs are all kept writes none
+if TYPE_CHECKING:
+    from ge.runtime.library.language.sides import Argument
     from ge.runtime.library.language.tracing import Tracer
-    from ge.runtime.library.language.values import Argument
 
 
 class NotLowered(Exception):
@@ -130,3 +143,191 @@ class Replaced(Launch):
 
         shapes = {o: written.shapes.get(v, shape_of(v) or (1,)) for v, o in self.before.items()}
         return replace(written, write=write, shapes=shapes)
+
+
+@runtime_checkable
+class ByHand(Protocol):
+    """A kernel that its author has written for launches."""
+
+    @property
+    def options(self) -> Mapping[str, Any]: ...
+
+    def write(self, c: "Tracer", arguments: "Sequence[Argument]") -> None: ...
+
+
+Author = Callable[[Any], ByHand]
+"""Returns the kernel for an op."""
+
+_PROGRAMS: dict[type[Operation], Author] = {}
+
+
+def register(op: type[Operation], author: Author) -> None:
+    """Have launches of an op class run what `author` returns for the op."""
+    _PROGRAMS[op] = author
+
+
+def registered() -> Sequence[type[Operation]]:
+    """The op classes that have an author in this process, by now."""
+    return [*_PROGRAMS]
+
+
+def author_of(op: Operation) -> Author | None:
+    """Who has written the tile program of an op. For the first op of a dialect the modules of its
+    package are imported, those of all packages for ops that no package defines. Raises GeError
+    where that fails for the package of the op; another package is left out with a warning."""
+    if type(op) in _PROGRAMS:
+        return _PROGRAMS[type(op)]
+    own = of_dialect(op.name.partition(".")[0])
+    for package in own or installed():
+        for module in package.adds.tiles:
+            try:
+                package.load(module)
+            except GeError as e:
+                if own:
+                    raise
+                left_out(f"module '{module}' of {package}", e, e.hint)
+    return _PROGRAMS.get(type(op))
+
+
+def by_hand(launch: Launch) -> ByHand | None:
+    """The kernel by hand that a launch is of."""
+    if not isinstance(main := launch.kernel.main, CustomOp):
+        author = author_of(main)
+        return None if author is None else author(main)
+    function = user_kernels().functions.get(main.kind.data)
+    return function if isinstance(function, ByHand) else None
+
+
+def lower_by_hand(launch: Launch) -> Written:
+    """The author's program. Scalars are memrefs of one element, or numbers where they are constants
+    of the program."""
+    values, kernel = (*launch.body.inputs, *launch.body.outputs), by_hand(launch)
+    assert kernel is not None
+
+    def write(c: "Tracer", given: Arguments) -> None:
+        kernel.write(c, [given[v] for v in values])
+
+    return Written(write, kernel.options.get("cores"))
+
+
+def passed_over(launch: Launch) -> Operation | None:
+    """An op of a fused launch that has an author, who wrote it for a launch of its own; none of a
+    launch that is somebody's own fusion."""
+    main = launch.kernel.main
+    if main in launch.body.ops or isinstance(main, CustomOp):
+        return None
+    return next((op for op in launch.body.ops if author_of(op) is not None), None)
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class Choice:
+    """What is asked for, and what there is: the texts of up to `most` candidates, the fastest by
+    estimate first. A text that no candidate has, or one that does not fit, asks for nothing:
+    `taken` is the one that was looked at last."""
+
+    wanted: str = ""
+    most: int = 0
+    seen: list[str] = field(default_factory=list[str])
+    taken: str = ""
+
+    @property
+    def is_passed_over(self) -> bool:
+        return self.wanted not in ("", self.taken)
+
+
+@dataclass
+class Decisions:
+    """What is decided while a program is written for some sizes, in order; then `again` it is so
+    for others, which are extents."""
+
+    made: list[Any] = field(default_factory=list[Any])
+    again: bool = False
+
+    def next(self) -> Any:
+        """Raises NotLowered where at the first sizes nothing more was decided."""
+        if not self.made:
+            raise NotLowered("its program is cut in another way at other sizes")
+        return self.made.pop(0)
+
+
+def deciding(decisions: Decisions) -> AbstractContextManager[Decisions]:
+    return having(decisions)
+
+
+def is_open() -> bool:
+    """Whether a program is written for more sizes than one: what depends on how many there are of
+    something is decided as for any number."""
+    return (decisions := at_hand(Decisions)) is not None and decisions.again
+
+
+def decided(find: Callable[[], T]) -> T:
+    """What is found, or was found for the sizes that a program is cut for."""
+    if (decisions := at_hand(Decisions)) is None:
+        return find()
+    if decisions.again:
+        return decisions.next()
+    place = len(decisions.made)
+    decisions.made[place:] = [found := find()]
+    return found
+
+
+def noted(candidates: Iterable[T], decisions: Decisions) -> Iterator[T]:
+    """The candidates; the last one that is looked at is decided for."""
+    place = len(decisions.made)
+    for candidate in candidates:
+        decisions.made[place:] = [candidate]
+        yield candidate
+
+
+def choosing(choice: Choice) -> AbstractContextManager[Choice]:
+    return having(choice)
+
+
+def is_free() -> bool:
+    """Whether lowerings choose cuts by themselves."""
+    return at_hand(Choice) is None and at_hand(Decisions) is None
+
+
+def is_passed_over() -> bool:
+    """Whether a cut is asked for that is none, or does not fit."""
+    return (choice := at_hand(Choice)) is not None and choice.is_passed_over
+
+
+def in_order(candidates: Iterable[T], text: Callable[[T], str] = str) -> Iterable[T]:
+    """The candidates, of which the fastest by estimate comes first, or that which is asked for."""
+    if (decisions := at_hand(Decisions)) is not None:
+        return [decisions.next()] if decisions.again else noted(candidates, decisions)
+    if (choice := at_hand(Choice)) is None:
+        return candidates
+    listed = list(candidates)
+    choice.seen += (text(c) for c in islice(listed, choice.most - len(choice.seen)))
+    return looked_at([*(c for c in listed if text(c) == choice.wanted), *listed], choice, text)
+
+
+def looked_at(candidates: Iterable[T], choice: Choice, text: Callable[[T], str]) -> Iterator[T]:
+    """The candidates; the last one that is looked at is taken."""
+    for candidate in candidates:
+        choice.taken = text(candidate)
+        yield candidate
+
+
+def chosen(candidates: Callable[[], Iterable[T]], cycles: Callable[[T, float], float]) -> T | None:
+    """The fastest candidate by estimate, or that which is asked for. `cycles` of one: any number
+    from `most` on where it takes so many, or does not fit."""
+    if at_hand(Choice) is None or at_hand(Decisions) is not None:
+        return decided(lambda: fastest(candidates(), cycles))
+    found = ((cycles(candidate, inf), candidate) for candidate in candidates())
+    ranked = sorted((pair for pair in found if pair[0] < inf), key=lambda pair: pair[0])
+    return next(iter(in_order([candidate for _, candidate in ranked])), None)
+
+
+def fastest(candidates: Iterable[T], cycles: Callable[[T, float], float]) -> T | None:
+    """The first of the fastest; None where there is none."""
+    best, least = None, inf
+    for candidate in candidates:
+        if (found := cycles(candidate, least)) < least:
+            best, least = candidate, found
+    return best

@@ -1,20 +1,164 @@
-"""The program that a lowering writes, and whether it fits into a core."""
+"""The program that a lowering writes, and whether it fits into a core.
 
-from collections.abc import Mapping
+What buffers a program has is found out without writing it: its function runs with a tracer whose
+programs have blocks, and no ops (`Sketch`). So one of
+several cuts is chosen in a fraction of the time that writing it takes."""
 
-from xdsl.ir import Block, SSAValue
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.transforms.common_subexpression_elimination import cse
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.diagnostics import location_of
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import block_of
 from ge.dialects.support.types import dense_memref
-from ge.dialects.tile.kernel import KernelOp
-from ge.dialects.tile.types import Memory
-from ge.runtime.library.language.arguments import OneNumber
-from ge.runtime.library.language.sketch import Full, Sketch
+from ge.dialects.targets.target import Target
+from ge.dialects.tile.buffers import allocated_bytes
+from ge.dialects.tile.instruction import Instruction
+from ge.dialects.tile.kernel import CubeOp, KernelOp, ProgramOp, VectorOp
+from ge.dialects.tile.types import Memory, RingType, TileType
+from ge.runtime.library.language import values as v
+from ge.runtime.library.language.arith import INDEX, erase_unused
+from ge.runtime.library.language.indices import Scalar
+from ge.runtime.library.language.sides import OneNumber, Side, has_instructions, line_of
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Argument
-from ge.runtime.library.language.writing import trace, written_kernel
 from ge.runtime.library.launch import Launch, NotLowered, Written
+
+
+class Full(Exception):
+    """A memory of the core has no room for what a sketch has in it."""
+
+
+class SketchedSide(Side):
+    """A program that has buffers only, of which nothing but their bytes is known. With `limited`
+    the first one for which there is no room raises Full."""
+
+    def __init__(self, room: Mapping[str, int], limited: bool) -> None:
+        super().__init__()
+        self.is_empty = True
+        self.room, self.limited = room, limited
+        self.left: dict[Memory, int] = {}
+        self.any_number = block_of([INDEX]).args[0]
+
+    def add(self, kind: Callable[..., Operation], *args: Any, **more: Any) -> None:
+        self.is_empty &= not (isinstance(kind, type) and issubclass(kind, Instruction))
+
+    def alloc(self, type: TileType | RingType) -> SSAValue:
+        memory = type.space
+        left = self.left.get(memory, self.room[memory]) - allocated_bytes(type)
+        self.left[memory] = left
+        if left < 0 and self.limited:
+            raise Full
+        return self.any_number
+
+    def value(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
+        return self.any_number
+
+    def once(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
+        return self.any_number
+
+    def index(self, number: Scalar) -> SSAValue:
+        return self.any_number
+
+    @contextmanager
+    def at(self, level: int) -> Generator[None]:
+        with self.aside_from(level + 1):
+            yield
+
+
+class Sketch(Tracer):
+    """What a kernel calls `c`, when it is only asked for its buffers."""
+
+    def __init__(
+        self,
+        arguments: Sequence[v.Argument],
+        target: Target,
+        limited: bool = False,
+    ) -> None:
+        room = target.core_memories
+        self.drawn = SketchedSide(room, limited), SketchedSide(room, limited)
+        super().__init__(arguments, target, *self.drawn)
+
+    @property
+    def bytes_left(self) -> dict[Memory, int]:
+        """Of each memory that there are buffers in: the bytes that are free."""
+        return {m: n for side in self.drawn if not side.is_empty for m, n in side.left.items()}
+
+    def check_room(self, tile: TileType, copies: int) -> None:
+        pass  # what does not fit is told by the bytes that are left
+
+    def map(self, target: v.Tile, value: v.Expression) -> None:
+        self.vector.add(Instruction)
+        self._inputs(value, set())
+
+    def _inputs(self, value: v.Value, seen: set[v.Expression]) -> None:
+        """The tiles that a `tile.map` reads: those that are not there are buffers of their own."""
+        if not isinstance(value, v.Expression) or value in seen:
+            return
+        seen.add(value)
+        match value:
+            case v.Apply() | v.Copied():
+                for arg in value.args:
+                    self._inputs(arg, seen)
+            case v.Cast():
+                self._inputs(value.arg, seen)
+            case v.Number():
+                pass
+            case _:
+                self.tile_of(value)
+
+
+def written_kernel(
+    name: str,
+    block: Block,
+    tracer: Tracer,
+    write: Callable[[Tracer], None],
+    cores: int | None,
+    place: str,
+) -> KernelOp:
+    """The kernel with `block` for its body, whose arguments are the memrefs. `cores` None: all that
+    the target has of their kind. Raises GeError, at the line that writes what is wrong or at
+    `place`."""
+    trace(tracer, write)
+    if tracer.left:
+        hint = "use c.when(...) instead of break"
+        raise GeError("a loop was left before its end", place, hint)
+    kinds = {tracer.cube: CubeOp, tracer.vector: partial(VectorOp, split=tracer.parts)}
+    programs = [p for s in tracer.sides if (p := written_side(s, kinds[s])) is not None]
+    if not programs:
+        hint = "c.load(...), computing on tiles and c.store(...) are"
+        raise GeError(f"@{name} has no instructions", place, hint)
+    block.add_ops((*tracer.fifos, *programs))
+    if cores is None:
+        cube = any(isinstance(p, CubeOp) for p in programs)
+        cores = tracer.target.cube_cores if cube else tracer.target.vector_cores
+    return KernelOp(name, cores, block, len(tracer.own))
+
+
+def trace(tracer: Tracer, write: Callable[[Tracer], None]) -> None:
+    """Let a function write a program. Raises GeError at the line that writes what is wrong."""
+    try:
+        write(tracer)
+    except VerifyException as e:
+        raise GeError(str(e), line_of(e)) from None
+    except GeError as e:
+        raise GeError(e.message, e.where or line_of(e), e.hint, e.notes) from None
+
+
+def written_side(side: Side, kind: Callable[[Block], ProgramOp]) -> ProgramOp | None:
+    """The program of one side, without loops, branches and numbers that it has no use for."""
+    program = kind(side.block)
+    erase_unused(side.block)
+    if side.repeats:
+        cse(program)
+    return program if has_instructions(program) else None
 
 
 class InMemory(dict[SSAValue, Argument]):

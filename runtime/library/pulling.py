@@ -37,14 +37,20 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, normalize_axis, numel, shape_of
 from ge.dialects.tile.types import BLOCK, Memory, tile_in
-from ge.runtime.library.grids import GridOp, on_grid
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Index, LoopIndex, Scalar, minimum
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.launch import Arguments, Launch, NotLowered
-from ge.runtime.library.places import is_pointwise, long_dims, place_of, tile_shape
-from ge.runtime.library.rows.rotary import rotated
-from ge.runtime.library.rows.running import accumulated
+from ge.runtime.library.tile_ops import (
+    GridOp,
+    accumulated,
+    is_pointwise,
+    long_dims,
+    on_grid,
+    place_of,
+    rotated,
+    tile_shape,
+)
 
 Side: TypeAlias = Literal["rows", "columns"]
 SIDES: tuple[Side, ...] = ("rows", "columns")

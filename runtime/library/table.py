@@ -26,22 +26,21 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import numel, shape_of
 from ge.dialects.tile.buffers import AllocOp, copy_bytes
 from ge.dialects.tile.kernel import KernelOp
-from ge.runtime.library.by_hand import by_hand, lower_by_hand
-from ge.runtime.library.launch import Launch, NotLowered, Written
+from ge.runtime.library.launch import Launch, NotLowered, Written, by_hand, lower_by_hand
 from ge.runtime.library.programs import program_of
 
 BY_OP: dict[type[TensorOp], str] = {
-    AppendOp: "attention.append.lower_append",
+    AppendOp: "scatter.lower_append",
     AttentionOp: "attention.attention.lower_attention",
     ConvOp: "convolution.convolution.lower_convolution",
-    ConvTransposeOp: "convolution.transposed.lower_transposed",
-    FillOp: "moves.fill.lower_fill",
-    GatherElementsOp: "scatters.gather_elements.lower_gather_elements",
+    ConvTransposeOp: "convolution.convolution.lower_transposed",
+    FillOp: "moves.lower_fill",
+    GatherElementsOp: "elements.lower_gather_elements",
     PoolOp: "windows.pooling.lower_pool",
-    ScatterElementsOp: "scatters.scatter_elements.lower_scatter_elements",
-    ScatterNdOp: "scatters.scatter.lower_scatter",
-    TensorScatterOp: "scatters.scatter.lower_scatter",
-    TopKOp: "rows.top_k.lower_top_k",
+    ScatterElementsOp: "elements.lower_scatter_elements",
+    ScatterNdOp: "scatter.lower_scatter",
+    TensorScatterOp: "scatter.lower_scatter",
+    TopKOp: "rows.vector.lower_top_k",
 }
 BY_ENGINE: dict[Engine, str] = {
     Engine.CUBE: "matmul.matmul.lower_matmul",
@@ -68,8 +67,8 @@ def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
     kinds = {type(op) for op in launch.body.ops}
     if found := [place for kind, place in BY_OP.items() if kind in kinds]:
         return lowering_at(found[0])
-    from ge.runtime.library.moves.moves import is_repeat, lower_moves, moves
-    from ge.runtime.library.rows.plain_ops import lower_plain_ops, needs_plain_ops
+    from ge.runtime.library.moves import is_repeat, lower_moves, moves
+    from ge.runtime.library.rows.simple_ops import lower_plain_ops, needs_plain_ops
 
     if needs_plain_ops(launch):
         return partial(lower_plain_ops, lambda plain: lowering_of(plain)(plain))

@@ -38,8 +38,7 @@ from ge.dialects.support.packages import of_dialect
 from ge.dialects.support.processes import Once
 from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.data.arrays import Array, contiguous
-from ge.runtime.numbers.plan import Action
-from ge.runtime.numbers.scratch import Scratch
+from ge.runtime.numbers.plan import Action, Scratch
 
 Fn = Callable[..., Any]
 OpT = TypeVar("OpT", bound=Operation)

@@ -1,5 +1,8 @@
-"""Kernels of attention and rotary embedding: batched matmuls and softmax in place, in
-pieces that stay in the cache; 16-bit floats are computed in float32 and rounded once."""
+"""Kernels of attention, its caches and rotary embedding: batched matmuls and softmax in place, in
+pieces that stay in the cache; 16-bit floats are computed in float32 and rounded once.
+
+Of fused ops, attention alone has an algorithm of its own. All others run their body op by op, which
+is what the launch computes tile by tile; so they agree with the unfused ops bit for bit."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -8,12 +11,48 @@ from typing import Any, cast
 
 import numpy as np
 
+from ge.dialects.fused_op import FlashAttentionOp
 from ge.dialects.graph import attention as g
+from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.cache import AppendOp
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array, contiguous
 from ge.runtime.numbers import Fn, kernel
-from ge.runtime.numbers.cache import in_blocks
-from ge.runtime.numbers.normalization import row_sums, widen
+from ge.runtime.numbers.reduction import row_sums, widen
+
+
+def in_blocks(table: Array, size: int, rows: range) -> Array:
+    """Where rows lie of `size` ones in blocks, of which a table says where they are."""
+    block = max(size // max(len(table), 1), 1)
+    numbers: Array = np.arange(rows.start, rows.stop)
+    found: Array = table[numbers // block]
+    if not np.all((found >= 0) & (found < len(table))):
+        raise GeError(f"rows up to {rows.stop} lie in no block: the table is {table.tolist()}")
+    return found * block + numbers % block
+
+
+@kernel(AppendOp, into=True)
+def append(op: AppendOp) -> Fn:
+    axis = op.axis.value.data
+
+    def run(
+        cache: Array, rows: Array, length: Array, table: Array | None = None,
+        out: Array | None = None,
+    ) -> Array:  # fmt: skip
+        end, size = int(length.item()), cache.shape[axis]
+        if not rows.shape[axis] <= end <= size:
+            raise GeError(f"{rows.shape[axis]} rows do not end at row {end} of {size}")
+        result = np.empty_like(cache, order="C") if out is None else out
+        if result.ctypes.data != cache.ctypes.data:
+            np.copyto(result, cache)
+        where = (slice(None),) * (axis % cache.ndim)
+        first = end - rows.shape[axis]
+        place = slice(first, end) if table is None else in_blocks(table, size, range(first, end))
+        result[(*where, place)] = rows
+        return result
+
+    return run
+
 
 PIECE = 1 << 18  # scores computed at a time
 
@@ -370,3 +409,11 @@ def rotary_embedding(op: g.RotaryEmbeddingOp) -> Fn:
         return y.astype(x.dtype, copy=False)
 
     return run
+
+
+@kernel(AttentionOp, inside=FlashAttentionOp)
+def flash_attention(op: AttentionOp) -> Fn:
+    """As graph.attention, but with the scores of `KEYS` keys at a time; with more keys than that
+    sums have another order. Results differ by at most 4 ULPs of the largest value that a row of
+    weights meets, for each tile of keys; not at all with rounded weights."""
+    return by_tiles(op) if op.grid("weight") is None else attention(op)

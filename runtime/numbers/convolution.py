@@ -13,7 +13,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Shape, element_type
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.numbers import Fn, kernel
-from ge.runtime.numbers.correlation import Correlation, Epilogue, Matmul
+from ge.runtime.numbers.correlation import Correlation, Epilogue, Matmul, pad, padded_shape
 from ge.runtime.numbers.linear import (
     Converted,
     DerivedArrays,
@@ -27,9 +27,7 @@ from ge.runtime.numbers.linear import (
     rounded,
     whole_dtype,
 )
-from ge.runtime.numbers.plan import Action, Plan
-from ge.runtime.numbers.scratch import Scratch
-from ge.runtime.numbers.windows import pad, padded_shape
+from ge.runtime.numbers.plan import Action, Plan, Scratch
 
 
 def check_bias(bias: Array | None, channels: int) -> None:

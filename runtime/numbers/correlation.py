@@ -1,20 +1,29 @@
 """The ways in which a convolution is computed.
 
 - A window of one element is a matmul of the image itself.
-- A depthwise convolution multiplies and adds (see `depthwise.py`).
+- A depthwise convolution multiplies and adds (below).
 - All others copy the windows out as columns of a matrix (im2col), in blocks that stay in the
   processor's cache, for a matmul.
-"""
+
+Of depthwise convolutions one call of einsum multiplies by all elements of the windows, and adds
+up, for a block of channels. Its innermost loop takes long only where few elements lie side by side;
+so images are copied first, among the zeros around them:
+
+- With many channels and few positions, the channels of a pixel lie side by side.
+- With few channels and many positions, what one column of the window meets is a plane of its own,
+  in which all positions lie side by side. Its rows follow from each other where those of the window
+  meet rows a whole number of strides apart; else each row of the window has its own plane, too."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from ge.dialects.graph.support.window import Window
+from ge.dialects.support.types import Shape
 from ge.runtime.data.arrays import Array
-from ge.runtime.numbers import depthwise
 from ge.runtime.numbers.linear import (
     EXACT_TERMS,
     DerivedArrays,
@@ -23,9 +32,173 @@ from ge.runtime.numbers.linear import (
     to_integers,
     whole_dtype,
 )
-from ge.runtime.numbers.plan import Plan
-from ge.runtime.numbers.scratch import scratch
-from ge.runtime.numbers.windows import pad, padded_shape, windows
+from ge.runtime.numbers.plan import Plan, scratch
+
+
+def padded_shape(x: Array, window: Window) -> Shape:
+    begins, ends = window.pads[: window.rank], window.pads[window.rank :]
+    return (
+        *x.shape[:2],
+        *(b + d + e for b, d, e in zip(begins, x.shape[2:], ends, strict=True)),
+    )
+
+
+def pad(x: Array, window: Window, value: int, result: Array) -> Array:
+    """Write x, with `value` around its spatial dimensions, to an array of the padded shape."""
+    inside: list[slice] = []
+    for i, size in enumerate(x.shape[2:]):
+        before, begin = (slice(None),) * (2 + i), window.pads[i]
+        result[(*before, slice(0, begin))] = value
+        result[(*before, slice(begin + size, None))] = value
+        inside.append(slice(begin, begin + size))
+    result[(..., *inside)] = x
+    return result
+
+
+def windows(x: Array, window: Window, positions: Shape) -> Array:
+    """The view [batch, channels, kernel..., positions...] of a padded input."""
+    spatial = x.strides[2:]
+    by_kernel = [s * d for s, d in zip(spatial, window.dilations, strict=True)]
+    by_position = [s * d for s, d in zip(spatial, window.strides, strict=True)]
+    return as_strided(
+        x,
+        (*x.shape[:2], *window.kernel, *positions),
+        (*x.strides[:2], *by_kernel, *by_position),
+        writeable=False,
+    )
+
+
+def tap_range(window: Window, i: int, tap: int, size: int, positions: int) -> tuple[slice, slice]:
+    """For one element of the window along dimension i: the positions at which it is inside the
+    input, and the input elements that it then meets."""
+    offset = tap * window.dilations[i] - window.pads[i]
+    return range_inside(offset, window.strides[i], size, positions)
+
+
+def range_inside(offset: int, stride: int, size: int, positions: int) -> tuple[slice, slice]:
+    """Position p meets the element of number offset + p * stride: the positions that meet one of
+    the `size` elements there are, and these elements."""
+    first = max(0, -(offset // stride))
+    last = min(positions, (size - 1 - offset) // stride + 1)
+    if first >= last:
+        return slice(0, 0), slice(0, 0)
+    start = first * stride + offset
+    return slice(first, last), slice(start, start + (last - first - 1) * stride + 1, stride)
+
+
+LINE_BYTES = 64  # of a cache
+POSITIONS = 2  # for each channel, up to which the channels of a pixel lie side by side
+
+
+def goes_by_pixels(channels: int, places: Shape) -> bool:
+    return prod(places) <= POSITIONS * channels
+
+
+def covered(window: Window, places: Shape) -> list[int]:
+    """The elements along each dimension of a padded image, up to the last that a window meets."""
+    return [(n - 1) * window.strides[i] + window.extent(i) for i, n in enumerate(places)]
+
+
+def sums_by_pixels(plan: Plan, x: Array, weight: Array, window: Window, places: Shape) -> Array:
+    """The sums [channels, outputs, height, width], valid until the next ones, of images [channels,
+    height, width] and a weight [outputs, kernel height, kernel width, channels]."""
+    channels, dtype = len(x), weight.dtype
+    layout = (window, x.shape)
+    pixels = plan.scratch.with_zeros(layout, (*covered(window, places), channels), dtype)
+    inside = pixels[window.pads[0] :, window.pads[1] :][: x.shape[1], : x.shape[2]]
+    met_part = x[:, : inside.shape[0], : inside.shape[1]]
+    plan.add(np.copyto, inside, met_part.transpose(1, 2, 0))
+    by_tap = [s * d for s, d in zip(pixels.strides[:2], window.dilations, strict=True)]
+    by_place = [s * d for s, d in zip(pixels.strides[:2], window.strides, strict=True)]
+    met = np.ndarray(
+        (*window.kernel, *places, channels), dtype, pixels, 0,
+        (*by_tap, *by_place, dtype.itemsize),
+    )  # fmt: skip
+    # An odd number of lines apart, so that one channel of all pixels has the whole cache
+    lines = -(-channels * dtype.itemsize // LINE_BYTES) | 1
+    pitch = lines * LINE_BYTES // dtype.itemsize
+    sums = plan.scratch("sums", (len(weight), *places, pitch), dtype)[..., :channels]
+    plan.add(np.einsum, "mabc,abijc->mijc", weight, met, out=sums)
+    return sums.transpose(3, 0, 1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Planes:
+    """What a window meets of images, [channels, columns of the window, groups, rows, places]. A
+    group has one row of the window, or all: then two of them meet rows `step` apart."""
+
+    window: Window
+    places: Shape
+
+    @property
+    def step(self) -> int:
+        """0 where each row of the window has its own group."""
+        apart, rest = divmod(self.window.dilations[0], self.window.strides[0])
+        return 0 if rest else apart
+
+    @property
+    def shape(self) -> Shape:
+        """That for one channel."""
+        (kernel_rows, columns), (height, width) = self.window.kernel, self.places
+        if not self.step:
+            return (columns, kernel_rows, height, width)
+        return (columns, 1, height + (kernel_rows - 1) * self.step, width)
+
+    @property
+    def elements(self) -> int:
+        return prod(self.shape)
+
+    def met(self, planes: Array) -> Array:
+        """The view [channels, columns, rows of the window, places]."""
+        by_channel, by_column, by_group, by_line, by_element = planes.strides
+        by_row = self.step * by_line or by_group
+        return np.ndarray(
+            (len(planes), *reversed(self.window.kernel), prod(self.places)),
+            planes.dtype, planes, 0, (by_channel, by_column, by_row, by_element),
+        )  # fmt: skip
+
+
+def fill_planes(plan: Plan, x: Array, planes: Array, layout: Planes) -> None:
+    """Copy images [channels, height, width] among the zeros of their planes."""
+    window, (_, width) = layout.window, layout.places
+    flat = set(window.strides) == {1} and width == x.shape[2] and x.flags.c_contiguous
+    for column, group in np.ndindex(*planes.shape[1:3]):
+        plane = planes[:, column, group]
+        right = column * window.dilations[1] - window.pads[1]
+        down = group * window.dilations[0] - window.pads[0]
+        rows, from_rows = range_inside(down, window.strides[0], x.shape[1], plane.shape[1])
+        columns, from_columns = range_inside(right, window.strides[1], x.shape[2], width)
+        target = plane[:, rows, columns]
+        if not flat:
+            plan.add(np.copyto, target, x[:, from_rows, from_columns])
+        elif target.size:
+            copy_shifted(plan, x[:, from_rows], plane[:, rows], right)
+            for outside in (plane[:, rows, : columns.start], plane[:, rows, columns.stop :]):
+                if outside.size:
+                    plan.add(outside.fill, 0)
+
+
+def copy_shifted(plan: Plan, x: Array, plane: Array, right: int) -> None:
+    """Copy rows as one run of memory, so that a place meets the element so far to its right; beside
+    the image that is one of another row."""
+    source, target = (a.reshape(len(a), -1) for a in (x, plane))
+    count = source.shape[1] - abs(right)
+    first, last = max(0, -right), max(0, right)
+    plan.add(np.copyto, target[:, first : first + count], source[:, last : last + count])
+
+
+def sums_by_images(
+    plan: Plan, x: Array, weight: Array, window: Window, places: Shape, sums: Array
+) -> None:
+    """Write the sums [channels, outputs, places], in the type of the weight, of images [channels,
+    height, width] and a weight [channels, outputs, kernel height, kernel width]."""
+    layout = Planes(window, places)
+    key = (window, x.shape[1:], "planes")
+    planes = plan.scratch.with_zeros(key, (len(x), *layout.shape), weight.dtype)
+    fill_planes(plan, x, planes, layout)
+    # Strides have numpy go over the places first, then over the window
+    plan.add(np.einsum, "cmba,cabi->cmi", weight, layout.met(planes), out=sums)
+
 
 Matmul = Callable[[Array, Array, Array], object]  # multiplies the first two arrays into the third
 
@@ -195,12 +368,12 @@ class Correlation:
         window, places, groups = self.window, self.out.shape[2:], self.groups
         outputs, result = len(self.weight) // groups, self.sums
         weight = self.weight.reshape(groups, outputs, *window.kernel)
-        by_pixels = depthwise.goes_by_pixels(groups, places)
-        elements = depthwise.Planes(window, places).elements
+        by_pixels = goes_by_pixels(groups, places)
+        elements = Planes(window, places).elements
         if by_pixels:
             turned = weight.transpose(1, 2, 3, 0)
             weight = derived(self.weight, "pixels", lambda: np.ascontiguousarray(turned))
-            elements = prod(depthwise.covered(window, places))
+            elements = prod(covered(window, places))
         elements += outputs * prod(places)
         parts = elements * groups * weight.itemsize // BLOCK_BYTES
         step = -(-groups // max(1, min(groups, parts)))
@@ -211,7 +384,7 @@ class Correlation:
                 target = result[image, first : first + len(x) * outputs]
                 if by_pixels:
                     taps = weight[..., some]
-                    sums = depthwise.sums_by_pixels(self.plan, x, taps, window, places)
+                    sums = sums_by_pixels(self.plan, x, taps, window, places)
                 else:
                     sums = self.sums_by_images(x, weight[some], target)
                 self.finish_sums(sums, first, target)
@@ -222,7 +395,7 @@ class Correlation:
         direct = target.dtype == dtype
         sums = target.reshape(shape) if direct else self.plan.scratch("sums", shape, dtype)
         flat, places = sums.reshape(*shape[:2], -1), self.out.shape[2:]
-        depthwise.sums_by_images(self.plan, x, weight, self.window, places, flat)
+        sums_by_images(self.plan, x, weight, self.window, places, flat)
         return target if direct else sums
 
     def finish_sums(self, sums: Array, first: int, target: Array) -> None:

@@ -12,9 +12,9 @@ from ge.dialects.support.types import Shape
 from ge.runtime.data.arrays import Array
 from ge.runtime.numbers import Fn, kernel
 from ge.runtime.numbers.convolution import dimensions
+from ge.runtime.numbers.correlation import tap_range
 from ge.runtime.numbers.linear import compute_dtype, rounded
 from ge.runtime.numbers.reduction import lowest
-from ge.runtime.numbers.windows import tap_range
 
 
 def slide(

@@ -12,8 +12,8 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import array_floats
 from ge.runtime.data.arrays import Array
 from ge.runtime.numbers import Fn, kernel
-from ge.runtime.numbers.normalization import widen
-from ge.runtime.numbers.special import sigmoid, softplus
+from ge.runtime.numbers.elementwise import sigmoid, softplus
+from ge.runtime.numbers.reduction import widen
 
 Activation = Callable[[Array], Array]
 State = tuple[Array, ...]

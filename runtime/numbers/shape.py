@@ -1,18 +1,21 @@
-"""Kernels that change shape or order; results are views of the input where numpy has one."""
+"""Kernels that change shape or order, take tensors apart and put them together, and make them from
+their shape and a rule; results are views of the input where numpy has one."""
 
 from collections.abc import Callable, Sequence
 from functools import wraps
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.graph import creation as creation
 from ge.dialects.graph import shape as g
+from ge.dialects.graph import slicing
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import array_ints, shape_text
-from ge.runtime.data.arrays import Array
+from ge.dialects.support.types import array_ints, element_type, shape_text
+from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.npz import require_memory
 from ge.runtime.numbers import Fn, kernel
 
@@ -169,5 +172,147 @@ def shape_of(op: g.ShapeOfOp) -> Fn:
 
     def run(x: Array) -> Array:
         return np.array(x.shape[bounds], np.int64)
+
+    return run
+
+
+@kernel(slicing.ConcatOp, into=True)
+def concat(op: slicing.ConcatOp) -> Fn:
+    axis = op.axis.value.data
+
+    def run(*arrays: Array, out: Array | None = None) -> Array:
+        return np.concatenate(arrays, axis, out=out)
+
+    return refusing(run)
+
+
+@kernel(slicing.SplitOp)
+def split(op: slicing.SplitOp) -> Fn:
+    axis, count, sizes = op.axis.value.data, len(op.parts), ints_of(op, "sizes")
+
+    def run(x: Array, operand: Array | None) -> Array | tuple[Array, ...]:
+        parts = sizes(operand)
+        if parts is None:
+            parts = slicing.even_sizes(x.shape[axis], count)
+        slicing.check_sizes(parts, x.shape[axis])
+        before, result, start = (slice(None),) * (axis % x.ndim), list[Array](), 0
+        for size in parts:
+            result.append(x[(*before, slice(start, start + size))])
+            start += size
+        return result[0] if count == 1 else tuple(result)
+
+    return refusing(run)
+
+
+def slice_of(start: int, end: int, step: int, dim: int) -> slice:
+    first, count = slicing.slice_bounds(start, end, step, dim)
+    last = first + count * step
+    return slice(first, last if last >= 0 else None, step) if count else slice(0, 0)
+
+
+@kernel(slicing.SliceOp)
+def slice_(op: slicing.SliceOp) -> Fn:
+    parameters = [ints_of(op, p) for p in ("starts", "ends", "axes", "steps")]
+
+    def run(x: Array, *operands: Array | None) -> Array:
+        starts, ends, axes, steps = (p(o) for p, o in zip(parameters, operands, strict=True))
+        axes = range(len(starts)) if axes is None else axes
+        steps = (1,) * len(starts) if steps is None else steps
+        if 0 in steps:
+            raise GeError("a step is 0")
+        index = [slice(None)] * x.ndim
+        for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
+            index[axis] = slice_of(start, end, step, x.shape[axis])
+        return x[tuple(index)]
+
+    return refusing(run)
+
+
+@kernel(slicing.PadOp)
+def pad(op: slicing.PadOp) -> Fn:
+    mode, pads_of, axes_of = op.mode.data, ints_of(op, "pads"), ints_of(op, "axes")
+
+    def run(x: Array, pads: Array | None, axes: Array | None, value: Array | None) -> Array:
+        chosen = axes_of(axes)
+        chosen = range(x.ndim) if chosen is None else slicing.distinct_axes(chosen, x.ndim)
+        amounts, shape = pads_of(pads), x.shape
+        slicing.check_length("pads", len(amounts), 2 * len(chosen))
+        fitting(slicing.padded(shape, chosen, amounts), x.dtype)
+        begins, ends = [0] * x.ndim, [0] * x.ndim
+        for i, axis in enumerate(chosen):
+            begins[axis], ends[axis] = amounts[i], amounts[i + len(chosen)]
+        if mode == "constant":
+            return constant_pad(x, begins, ends, value)
+        pairs = list(zip(begins, ends, strict=True))
+        inside = zip(pairs, x.shape, strict=True)
+        x = x[tuple(slice(max(-b, 0), max(d + min(e, 0), 0)) for (b, e), d in inside)]
+        return np.pad(x, [(max(b, 0), max(e, 0)) for b, e in pairs], mode=cast(Any, mode))
+
+    return refusing(run)
+
+
+def constant_pad(
+    x: Array, begins: Sequence[int], ends: Sequence[int], value: Array | None
+) -> Array:
+    """Negative widths take elements away."""
+    fill = np.zeros((), x.dtype) if value is None else value.reshape(())
+    shape = [b + d + e for b, d, e in zip(begins, x.shape, ends, strict=True)]
+    result = np.full(shape, fill, x.dtype)
+    source: list[slice] = []
+    target: list[slice] = []
+    for begin, old, new in zip(begins, x.shape, shape, strict=True):
+        first, last = max(begin, 0), max(min(begin + old, new), 0)
+        target.append(slice(first, max(first, last)))
+        source.append(slice(first - begin, max(first, last) - begin))
+    result[tuple(target)] = x[tuple(source)]
+    return result
+
+
+@kernel(creation.RangeOp)
+def range_(op: creation.RangeOp) -> Fn:
+    dtype = dtype_of(element_type(op.start))
+
+    def run(start: Array, limit: Array, delta: Array) -> Array:
+        if not delta.any():
+            raise GeError("delta is 0")
+        numeric = int if dtype.kind in "iu" else float
+        first, last, step = (numeric(a.item()) for a in (start, limit, delta))
+        count = creation.number_of_steps(first, last, step)
+        fitting((count,), dtype)
+        places: Array = np.arange(count)
+        values: Array = first + places * step
+        return values.astype(dtype)
+
+    return refusing(run)
+
+
+@kernel(creation.FillOp)
+def fill(op: creation.FillOp) -> Fn:
+    shape_of, value = ints_of(op, "shape"), op.value.value.data
+    dtype = dtype_of(op.value.type)
+
+    def run(shape: Array | None) -> Array:
+        return np.full(fitting(shape_of(shape), dtype), value, dtype)
+
+    return refusing(run)
+
+
+@kernel(creation.EyeOp)
+def eye(op: creation.EyeOp) -> Fn:
+    shape_of, diagonal = ints_of(op, "shape"), op.diagonal.value.data
+    dtype = dtype_of(op.element)
+
+    def run(shape: Array | None) -> Array:
+        return np.eye(*fitting(shape_of(shape), dtype), k=diagonal, dtype=dtype)
+
+    return refusing(run)
+
+
+@kernel(creation.TriOp)
+def tri(op: creation.TriOp) -> Fn:
+    triangle, diagonal = np.triu if op.upper.value.data else np.tril, ints_of(op, "k")
+
+    def run(x: Array, k: Array | None) -> Array:
+        return triangle(x, *(diagonal(k) or (0,)))
 
     return run

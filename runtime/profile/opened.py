@@ -15,9 +15,8 @@ from ge.dialects.support.diagnostics import visible
 from ge.dialects.support.errors import GeError
 from ge.dialects.tile.kernel import KernelOp
 from ge.runtime.clock.timeline import Task, Timeline
-from ge.runtime.cores.kernel import TileKernel
+from ge.runtime.cores.kernel import KernelTime, Row, TileKernel
 from ge.runtime.cores.report import summary_table, time_report
-from ge.runtime.cores.times import KernelTime, Row
 from ge.runtime.profile.trace import Event, engine_lanes, engine_rows
 
 PIPE_PROCESS = 4

@@ -1,5 +1,5 @@
 """What a simulated run looked like: tables in the columns that Ascend users know, figures for the
-report, and a short table for people. (`trace.py` draws it, `critical_path.py` finds what decides.)
+report, and a short table for people. (`trace.py` draws it, `limits.py` finds what decides.)
 """
 
 from collections import defaultdict
@@ -13,7 +13,7 @@ from ge.dialects.support.diagnostics import visible
 from ge.dialects.support.element_types import type_name
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.timeline import DMA_IN, DMA_OUT, Task, Timeline, estimated, longest
-from ge.runtime.profile.critical_path import critical_path, slack
+from ge.runtime.profile.limits import critical_path, slack
 
 # ---- figures ---------------------------------------------------------------------------------
 

@@ -85,8 +85,8 @@ from ge.runtime.check.problems import Problem
 from ge.runtime.check.tile_device import NOTHING, Sharing, Use
 from ge.runtime.check.tiles import check_kernel
 from ge.runtime.cores import memory
-from ge.runtime.cores.arguments import arguments_of, unwritten
 from ge.runtime.cores.kernel import TileKernel
+from ge.runtime.cores.memory import arguments_of, unwritten
 from ge.runtime.device.random_inputs import random_array
 from ge.transforms.tiles.finish import finish
 

@@ -20,7 +20,7 @@ from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.runtime.library import answers, asking, table
+from ge.runtime.library import asking, table
 from ge.runtime.library.asking import asked, refused
 
 # Elements of a convolution are moved past each other, which no program of one does on its way out.
@@ -148,8 +148,8 @@ def test_answers_are_kept_beside_programs(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "c" / "asked.json"
 
     def ask(target: Target = target) -> asking.Answer:
-        answers.Answers.at.cache_clear()  # as in another process
-        with answers.answers_in(str(path)):
+        asking.Answers.at.cache_clear()  # as in another process
+        with asking.answers_in(str(path)):
             return asked(body, target)
 
     first = ask()

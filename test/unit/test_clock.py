@@ -22,7 +22,7 @@ from ge.lowering.driver.compiler import context
 from ge.runtime.clock import launched
 from ge.runtime.clock.clock import UnknownShapes, simulate
 from ge.runtime.clock.timeline import CAUSES, Task, Timeline, bandwidth
-from ge.runtime.library.costs.times import CoreTime, CoreTimes, l2_bytes_per_us
+from ge.runtime.library.costs.estimates import CoreTime, CoreTimes, l2_bytes_per_us
 from ge.runtime.profile import tables as profiler
 from ge.runtime.profile.trace import chrome_trace
 

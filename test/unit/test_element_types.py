@@ -25,7 +25,7 @@ from ge.dialects.support.types import byte_size, element_type, tensor
 from ge.dialects.targets.target import RATE_KEYS, Target
 from ge.runtime.data.arrays import dtype_of, element_of, float_limits, kind_of
 from ge.runtime.data.weights import SafetensorsPayload, restored, write_safetensors
-from ge.runtime.library.costs.rates import peak_macs
+from ge.runtime.library.costs.cycles import peak_macs
 
 each_row = pytest.mark.parametrize("row", ELEMENT_TYPES, ids=lambda row: row.name)
 

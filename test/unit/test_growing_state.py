@@ -30,7 +30,7 @@ from ge.runtime.check.state import states_of
 from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.runs import simulate_runs
 from ge.runtime.device.session import Session, main_of
-from ge.runtime.numbers.cache import in_blocks
+from ge.runtime.numbers.attention import in_blocks
 from ge.tools.commands import ge_compile, ge_run
 
 MODELS = Path(__file__).parents[1] / "models"

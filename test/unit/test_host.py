@@ -30,13 +30,11 @@ from ge.runtime.host.api import (
     layers,
     register_operation,
 )
+from ge.runtime.host.context import KernelCache
 from ge.runtime.host.host import epochs
 from ge.runtime.host.host_clock import HOST_CAUSES
-from ge.runtime.host.kernel_cache import KernelCache
-from ge.runtime.host.modes import MODES
 from ge.runtime.host.program import mark_growing, repeats
-from ge.runtime.host.schedule import HostSchedule, HostWork
-from ge.runtime.host.threads import run_stages
+from ge.runtime.host.schedule import MODES, HostSchedule, HostWork, run_stages
 from ge.runtime.profile.trace import chrome_trace
 
 MODELS = Path(__file__).parents[1] / "models"

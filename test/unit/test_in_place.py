@@ -32,7 +32,7 @@ from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.device.interpreter import KernelCode
-from ge.runtime.numbers.scratch import Scratch
+from ge.runtime.numbers.plan import Scratch
 
 IN_PLACE = {
     "graph.add", "graph.relu", "graph.softmax", "graph.layer_norm", "graph.group_norm",

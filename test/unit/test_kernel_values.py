@@ -19,7 +19,7 @@ from ge.dialects.support.element_types import ui8, ui64
 from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime import numbers
 from ge.runtime.data.arrays import Array, type_of
-from ge.runtime.numbers import special
+from ge.runtime.numbers import elementwise as kernels
 
 
 def run(op_class: type[TensorOp], *arrays: Array | None, **params: Any) -> Array:
@@ -42,17 +42,17 @@ POINTS = np.concatenate([np.linspace(-6, 6, 20001), np.logspace(-30, 0, 500)])
 
 def test_erf_in_float32():
     x = POINTS.astype(np.float32)
-    assert ulps(special.erf(x), erf_exactly(x)).max() < 2.2
+    assert ulps(kernels.erf(x), erf_exactly(x)).max() < 2.2
 
 
 def test_erf_in_float64():
-    assert ulps(special.erf(POINTS), erf_exactly(POINTS)).max() < 5
+    assert ulps(kernels.erf(POINTS), erf_exactly(POINTS)).max() < 5
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_erf_at_the_ends(dtype: type):
     x = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 5e-324], dtype)
-    result = special.erf(x)
+    result = kernels.erf(x)
     np.testing.assert_array_equal(result[:5], [0, 0, 1, -1, np.nan])
     assert np.signbit(result[1])
     assert not np.signbit(result[0])
@@ -116,17 +116,17 @@ def test_activation(
 
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_16_bit_floats_are_rounded_once(dtype: Any):
-    x = np.linspace(-5, 5, 3 * special.BLOCK).astype(dtype)
+    x = np.linspace(-5, 5, 3 * kernels.BLOCK).astype(dtype)
     wide = run(activation.GeluOp, x.astype(np.float32))
     np.testing.assert_array_equal(run(activation.GeluOp, x), wide.astype(dtype))
 
 
 def test_blocks_cover_views_and_any_size():
-    x = np.linspace(-3, 3, 2 * special.BLOCK + 10, dtype=np.float32).reshape(2, -1)
+    x = np.linspace(-3, 3, 2 * kernels.BLOCK + 10, dtype=np.float32).reshape(2, -1)
     expected = run(elementwise.ErfOp, x)
     np.testing.assert_array_equal(run(elementwise.ErfOp, x.T), expected.T)
     out = np.empty(x.T.shape, np.float32).T
-    special.in_blocks(special.erf)(x, out=out)
+    kernels.in_blocks(kernels.erf)(x, out=out)
     np.testing.assert_array_equal(out, expected)
     assert run(elementwise.ErfOp, np.float32(0.5).reshape(())).shape == ()
 

@@ -33,12 +33,9 @@ from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.clock.clock import simulate
 from ge.runtime.library import asking
-from ge.runtime.library.answers import Answers
-from ge.runtime.library.asking import Answer, asked, estimated_times, launch_us
-from ge.runtime.library.costs.cycles import INSTRUCTIONS
-from ge.runtime.library.costs.instructions import ELEMENTWISE, SLOW
-from ge.runtime.library.costs.rates import peak_macs
-from ge.runtime.library.costs.times import hbm_bytes_per_us
+from ge.runtime.library.asking import Answer, Answers, asked, estimated_times, launch_us
+from ge.runtime.library.costs.cycles import ELEMENTWISE, INSTRUCTIONS, SLOW, peak_macs
+from ge.runtime.library.costs.estimates import hbm_bytes_per_us
 from ge.tools.commands import ge_compile
 
 PRESETS = [Target.load(name) for name in Target.presets()]

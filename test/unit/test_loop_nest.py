@@ -17,7 +17,7 @@ from ge.lowering.pipeline.options import Options
 from ge.runtime.clock.clock import ProgramClock
 from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.costs import estimates, units
-from ge.runtime.library.costs.loop_nest import LoopNests
+from ge.runtime.library.costs.estimates import LoopNests
 from ge.runtime.library.language.tracing import Tracer
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 

@@ -21,16 +21,17 @@ from ge.dialects.tile.compute import MmadOp
 from ge.lowering.driver.compiler import context
 from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.device.random_inputs import random_array
-from ge.runtime.library.choices import fastest
-from ge.runtime.library.convolution import convolution, merged_groups
+from ge.runtime.library.convolution import blocks, convolution
 from ge.runtime.library.convolution.cuts import (
+    Candidates,
     ConvolutionCut,
     ConvolutionProblem,
     Sizes,
     block_sizes,
     cuts,
+    least_cycles,
 )
-from ge.runtime.library.convolution.times import Candidates, least_cycles
+from ge.runtime.library.launch import fastest
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tile_lowering import compare, lowered
@@ -448,7 +449,7 @@ def test_groups_of_few_channels_are_merged(target: str) -> None:
     flags = "pads [1, 1, 1, 1] {group = 8 : i64}"
     text = conv((2, 32, 9, 11), (16, 4, 3, 3), (2, 16, 9, 11), flags, "f16", after=AFTER["relu"])
 
-    with patch.object(merged_groups, "merging_us", lambda *_: -1e9):  # as if it were the fastest
+    with patch.object(blocks, "merging_us", lambda *_: -1e9):  # as if it were the fastest
         found = compare(text, target, all_lowered=True, orders=1)
     assert any(op.name == "tile.barrier" for op in found.pairs[0][1].walk())
 

@@ -220,7 +220,7 @@ def test_what_has_no_program_says_why(monkeypatch: pytest.MonkeyPatch):
         ["9x90xf32", "500xi64", "9x500xf32"],
         "%r = gather %a, %b axis 1 : 9x90xf32, 500xi64 -> 9x500xf32",
     )
-    monkeypatch.setattr("ge.runtime.library.moves.moves.MOST_SINGLE", 400)
+    monkeypatch.setattr("ge.runtime.library.moves.MOST_SINGLE", 400)
     (reason,) = lowered(columns).reasons
     assert "elements at indices would be moved one by one" in reason
 

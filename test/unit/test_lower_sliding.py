@@ -15,8 +15,7 @@ from tile_lowering import compare, lowered
 from ge.dialects.targets.target import Target
 from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.windows import pooling
-from ge.runtime.library.windows.pool import Pool
-from ge.runtime.library.windows.turned import Turned
+from ge.runtime.library.windows.pooling import Pool, Turned
 
 FLOATS = ["f16", "f32", "bf16"]
 

@@ -12,7 +12,7 @@ from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.runtime.library.answers import Answers, answers_in
+from ge.runtime.library.asking import Answers, answers_in
 from ge.transforms.shapes import open_bodies
 from ge.transforms.shapes.open_bodies import OpenBodies
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ge.runtime.cores.kernel import TileKernel
-from ge.runtime.library.matmul import matmul, padding
+from ge.runtime.library.matmul import matmul, operands
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_lower_matmul import BATCHES, linear
@@ -38,7 +38,7 @@ def test_copies(
     """Of any operand, of rows that come apart as well."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matmul, "copying", lambda *_: -1e9)  # they always pay
-        patch.setattr(padding, "MOST_STRIDE", longest)
+        patch.setattr(operands, "MOST_STRIDE", longest)
         compare(matmul_of(m, n, k, element, batch, turned), all_lowered=True, orders=2)
 
 
@@ -46,7 +46,7 @@ def test_copies(
 def test_what_follows_is_pulled_beside_copies(longest: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(matmul, "copying", lambda *_: -1e9)
-        patch.setattr(padding, "MOST_STRIDE", longest)
+        patch.setattr(operands, "MOST_STRIDE", longest)
         module = linear(
             ["40x75xf16", "75x333xf16", "333xf16"],
             [

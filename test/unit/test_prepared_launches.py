@@ -14,7 +14,7 @@ from ge.runtime.data.arrays import Array
 from ge.runtime.device import interpreter
 from ge.runtime.device.session import Session
 from ge.runtime.numbers import convolution
-from ge.runtime.numbers.scratch import Scratch, ThreadScratch
+from ge.runtime.numbers.plan import Scratch, ThreadScratch
 
 X, WIDE = "tensor<1x4x12x12xf32>", "tensor<1x8x12x12xf32>"
 BLOCK = f"""

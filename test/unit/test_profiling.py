@@ -21,7 +21,7 @@ from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.timeline import Task, Timeline
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
-from ge.runtime.profile.critical_path import critical_path, slack
+from ge.runtime.profile.limits import critical_path, slack
 from ge.runtime.profile.tables import op_statistic, time_report
 from ge.runtime.profile.trace import chrome_trace, residences
 from ge.runtime.profile.what_if import changed, what_if

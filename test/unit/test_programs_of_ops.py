@@ -11,7 +11,7 @@ from xdsl.universe import Universe
 
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.support.packages import Installed, Package, looking_again
-from ge.runtime.library import by_hand
+from ge.runtime.library import launch
 from ge.tools.commands import ge_compile, ge_run
 
 PROGRAM = """
@@ -48,7 +48,7 @@ FUSED = FUSED.replace("softmax %x", "softmax %1")
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers ends with it."""
-    monkeypatch.setattr(by_hand, "_PROGRAMS", {})
+    monkeypatch.setattr(launch, "_PROGRAMS", {})
 
 
 Compile: TypeAlias = Callable[..., tuple[str, str]]
@@ -90,7 +90,7 @@ def test_of_a_plugin_file(compiled: Compile, plugin: str, tmp_path: Path):
     y = np.load(tmp_path / "y.npz")["y"]
     np.testing.assert_allclose(y, e / e.sum(1, keepdims=True), rtol=1e-5)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(by_hand, "_PROGRAMS", {})
+        patch.setattr(launch, "_PROGRAMS", {})
         assert compiled(SOFTMAX)[0] == before
 
 
@@ -115,10 +115,10 @@ def test_of_an_installed_package(
         for name, module in (("gone", "no_such_module"), ("acme", "acme_softmax"))
     ]
     packages.append(Installed("plain", "1", "plain", Universe()))
-    monkeypatch.setattr(by_hand, "installed", lambda: packages)
+    monkeypatch.setattr(launch, "installed", lambda: packages)
     with looking_again():
         text, err = compiled(SOFTMAX)
     assert "cores 3" in text
     assert "module 'no_such_module' of package 'gone' 1 is left out" in err
-    assert by_hand.registered() == [SoftmaxOp]
+    assert launch.registered() == [SoftmaxOp]
     sys.modules.pop("acme_softmax")

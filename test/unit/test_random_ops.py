@@ -23,7 +23,7 @@ from ge.lowering.onnx.importer import import_model
 from ge.lowering.pipeline.options import Options
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
-from ge.runtime.numbers.philox import MASK, drawn, halves, philox, words
+from ge.runtime.numbers.random import MASK, drawn, halves, philox, words
 
 # ---- the generator
 

@@ -19,8 +19,7 @@ from ge.dialects.npu_task.ops import KernelOp
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.interpreter import KernelCode
 from ge.runtime.device.random_inputs import random_array
-from ge.runtime.device.rounding import most_terms
-from ge.runtime.device.tiled import differences_of, differs
+from ge.runtime.device.tiled import differences_of, differs, most_terms
 
 COUNT, WIDTH = 5000, 16
 Order = Callable[[Array], Array]

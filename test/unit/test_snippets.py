@@ -205,7 +205,7 @@ def test_memory_settings(siblings: str):
 def test_profiles_that_the_environment_asks_for(
     siblings: str, tmp_path, monkeypatch: pytest.MonkeyPatch
 ):
-    from ge.runtime.device.requested import new_requests
+    from ge.runtime.device.profiler import new_requests
 
     monkeypatch.setenv("ASCEND_PROFILING_ENABLE", "1")
     folder = tmp_path / "profile"

@@ -21,8 +21,7 @@ from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import PassManager
 from ge.runtime.check.proof import check_program
 from ge.runtime.device.session import Session, main_of
-from ge.runtime.device.steps import GrowingTrials, runner_for
-from ge.runtime.device.trials import KINDS, Trials
+from ge.runtime.device.trials import KINDS, GrowingTrials, Trials, runner_for
 from ge.tools.debugging.validation import Validation
 from ge.transforms.state.grow_state import GrowStatePass
 

@@ -18,11 +18,10 @@ from ge.lowering.pipeline.options import Options
 from ge.runtime.data.arrays import Array
 from ge.runtime.device import streaming
 from ge.runtime.device.device_array import DeviceArray
-from ge.runtime.device.function import Function
+from ge.runtime.device.function import Function, Staged
 from ge.runtime.device.profiler import Profiler
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
-from ge.runtime.device.staged import Staged
 
 MODELS = Path(__file__).parents[1] / "models"
 

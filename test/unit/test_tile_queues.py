@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from ge.runtime.cores.queues import random_order, simulate
 from ge.runtime.cores.replay import (
     POP,
     PUSH,
@@ -16,6 +15,8 @@ from ge.runtime.cores.replay import (
     Latencies,
     Record,
     Stuck,
+    random_order,
+    simulate,
 )
 
 

@@ -15,7 +15,7 @@ import ge
 from ge.dialects.targets.target import Target
 from ge.lowering.building import example_kernels as examples
 from ge.runtime.cores.kernel import TileKernel
-from ge.runtime.library.costs.reuse import Turn, again, count_of_turns, loaded_again
+from ge.runtime.library.costs.nest import Turn, again, count_of_turns, loaded_again
 from ge.runtime.library.matmul import matmul
 from ge.runtime.library.matmul import program as writing
 from ge.runtime.library.matmul.blocks import MatmulCut, Matrices, columns_together

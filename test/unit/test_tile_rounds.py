@@ -17,21 +17,25 @@ import ge
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp
 from ge.lowering.building import example_kernels as examples
-from ge.runtime.cores import queues
+from ge.runtime.cores import replay
 from ge.runtime.cores.kernel import TileKernel
-from ge.runtime.cores.queues import simulate
 from ge.runtime.cores.replay import (
+    END,
+    EQUAL_CYCLES,
+    MOST_KNOWN,
     POP,
     PUSH,
     RUN,
     SET,
     WAIT,
     BadFlag,
+    Known,
     Latencies,
+    LoopRound,
     Record,
+    simulate,
 )
-from ge.runtime.cores.rounds import END, EQUAL_CYCLES, MOST_KNOWN, Known, LoopRound
-from ge.runtime.cores.signature import Signature
+from ge.runtime.cores.steps import Signature
 
 B2 = Target.load("910b2")
 
@@ -98,7 +102,7 @@ def test_times_are_those_of_all_steps(
     short = make(name)
     time = short.time()
     monkeypatch.setattr(Signature, "key", nothing)
-    monkeypatch.setattr(queues, "run_rounds", without_rounds)
+    monkeypatch.setattr(replay, "run_rounds", without_rounds)
     whole = make(name)
     every = whole.time()
     assert short.issued == whole.issued

@@ -19,7 +19,7 @@ from ge.lowering.driver.tune_kernels import KernelTuning, tune_program
 from ge.lowering.pipeline.options import Options
 from ge.lowering.steps.tunings import KernelTunings, TunedKernel
 from ge.runtime.cores.kernel import TileKernel
-from ge.runtime.library.choices import Choice, choosing, chosen, in_order
+from ge.runtime.library.launch import Choice, choosing, chosen, in_order
 from ge.tools.commands import ge_compile, ge_tune
 
 TEXT = """func.func @main(%x: tensor<64x96xf16>, %y: tensor<96x80xf16>) -> (

@@ -23,8 +23,8 @@ from ge.lowering.driver.compiler import context
 from ge.runtime import numbers
 from ge.runtime.data.arrays import BFLOAT16, Array, type_of
 from ge.runtime.device.session import Session
-from ge.runtime.numbers import convolution, correlation, depthwise, linear
-from ge.runtime.numbers.scratch import Scratch
+from ge.runtime.numbers import convolution, correlation, linear
+from ge.runtime.numbers.plan import Scratch
 
 
 def run(op: type[Any], *arrays: Array | None, **params: Any) -> Any:
@@ -148,7 +148,7 @@ def test_depthwise_conv(
     constant: bool, dtype: Any, monkeypatch: Any,
 ) -> None:  # fmt: skip
     """By pixels (any number of positions for a channel) and by images (none), in blocks."""
-    monkeypatch.setattr(depthwise, "POSITIONS", positions)
+    monkeypatch.setattr(correlation, "POSITIONS", positions)
     monkeypatch.setattr(correlation, "BLOCK_BYTES", 1024)
     rng, sums = np.random.default_rng(0), {np.int8: np.int32, np.int16: np.int64}
     x = rng.integers(-4, 5, (2, 4, *size)).astype(dtype)

@@ -27,7 +27,7 @@ def bisect(
 
 def by_numbers(folder: Path) -> Diagnosis:
     from ge.runtime.data.weights import open_payload
-    from ge.runtime.device.steps import runner_for
+    from ge.runtime.device.trials import runner_for
     from ge.tools.debugging.validation import compared
 
     def judge(p: ModulePass, old: ModuleOp, new: ModuleOp) -> str:

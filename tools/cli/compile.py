@@ -139,7 +139,7 @@ def watcher(
         if not args.validate:
             return watching
         from ge.lowering.driver.compiler import context
-        from ge.runtime.device.steps import runner_for
+        from ge.runtime.device.trials import runner_for
         from ge.tools.debugging.validation import Validation
 
         validation = Validation(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ge.dialects.support.streams import print_result
 from ge.dialects.text.values import whole
-from ge.runtime.host.options import DEFAULTS, HostOptions
+from ge.runtime.host.schedule import DEFAULTS, HostOptions
 from ge.tools.cli.arguments import argument, fixed_of, flag_value
 from ge.tools.cli.command_line import ArgumentParser
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ge.runtime.data.arrays import Array
     from ge.runtime.device.state import State
     from ge.runtime.host.host import HostProgram
-    from ge.runtime.host.modes import Mode
+    from ge.runtime.host.schedule import Mode
 
 CACHES = {
     "local_kernel_cache": ("local_slots", "slots of each operation's kernel cache"),
@@ -66,7 +66,7 @@ def check_dispatch_flags(args: argparse.Namespace) -> None:
         hint = "leave --inputs out: each step has random ones of its size"
         raise GeError("--inputs have one size, and --grow has a size for each step", hint=hint)
     if args.dispatch is not None:
-        from ge.runtime.host.modes import modes
+        from ge.runtime.host.schedule import modes
 
         modes(args.dispatch)
         options_of(args)
@@ -195,8 +195,8 @@ def feed(
 ) -> "tuple[dict[str, Any], Timeline | None]":
     """Call the program in the modes asked for; print the table. The `dispatch` part of the report,
     and the timeline of the last call of the one mode."""
-    from ge.runtime.host.modes import modes
-    from ge.runtime.host.report import modes_table, steps_table, sums
+    from ge.runtime.host.host import modes_table, steps_table, sums
+    from ge.runtime.host.schedule import modes
 
     given = None if inputs is None or args.grow else dict(inputs)
     feeding = Feeding(args, options, target, given)
@@ -229,8 +229,7 @@ def _calls(
     """The figures of all calls in a mode, and the timeline of the last one. `expected` are the
     outputs of the calls, which the first mode states. Raises GeError for other ones."""
     from ge.dialects.support.errors import GeError
-    from ge.runtime.host.host import Host
-    from ge.runtime.host.report import call_figures
+    from ge.runtime.host.host import Host, call_figures
 
     host = Host(mode, feeding.target, options_of(feeding.args))
     if len(programs) > 1 and programs[0][0] is not programs[1][0]:

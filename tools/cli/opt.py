@@ -194,7 +194,7 @@ class Driver:
 
     def validation(self) -> Instrumentation:
         from ge.runtime.data.weights import open_payload
-        from ge.runtime.device.steps import runner_for
+        from ge.runtime.device.trials import runner_for
         from ge.tools.debugging.validation import Validation
 
         folder, file = Path(self.source.name).parent, self.args.validate_output

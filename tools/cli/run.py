@@ -331,7 +331,7 @@ def describe(loaded: "Program", compilation: "Compilation | None") -> dict[str, 
 def note_first_run(timeline: "Timeline | None", program: "Program", source: "Program") -> None:
     """State what the host does before the first run of a program that was bound to sizes, if the
     source, which leaves them open, is another one."""
-    from ge.runtime.host.first_run import first_run_us
+    from ge.runtime.host.host import first_run_us
 
     if timeline is not None and program is not source:
         timeline.first_us = sum(first_run_us(program.module, timeline.target).values())

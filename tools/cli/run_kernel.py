@@ -140,7 +140,7 @@ def inputs_of(args: argparse.Namespace, kernel: "TileKernel") -> "dict[str, Arra
     import numpy as np
 
     from ge.dialects.npu_task.attributes import data_type
-    from ge.runtime.cores.arguments import arguments_of
+    from ge.runtime.cores.memory import arguments_of
     from ge.runtime.data.npz import read_npz
     from ge.runtime.device.ports import Port, check_inputs
     from ge.runtime.device.random_inputs import random_array

@@ -41,7 +41,7 @@ class Trial(Protocol):
 
 
 class Runner(Protocol):
-    """Inputs for a module, and what comes of them (`trials.py`, `steps.py` of `runtime/device`)."""
+    """Inputs for a module, and what comes of them (`runtime/device/trials.py`)."""
 
     @property
     def trials(self) -> "Sequence[Trial]": ...

@@ -24,7 +24,7 @@ from ge.lowering.driver.program import memory_figures
 from ge.lowering.levels.level import Level, level_of
 from ge.runtime.clock.clock import UnknownShapes, simulate
 from ge.runtime.library.asking import launch_us
-from ge.runtime.profile.critical_path import critical_path
+from ge.runtime.profile.limits import critical_path
 from ge.runtime.profile.tables import op_type
 from ge.tools.views.levels import HIDDEN, kernels_of, kind, label, type_text
 from ge.transforms.analysis.engines import choose_engine

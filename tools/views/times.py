@@ -8,10 +8,9 @@ from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.element_types import ELEMENT_TYPES
 from ge.dialects.support.types import element_type
 from ge.runtime.clock.timeline import COMPUTE, ENGINES, IdleGap, Task, Timeline, bandwidth
-from ge.runtime.library.costs.rates import peak_macs
-from ge.runtime.library.costs.times import whole_l2_bytes_per_us
-from ge.runtime.profile.critical_path import critical_path, slack
-from ge.runtime.profile.limits import limits_of, made_of
+from ge.runtime.library.costs.cycles import peak_macs
+from ge.runtime.library.costs.estimates import whole_l2_bytes_per_us
+from ge.runtime.profile.limits import critical_path, limits_of, made_of, slack
 from ge.runtime.profile.trace import engine_lanes
 from ge.tools.views.levels import Numbers
 

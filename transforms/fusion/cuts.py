@@ -25,8 +25,8 @@ from ge.dialects.support.boxes import MOVING
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, element_type
 from ge.dialects.targets.target import Target
-from ge.runtime.library.costs.rates import peak_macs
-from ge.runtime.library.costs.times import hbm_bytes_per_us
+from ge.runtime.library.costs.cycles import peak_macs
+from ge.runtime.library.costs.estimates import hbm_bytes_per_us
 from ge.transforms.fusion.launchable import is_view
 
 Cut: TypeAlias = tuple[int, int]

@@ -29,7 +29,7 @@ from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.types import element_type, is_static, numel
-from ge.runtime.library.costs.times import hbm_bytes_per_us
+from ge.runtime.library.costs.estimates import hbm_bytes_per_us
 from ge.transforms.fusion.epilogues import EPILOGUE, grow, judge_epilogue
 from ge.transforms.fusion.launchable import access, can_join
 from ge.transforms.fusion.merging import FusionPass, Merger, Missed

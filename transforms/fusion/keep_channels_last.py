@@ -51,8 +51,7 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import PermuteInterface, TensorOp, attribute
 from ge.dialects.support.types import element_type, has_size, is_ranked, rank_of, shape_of, tensor
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.library.answers import answers_in
-from ge.runtime.library.asking import cut_us, launch_us
+from ge.runtime.library.asking import answers_in, cut_us, launch_us
 from ge.runtime.library.costs.structure import number_of
 from ge.transforms.fusion.launchable import blocks_of
 from ge.transforms.graph.control_flow import insert_before

@@ -23,9 +23,8 @@ from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, has_size, number_of
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.library.answers import answers_in
-from ge.runtime.library.asking import answer_us, asked, core_us, launch_us, refused
-from ge.runtime.library.costs.times import hbm_bytes_per_us
+from ge.runtime.library.asking import answer_us, answers_in, asked, core_us, launch_us, refused
+from ge.runtime.library.costs.estimates import hbm_bytes_per_us
 from ge.transforms.fusion.cuts import (
     CutSearch,
     Time,

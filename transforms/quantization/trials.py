@@ -20,7 +20,7 @@ from ge.dialects.targets.target import Target
 from ge.runtime.data.accuracy import decibels, powers
 from ge.runtime.data.arrays import Array, kind_of
 from ge.runtime.library.asking import launch_us
-from ge.runtime.library.costs.times import hbm_bytes_per_us
+from ge.runtime.library.costs.estimates import hbm_bytes_per_us
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.attention_layers import BITS, integers_us
 from ge.transforms.quantization.calibrate import range_of

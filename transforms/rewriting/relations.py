@@ -217,7 +217,7 @@ class OtherInputs(Unbounded):
 
 class SameSteps(BitExact):
     """Of a module with states that grow, which the caller counted before: the same bits run by run,
-    where runs follow each other (`runtime/device/steps.py`)."""
+    where runs follow each other (`runtime/device/trials.py`)."""
 
     def __str__(self) -> str:
         return "bit-exact run by run"

@@ -54,7 +54,7 @@ from ge.dialects.targets.target import Target, target_for
 from ge.runtime.clock.clock import ProgramClock
 from ge.runtime.clock.issue import Issue
 from ge.runtime.clock.timeline import Timeline
-from ge.runtime.library.answers import answers_in
+from ge.runtime.library.asking import answers_in
 from ge.runtime.library.costs.estimates import core_estimates
 from ge.transforms.analysis.aliasing import arena_bytes
 from ge.transforms.analysis.dependencies import Segment, segments

@@ -32,12 +32,9 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, AnyTensor, element_type, shape_of, tensor
 from ge.dialects.targets.target import Target
 from ge.runtime.data.arrays import Array
-from ge.runtime.library.answers import Answers, signature
-from ge.runtime.library.asking import kernel_of
-from ge.runtime.library.by_hand import author_of
-from ge.runtime.library.choices import Decisions, deciding
+from ge.runtime.library.asking import Answers, kernel_of, signature
 from ge.runtime.library.costs.structure import is_comparable
-from ge.runtime.library.launch import Launch, NotLowered
+from ge.runtime.library.launch import Decisions, Launch, NotLowered, author_of, deciding
 from ge.transforms.analysis.dimensions import Dimensions
 from ge.transforms.shapes.open_kernels import Samples, samples_of, with_extents
 from ge.transforms.shapes.size_expressions import SizeExpressions

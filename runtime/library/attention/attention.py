@@ -11,8 +11,8 @@ rows without a key get weights 0 and not nan. Positions are masked where a tile 
 leave out; tiles that no query of a tile sees are not loaded.
 
 Where sizes are large, a tile of keys comes to L1 in pieces, and values are summed for some elements
-after the others. Where queries are few, rows are those of several heads: `attention_heads.py`.
-Where cores have no equal number of tiles of queries, they share keys: `attention_splits.py`.
+after the others. Where queries are few, rows are those of several heads: `facts.py`.
+Where cores have no equal number of tiles of queries, they share keys: `cores.py`.
 
 Attention of integers rounds weights to integers from 0 to 255, relative to the largest score of
 the keys so far, `KEYS` at a time: tiles have so many. The cube multiplies them as w - 128 by
@@ -40,17 +40,20 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, numel, shape_of
 from ge.dialects.tile.types import BLOCK, FRACTAL
-from ge.runtime.library.attention.cores import Cube, Vector, several
-from ge.runtime.library.attention.facts import ALWAYS, AttentionFacts, Mask, QueryTile, Way
-from ge.runtime.library.attention.heads import heads_of
-from ge.runtime.library.attention.operands import (
+from ge.runtime.library.attention.cores import Cube, Splits, Vector, several, share_of, why_whole
+from ge.runtime.library.attention.facts import (
+    ALWAYS,
+    AttentionFacts,
     AttentionSource,
     KeySegment,
+    Mask,
     OperandRing,
+    QueryTile,
+    Way,
+    heads_of,
     joined,
     segments_of,
 )
-from ge.runtime.library.attention.splits import Splits, share_of, why_whole
 from ge.runtime.library.attention.tiles import (
     AHEAD,
     KEYS,
@@ -58,14 +61,21 @@ from ge.runtime.library.attention.tiles import (
     block_of,
     tiles_for,
 )
-from ge.runtime.library.choices import decided, in_order, is_open
-from ge.runtime.library.grids import GridOp
 from ge.runtime.library.language.indices import Index, Scalar, ceil_div
 from ge.runtime.library.language.tracing import Queue, Tracer
 from ge.runtime.library.language.values import Tile
-from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
+from ge.runtime.library.launch import (
+    Arguments,
+    Launch,
+    NotLowered,
+    Written,
+    decided,
+    in_order,
+    is_open,
+)
 from ge.runtime.library.programs import fits
 from ge.runtime.library.pulling import Pull, is_pointwise
+from ge.runtime.library.tile_ops import GridOp
 
 UNSURE = 0.005  # part of a time that its rough estimate does not tell: an assumption
 PART = 4096  # elements of other results at a time

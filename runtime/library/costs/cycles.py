@@ -45,21 +45,28 @@ Rates, starts and vector cycles stand in the target's file, each with its source
 order of rows and the 16 cycles: cann's asc-devkit, catlass and pto-isa, in that order.
 Not modelled: bank conflicts, that the first instruction of several may start while another one
 runs.
-"""
+
+What the vector unit executes for an op (`INSTRUCTIONS`) counts where the target states cycles of
+its instructions (`vector_cycles`). An instruction works on repeats of 256 bytes, and starts once a
+tile. Floats are computed in 32 bits where they are bf16, which has no arithmetic, or where an op
+divides or takes exponentials or roots; casts stand where a kernel loads or stores fewer bits.
+Integers of 8 bits are computed in 16."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from math import ceil, gcd, inf, prod
 
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import bf16, f32
 from xdsl.dialects.scf import ForOp
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.elementwise import CastOp, CeilOp, FloorOp, RoundOp
 from ge.dialects.graph.quantization import LookupOp
-from ge.dialects.support.element_types import bitwidth, is_integer, storage_bytes
+from ge.dialects.support.boxes import MOVING, Access
+from ge.dialects.support.element_types import bitwidth, is_integer, row_of, storage_bytes
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import align_up, constant_value, element_type, numel, shape_of
+from ge.dialects.support.types import Shape, align_up, constant_value, element_type, numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import (
     ViewOp,
@@ -83,8 +90,101 @@ from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import BLOCK, Memory, fifo_type, tile_type
 from ge.dialects.tile.unfold import UnfoldOp
-from ge.runtime.library.costs.instructions import ELEMENTWISE, REPEAT_BYTES, bits_of
-from ge.runtime.library.costs.rates import MOST_STRIDE, peak_macs, share_of, window_rate
+
+REPEAT_BYTES = 256
+
+# Instructions for each element, by op; `scalar` has one number as an operand. gelu is
+# x / (1 + exp(-1.6 x (1 + 0.045 x^2))), what chips compute for all its variants. Floats are rounded
+# to integers by a conversion (official: CANN's Cast, float to float). elu, erf, mish, selu and
+# softplus are as CANN 8.1 computes them (opp/built-in, impl/dynamic): mish and softplus by one form
+# above and one below 0, so that no exponential overflows; that celu is as elu is an assumption. Ops
+# that are not here: `VECTOR_COST` instructions as slow as add.
+ELEMENTWISE: dict[str, tuple[str, ...]] = {
+    "abs": ("abs",),
+    "add": ("add",),
+    "cast": ("cast",),
+    "ceil": ("cast",),
+    "celu": (*("scalar",) * 3, "exp", "scalar", "mul", "scalar"),
+    "clamp": ("scalar", "scalar"),
+    "compare": ("compare",),
+    "div": ("div",),
+    "elu": (*("scalar",) * 3, "exp", "scalar", "mul", "scalar"),
+    "erf": (*("scalar",) * 13, *("mul",) * 10, "div"),
+    "exp": ("exp",),
+    "floor": ("cast",),
+    "gelu": ("mul", "scalar", "scalar", "mul", "exp", "scalar", "div"),
+    "log": ("ln",),
+    "maximum": ("max",),
+    "minimum": ("min",),
+    "mish": ("add", "mul", *("compare", "exp", "exp", "add", "div", "select") * 2)
+    + ("scalar",) * 9,
+    "mul": ("mul",),
+    "neg": ("scalar",),
+    "reciprocal": ("div",),
+    "relu": ("relu",),
+    "round": ("cast",),
+    "select": ("select",),
+    "selu": ("scalar", "exp", "scalar", "scalar", "compare", "select"),
+    "sigmoid": ("scalar", "exp", "scalar", "div"),
+    "silu": ("scalar", "exp", "scalar", "div"),
+    "softplus": (*("scalar",) * 6, *("exp", "ln", "add") * 2),
+    "softsign": ("abs", "scalar", "div"),
+    "sqrt": ("sqrt",),
+    "sub": ("sub",),
+    "tanh": ("scalar", "exp", "scalar", "scalar", "div"),
+    "transpose": ("transpose",),
+}
+
+SLOW = frozenset({"exp", "ln", "div", "sqrt", "rsqrt"})  # in 32 bits
+
+
+def bits_of(op: TensorOp) -> int:
+    """Of the elements that instructions work on."""
+    ends = *op.operands[:2], *op.results
+    values = [v for v in ends if numel(shape_of(v)) > 1] or ends
+    widest = max((bitwidth(element_type(v)) for v in values), default=16)
+    slow = op.ACCESS is Access.ROWS or SLOW & set(ELEMENTWISE.get(op.name[6:], ()))
+    if op.ACCESS not in MOVING and (slow or any(element_type(v) == bf16 for v in values)):
+        widest = max(widest, 32)
+    return max(widest, 16)
+
+
+# Share of the full rate at which rows are loaded, whose stride is a multiple of so many bytes
+# (catlass, which has elements of 16 bits and counts them; that bytes are what matters for others is
+# an assumption, as the memory's blocks of 512 bytes are the cause).
+STRIDES = ((512, 1.0), (256, 0.8), (128, 0.5), (32, 0.4), (1, 0.3))
+MOST_STRIDE = 65535  # elements from one row of an operand of the cube to the next: official
+
+
+@lru_cache(256)
+def peak_macs(element: Attribute, target: Target) -> float:
+    """Multiply-accumulates a cycle of a cube core. A type that the target does not list is scaled
+    from f16 by the square of its width, which is the area of a multiplier."""
+    row = row_of(element)
+    if row is not None and row.rate_key in target.macs_per_cycle:
+        return float(target.macs_per_cycle[row.rate_key])
+    return target.macs_per_cycle["f16"] * (16 / max(bitwidth(element), 16)) ** 2
+
+
+@lru_cache(4096)
+def share_of(stride: int, element: Attribute) -> float:
+    """Share of the full rate of loading rows that lie so many elements apart."""
+    size = stride * bitwidth(element) // 8
+    return next(share for unit, share in STRIDES if size % unit == 0)
+
+
+@lru_cache(1024)
+def window_rate(kernel: Shape, strides: Shape, dilations: Shape, target: Target) -> float:
+    """Bytes a cycle of windows from L1 to L0A (official): less where they have several rows, or
+    strides; an eighth where they are dilated."""
+    rows = kernel[-2] if len(kernel) > 1 else 1
+    if max(kernel[-2:]) == 1:
+        return target.l1_to_l0a_rate
+    if any(k > 1 and d > 1 for k, d in zip(kernel, dilations, strict=True)):
+        return target.l1_to_l0a_rate / 8
+    slower = 2 * max(strides[-2:]) + (rows if rows > 1 else 0)
+    return 2 * target.l1_to_l0a_rate / slower
+
 
 PARTIAL_CYCLES = 16  # of a repeat that is not full: pto-isa
 MOST_REPEATS = 255  # of an instruction: official

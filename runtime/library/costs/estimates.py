@@ -1,14 +1,23 @@
-"""What launches of kernels with a tile program take, by estimate: for schedulers, which ask again
-and again, and before anybody has simulated a program."""
+"""What launches of kernels with a tile program take, by estimate: for compilers, which ask again
+and again, before anybody has simulated a program.
 
-from collections.abc import Mapping, Sequence
-from functools import cache
+A program is walked once on a core of each kind (`nest.py`), which says what it moves and in which
+order; its pipes are followed for some steps of each loop (`units.py`). What cores move between
+their memories, L2 and HBM, and the bandwidth that each of them gets, is for simulations too
+(`KernelTraffic`). The simulation of the finished program (`runtime/cores`) follows all steps on all
+cores with the program's own flags; `test/bench/estimates.py` sets one against the other."""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, cached_property
 from math import prod
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
+from xdsl.dialects.scf import ForOp
+from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import TilingAttr
 from ge.dialects.support.errors import GeError
@@ -17,11 +26,263 @@ from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import AllocOp
 from ge.dialects.tile.compute import MmadOp, ReduceOp
-from ge.dialects.tile.kernel import KernelOp
-from ge.dialects.tile.transfers import PopOp, StoreOp
+from ge.dialects.tile.kernel import KernelOp, ProgramOp
+from ge.dialects.tile.transfers import LoadOp, PopOp, StoreOp
 from ge.dialects.tile.types import Pipe, tile_type
-from ge.runtime.library.costs.loop_nest import LoopNests
-from ge.runtime.library.costs.times import CoreTime, CoreTimes
+from ge.runtime.library.costs.cycles import Share
+from ge.runtime.library.costs.l2 import evicted_bytes
+from ge.runtime.library.costs.nest import CoreNumbers, Leaf, Seen, Walk, loaded_again
+from ge.runtime.library.costs.units import CoreUnit, cycles
+
+# Element-operations of the control processor in a microsecond. Not published: an assumption.
+HOST_OPS_PER_US = 1000.0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskTime:
+    """One launch in isolation, without its launch cost."""
+
+    cube_us: float = 0.0
+    vector_us: float = 0.0
+    in_us: float = 0.0
+    out_us: float = 0.0
+    total_us: float = 0.0
+    bytes: int = 0  # bytes that cross HBM, read and written
+    l2_bytes: int = 0  # bytes that cross between the cores and L2, read and written
+    start_us: float = 0.0  # of the kernel, before its first tile: a part of the total
+    hbm_us: float = 0.0  # what the bytes that cross HBM take at the rate of its cores
+    # The parts of the operands that L2 holds; None: of what runs on no core
+    held: tuple[float, ...] | None = None
+    warm: float = 0.0  # the share of the bytes that it reads that L2 holds when it is issued
+    estimated: bool = True  # no tile program was simulated
+
+
+class CoreTime(NamedTuple):
+    """What a tile program takes on its busiest core, behind the start of such a kernel, and how
+    long the pipes of that work."""
+
+    start_us: float
+    core_us: float
+    cube_us: float
+    vector_us: float
+    load_us: float
+    store_us: float
+
+
+@dataclass(frozen=True)
+class CoreTimes:
+    """The time of a tile program by the parts of its operands that L2 holds when it begins, the
+    cores that it takes, by engine, and the bytes that all of them move."""
+
+    cores: tuple[tuple[str, int], ...]
+    time: Callable[[tuple[float, ...]], CoreTime]
+    moved: Callable[[], int]
+    estimated: bool = False
+
+
+def link_time(size: int, target: Target) -> TaskTime:
+    """Of a copy between host and device."""
+    us = max(size, target.full_rate_bytes) / (target.host_link_gbs * 1e3)
+    return TaskTime(in_us=us, total_us=us, bytes=size)
+
+
+def copy_times(size: int, target: Target) -> CoreTimes:
+    """Of a copy on the device, by as many vector cores as find a full-rate transfer to do: an
+    assumption."""
+    cores = min(target.vector_cores, max(1, size // target.full_rate_bytes))
+    rounds = max(1, size // (cores * target.full_rate_bytes))
+    load = max(size, target.full_rate_bytes) / l2_bytes_per_us(cores, target)
+    store = store_us(size, cores, target)
+
+    def time(held: tuple[float, ...]) -> CoreTime:
+        missed = (
+            size * (1 - held[0]) / (hbm_bytes_per_us(cores, target) * target.hbm_read_efficiency)
+        )
+        arrive = max(load, missed)
+        core = max(arrive, store) + min(arrive, store) / rounds
+        return CoreTime(0.0, core, 0.0, 0.0, arrive, store)
+
+    return CoreTimes((("vector", cores),), time, lambda: 2 * size)
+
+
+def hbm_bytes_per_us(cores: int, target: Target) -> float:
+    """HBM bandwidth of so many cores together; all cube cores saturate it."""
+    rate = target.hbm_rate * target.hbm_efficiency
+    return min(cores, target.cube_cores) * rate * target.cycles_per_us
+
+
+def l2_bytes_per_us(cores: int, target: Target) -> float:
+    """Bandwidth of reading L2 of so many cores together; all cube cores saturate it."""
+    return min(cores, target.cube_cores) * target.stated("l2_rate") * target.cycles_per_us
+
+
+def whole_l2_bytes_per_us(target: Target) -> float:
+    """Bandwidth of reading and of writing L2, of the whole chip."""
+    each = target.stated("l2_rate") + target.l2_write_rate
+    return target.cube_cores * each * target.cycles_per_us
+
+
+def store_us(written: float, cores: int, target: Target) -> float:
+    """Time of writing results into L2: through the path out of each core, and at the rate that all
+    cube cores reach together."""
+    l2 = min(cores, target.cube_cores) * target.l2_write_rate
+    slowest = min(cores * target.ub_out_rate, l2)
+    return max(written, cores * target.full_rate_bytes) / (slowest * target.cycles_per_us)
+
+
+Held = tuple[float, ...]  # the parts of a kernel's arguments that are in L2; others are in HBM
+
+
+@dataclass(frozen=True, eq=False)
+class KernelTraffic:
+    """Bytes that all cores together load of each memref, by unit of a core (a cube core, or one of
+    the vector cores beside it), and store to it."""
+
+    op: KernelOp
+    target: Target
+    loaded: Sequence[Counter[SSAValue]]
+    stored: Counter[SSAValue]
+    turns: int | None = None
+    """Turns of a core that are followed for what is loaded again; None: all."""
+
+    @cached_property
+    def total(self) -> Counter[SSAValue]:
+        """Of all units."""
+        return sum(self.loaded, Counter[SSAValue]())
+
+    @property
+    def moved(self) -> int:
+        """Bytes between the cores and L2, of all cores."""
+        return sum(self.total.values()) + sum(self.stored.values())
+
+    @cached_property
+    def again(self) -> Counter[SSAValue]:
+        """Bytes of each memref that come from HBM more than once: where some are loaded again, and
+        L2 has not room for all."""
+        sizes = {m: byte_size(m.type) for m in self.total}
+        if sum(sizes.values()) <= self.target.l2_bytes:
+            return Counter()
+        if all(size <= sizes[m] for m, size in self.total.items()):
+            return Counter()
+        facts = self.op.core_count, self.target.l2_bytes, self.turns
+        return loaded_again(self.op.units, *facts)
+
+    def crossing(self, held: Held) -> dict[SSAValue, float]:
+        """Bytes that come from HBM of what is loaded of each memref."""
+        found: dict[SSAValue, float] = {}
+        own = self.op.workspace if self.op.workspace_bytes <= self.target.l2_bytes else ()
+        for i, memref in enumerate(self.op.body.block.args):
+            missed = 0.0 if memref in own else 1 - held[i] if i < len(held) else 1.0
+            once = min(self.total.get(memref, 0), byte_size(memref.type))
+            found[memref] = missed * once + self.again[memref]
+        return found
+
+    def shares(self, held: Held) -> list[Share]:
+        """Of each unit of a core. Those that load side by side share what HBM gives by the bytes
+        that they take of it; who takes less than the others is not held up by them. All cube cores
+        saturate L2; where there are more vector cores than these, they share it."""
+        bytes_of, loaded = self.crossing(held), self.total
+        parts = [
+            sum(bytes_of[m] * size / loaded[m] for m, size in own.items() if size)
+            for own in self.loaded
+        ]
+        total, loading = sum(parts), sum(map(bool, parts))
+        rate = hbm_bytes_per_us(self.op.core_count, self.target) / self.target.cycles_per_us
+        each = rate * self.target.hbm_read_efficiency / self.op.core_count
+        return [
+            Share(
+                {
+                    m: each * max(part / total, 1 / loading) * loaded[m] / bytes_of[m]
+                    for m, size in own.items()
+                    if size and bytes_of[m]
+                },
+                self.target.stated("l2_rate") * self.l2_part(program),
+                self.target.l2_write_rate * self.l2_part(program),
+            )
+            for part, own, (program, _) in zip(parts, self.loaded, self.op.units, strict=True)
+        ]
+
+    def l2_part(self, program: ProgramOp) -> float:
+        """The part of a cube core's rate of L2 that each core of a program gets."""
+        return min(1.0, self.target.cube_cores / (self.op.core_count * program.parts))
+
+    def hbm(self, held: Held) -> tuple[int, float]:
+        """Bytes that cross HBM, and the microseconds that they take at least."""
+        loaded = int(sum(self.crossing(held).values()))
+        stored = sum(min(size, byte_size(m.type)) for m, size in self.stored.items())
+        stored = evicted_bytes(loaded, stored, self.target)
+        rate = hbm_bytes_per_us(self.op.core_count, self.target)
+        read_rate = rate * self.target.hbm_read_efficiency
+        return loaded + stored, max((loaded + stored) / rate, loaded / read_rate)
+
+
+MOST_TURNS = 8  # that are followed for what is loaded again
+MOST_KINDS = 4  # of cores that are followed: those whose pipes have most to do
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """Microseconds of a launch, with its operands where they were said to be."""
+
+    core_us: float  # of the busiest core, or pair of a cube core and vector cores
+    hbm_us: float  # what the bytes of the operands take at least
+    units: Sequence[CoreUnit]  # of that core
+
+    def pipes(self) -> list[tuple[Pipe, float]]:
+        """How long each pipe of a unit is busy."""
+        busy = [(unit.target.cycles_per_us, unit.busy()) for unit in self.units]
+        return [(pipe, n / per_us) for per_us, found in busy for pipe, n in found.items()]
+
+
+def cores_of(op: KernelOp) -> dict[int, int]:
+    """The first core of each kind, and how many there are: those of a kind go through the outermost
+    loops as often."""
+    kinds = dict[Hashable, list[int]]()
+    loops = [[o for o in p.body.block.ops if isinstance(o, ForOp)] for p in op.programs]
+    for core in range(op.core_count):
+        at = CoreNumbers(core, op.core_count, 0, largest=True)
+        turns = tuple([len(at.steps(loop)) for ops in loops for loop in ops])
+        kinds.setdefault(turns, []).append(core)
+    return {cores[0]: len(cores) for cores in kinds.values()}
+
+
+class LoopNests:
+    """The programs of a kernel, walked once on a core of each kind."""
+
+    def __init__(self, op: KernelOp, target: Target) -> None:
+        self.target, kinds = target, cores_of(op)
+        seen, self.cycles = Seen(), dict[Leaf, float]()
+        self.cores = [[Walk(op, program, core, seen) for program in op.programs] for core in kinds]
+        loaded = [Counter[SSAValue]() for p in op.programs for _ in range(p.parts)]
+        stored = Counter[SSAValue]()
+        for walks, count in zip(self.cores, kinds.values(), strict=True):
+            units = (walk for walk in walks for _ in range(walk.program.parts))
+            for unit, walk in enumerate(units):
+                loaded[unit].update({m: n * count for m, n in walk.loaded.items()})
+                stored.update({m: n * count for m, n in walk.stored.items()})
+        self.traffic = KernelTraffic(op, target, loaded, stored, MOST_TURNS)
+
+    def estimate(self, held: Held = ()) -> Estimate:
+        """With the parts `held` of its operands in L2. Raises GeError where the target lacks what
+        it takes."""
+        shares, known = self.traffic.shares(held), self.cycles
+        # where operands are matters to loads alone
+        self.cycles = {leaf: us for leaf, us in known.items() if not isinstance(leaf.op, LoadOp)}
+        cores = [self.units(walks, shares) for walks in self.cores]
+        if len(cores) > MOST_KINDS:
+            cores.sort(key=lambda units: -max(max(u.busy().values(), default=0.0) for u in units))
+        cores = cores[:MOST_KINDS]
+        found = [cycles(units, self.target) for units in cores]
+        core_us = max(found) / self.target.cycles_per_us
+        return Estimate(core_us, self.traffic.hbm(held)[1], cores[found.index(max(found))])
+
+    def units(self, walks: Sequence[Walk], shares: Sequence[Share]) -> list[CoreUnit]:
+        """A core, or a cube core and the vector cores beside it."""
+        units, first = list[CoreUnit](), 0
+        for walk in walks:
+            units.append(CoreUnit(walk, shares[first], self.target, self.cycles))
+            first += walk.program.parts
+        return units
 
 
 class Figures(NamedTuple):

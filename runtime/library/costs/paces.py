@@ -18,6 +18,9 @@ from ge.dialects.support.types import numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK, Memory
 from ge.runtime.library.costs.cycles import (
+    MOST_STRIDE,
+    REPEAT_BYTES,
+    bits_of,
     instructions_of,
     l0_cycles,
     load_rate,
@@ -28,10 +31,9 @@ from ge.runtime.library.costs.cycles import (
     push_rate,
     row_reduction,
     scatter_cycles,
+    share_of,
     vector_cycles,
 )
-from ge.runtime.library.costs.instructions import REPEAT_BYTES, bits_of
-from ge.runtime.library.costs.rates import MOST_STRIDE, share_of
 
 Pipe: TypeAlias = tuple[float, float]
 """Cycles of all that a pipe does for a block, and how many times it goes on to another one."""

@@ -2,23 +2,25 @@
 
 The layers of a model repeat, so that what the model of time says of a body is cached for all bodies
 of its structure. Long constants count by their type: no cost depends on what is in a weight.
-"""
+Nor does a program depend on it: elements of constants are hidden while one is written (`hide`)."""
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
+from contextlib import contextmanager
 from functools import cache, lru_cache, wraps
 from itertools import count
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from weakref import WeakKeyDictionary
 
-from xdsl.ir import Attribute, OpResult, SSAValue
+from xdsl.dialects.builtin import AnyFloat
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
 from ge.dialects.fused_op import Body
-from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.support.types import number_of as attribute_number
-from ge.dialects.support.types import numel, shape_of
 
 SHORT = 16  # elements of a constant that may say what an op does: axes, sizes, scales
 
@@ -166,3 +168,44 @@ def once(
         return cast(T, result)
 
     return call
+
+
+def hide(constants: Sequence[ConstantOp]) -> None:
+    """Take the elements of constants away."""
+    for constant in constants:
+        constant.value = WeightAttr("")
+
+
+@contextmanager
+def unseen(constants: Sequence[ConstantOp]) -> Generator[None]:
+    """Without the elements of these. Whoever writes the program does not see them either, so that
+    it cannot depend on what the key has not."""
+    values = [constant.value for constant in constants]
+    hide(constants)
+    try:
+        yield
+    finally:
+        for constant, value in zip(constants, values, strict=True):
+            constant.value = value
+
+
+def data_of(ops: Sequence[Operation]) -> list[ConstantOp]:
+    """Constants whose elements no program depends on: operands in device memory, floats, more than
+    one of them. Where an op has a parameter as an operand (scales of a resize), there are none."""
+    if has_parameters(ops):
+        return []
+    return [op for op in ops if isinstance(op, ConstantOp) and is_data(op)]
+
+
+def has_parameters(ops: Iterable[Operation]) -> bool:
+    return any(map(has_parameter, ops))
+
+
+def has_parameter(op: Operation) -> bool:
+    """Whether an operand is what the op does, not what it does it with."""
+    return isinstance(op, TensorOp) and any(getattr(op, name) is not None for name in op.PARAMETERS)
+
+
+def is_data(constant: ConstantOp) -> bool:
+    kind = element_type(constant.result)
+    return isinstance(kind, AnyFloat) and numel(shape_of(constant.result)) > 1

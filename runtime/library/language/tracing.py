@@ -8,35 +8,32 @@ and in one for the vector cores; each keeps the loops and branches around what i
         c.mmad(C, Q, K[j].T, init=True)        tile.load, move, mmad
         scores.push(C)                         tile.push                    tile.pop
         scores.pop(s[j])                     }                              tile.map
-        s[j] = exp(s[j])                                                  }
-"""
+        s[j] = exp(s[j])                                                  }"""
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeAlias, cast
 
-from xdsl.dialects.builtin import (
-    MemRefType,
-    f32,
-    i32,
-)
+from xdsl.dialects.builtin import MemRefType, TensorType, f32, i1, i32
 from xdsl.dialects.scf import ForOp, IfOp, YieldOp
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.transforms.common_subexpression_elimination import cse
 
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.elementwise import CastOp, SelectOp
+from ge.dialects.graph.support.folding import constants
 from ge.dialects.support.editing import source_line
 from ge.dialects.support.element_types import bitwidth, element_named, is_float
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import block_of, created
-from ge.dialects.support.types import align_up
+from ge.dialects.support.types import align_up, tensor
 from ge.dialects.targets.target import Target
 from ge.dialects.tile import buffers, compute, transfers
 from ge.dialects.tile.kernel import BarrierOp
 from ge.dialects.tile.types import BLOCK, FRACTAL, FifoType, Memory, TileType, ring_in, tile_in
 from ge.dialects.tile.unfold import UnfoldOp
 from ge.runtime.library.language import values as v
-from ge.runtime.library.language.arguments import OneNumber
 from ge.runtime.library.language.arith import INDEX
 from ge.runtime.library.language.indices import (
     Condition,
@@ -52,9 +49,68 @@ from ge.runtime.library.language.indices import (
     truth_of,
     whole,
 )
-from ge.runtime.library.language.map_body import MapBody
-from ge.runtime.library.language.sides import HERE, Side
-from ge.runtime.library.language.unfolded import Unfolded
+from ge.runtime.library.language.sides import HERE, OneNumber, Side
+from ge.runtime.library.language.values import Unfolded
+
+
+class MapBody:
+    """The region of one `tile.map`, while it is written."""
+
+    def __init__(self, tracer: "Tracer") -> None:
+        self.tracer = tracer
+        self.block = Block()
+        self.tiles: list[v.Tile] = []
+        self.known: dict[v.Expression, SSAValue] = {}
+
+    def value(self, expression: v.Expression) -> SSAValue:
+        if expression not in self.known:
+            self.known[expression] = self.emit(expression)
+        return self.known[expression]
+
+    def emit(self, expression: v.Expression) -> SSAValue:
+        match expression:
+            case v.Apply():
+                args = [self.operand(a, expression) for a in expression.args]
+                op = expression.op.of(*args, **expression.parameters)
+            case v.Copied():
+                op = expression.op.with_operands([self.value(a) for a in expression.args])
+            case v.Number():
+                return self.constant(expression.number, expression.element)
+            case v.Cast():
+                op = CastOp.of(self.value(expression.arg), to=expression.element)
+            case _:  # what the vector unit does not compute elementwise is a tile of its own
+                tile = self.tracer.tile_of(expression)
+                self.tiles.append(tile)
+                return self.block.insert_arg(tile.type.tensor, len(self.block.args))
+        self.block.add_op(op)
+        return op.results[0]
+
+    def operand(self, arg: v.Value, user: v.Apply) -> SSAValue:
+        if isinstance(arg, v.Expression):
+            return self.value(arg)
+        others = [a for a in user.args if isinstance(a, v.Expression)]
+        return self.constant(arg, others[-1].element)
+
+    def constant(self, number: float, element: Attribute) -> SSAValue:
+        type = tensor((1, 1), element)
+        value = constants(number if is_float(element) else int(number), type)
+        assert value is not None
+        assert isinstance(value[0], Attribute)
+        op = ConstantOp.make(value[0], type)
+        self.block.add_op(op)
+        return op.result
+
+    def broadcast(self, value: SSAValue, wanted: Attribute) -> SSAValue:
+        """A row or a column repeated to a whole tile."""
+        shape = cast("TensorType[Attribute]", wanted).get_shape()
+        always = constants(1, tensor(shape, i1))
+        assert always is not None
+        assert isinstance(always[0], Attribute)
+        condition = ConstantOp.make(always[0], tensor(shape, i1))
+        op = SelectOp.of(condition.result, value, value)
+        self.block.add_ops((condition, op))
+        return op.results[0]
+
 
 IN_MEMORY = 8  # tiles on their way through a fifo in memory: pto-isa's flash attention
 

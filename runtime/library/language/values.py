@@ -1,14 +1,13 @@
-"""What a kernel in Python names: tiles, rings, boxes of its arguments, and expressions of tiles.
+"""What a kernel in Python names: tiles, rings, windows of images in L1, and expressions of tiles.
 
     s[j] = exp(s[j] * scale - m[j])        a tile.map of three elementwise ops
     l[:] = l * g[j] + rowsum(s[j])         a tile.reduce, and a tile.map
 
 Operands of an expression have one element type (`cast` changes it); a tile of one row or of one
-column is repeated along the other operand's.
-"""
+column is repeated along the other operand's."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias
 
@@ -21,8 +20,9 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.tile.buffers import SlotOp, ViewOp
 from ge.dialects.tile.types import Memory, TileType, tile_in
-from ge.runtime.library.language.arguments import Argument, Shape, Subview, keys_of, span, start_of
+from ge.dialects.tile.unfold import Unfolding
 from ge.runtime.library.language.indices import Index, Scalar, SharedIndex, number_of
+from ge.runtime.library.language.sides import Argument, Shape, Subview, keys_of, span, start_of
 
 if TYPE_CHECKING:
     from ge.runtime.library.language.sides import Side
@@ -497,3 +497,25 @@ def rows(count: int, base: Scalar = 0) -> Expression:
 def columns(count: int, base: Scalar = 0) -> Expression:
     """A row of i32: base, base + 1, ..."""
     return Counted("columns", base, (1, count))
+
+
+@dataclass(frozen=True, eq=False)
+class Unfolded:
+    """A matrix of `depth` x `count`: a column for each window over a tile in L1, whose rows are
+    pixels and whose columns are channels; with `turned` its transposition. `pad`: what is left and
+    right of an image."""
+
+    tile: Tile
+    windows: Unfolding
+    depth: int
+    count: int
+    pad: float | None = None
+    turned: bool = False
+
+    @property
+    def T(self) -> "Unfolded":
+        return replace(self, turned=not self.turned)
+
+    @property
+    def shape(self) -> Shape:
+        return (self.count, self.depth) if self.turned else (self.depth, self.count)

@@ -19,9 +19,9 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK, FRACTAL
-from ge.runtime.library.choices import fastest
-from ge.runtime.library.costs.instructions import REPEAT_BYTES
+from ge.runtime.library.costs.cycles import REPEAT_BYTES
 from ge.runtime.library.costs.paces import Applied, Core, paced
+from ge.runtime.library.launch import fastest
 
 SUM_BYTES = 4  # of f32 and of i32
 SIZES = tuple(FRACTAL * i for i in (32, 24, 20, 16, 12, 11, 10, 8, 6, 5, 4, 3, 2, 1))

@@ -7,7 +7,7 @@ sums pass to the vector core in parts, and what follows the matmuls is pulled th
 Matmuls whose results meet in what follows have their blocks at a time, and share those of the
 left-hand side; others come one behind the other, and go on with the cores in turn. Cores share the
 terms of few rows, and those of the blocks that are left where all cores have had as many, where the
-estimate says that this takes less time (`split_sums.py`).
+estimate says that this takes less time (`program.py`).
 """
 
 from collections import Counter
@@ -22,9 +22,17 @@ from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.support.boxes import Access
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import FRACTAL, Memory
-from ge.runtime.library.choices import chosen, is_free, is_open
 from ge.runtime.library.costs.paces import Core
-from ge.runtime.library.launch import Launch, NotLowered, Replaced, Written, no_room
+from ge.runtime.library.launch import (
+    Launch,
+    NotLowered,
+    Replaced,
+    Written,
+    chosen,
+    is_free,
+    is_open,
+    no_room,
+)
 from ge.runtime.library.matmul.blocks import (
     SPLITS,
     MatmulCut,
@@ -34,7 +42,7 @@ from ge.runtime.library.matmul.blocks import (
     cycles,
     least_bytes,
 )
-from ge.runtime.library.matmul.padding import choices, copying, may_be_copied
+from ge.runtime.library.matmul.operands import choices, copying, may_be_copied
 from ge.runtime.library.matmul.program import MatmulPlan, part_of
 from ge.runtime.library.matmul.sections import Section, sections_of
 from ge.runtime.library.programs import bytes_left

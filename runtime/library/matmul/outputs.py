@@ -33,7 +33,7 @@ from ge.dialects.support.types import Shape, shape_of
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar
 from ge.runtime.library.launch import NotLowered
-from ge.runtime.library.places import is_copy, is_pointwise
+from ge.runtime.library.tile_ops import is_copy, is_pointwise
 
 PROBES = 16  # places besides those along each dimension
 OTHER_ORDER = "a result has not all elements of the matmul's in its order"

@@ -1,27 +1,229 @@
-"""The program of matmuls, while it is written: how blocks are shared, summed up and brought out."""
+"""The program of matmuls, while it is written: how blocks are shared, summed up and brought out.
+What follows them is pulled from tiles of their results (`Epilogue`).
+
+Terms of sums may be shared by several cores (split-K): of all blocks of matmuls of few rows, of
+others of the blocks that are left where all cores have had as many (stream-K).
+
+    core (block, split):   sums of its part of the terms, in f32    -> workspace
+    barrier
+    vector core:           some columns: the parts added in their order, and what follows
+
+Few rows have few blocks: with narrow ones, so that all cores have some, rows of the right-hand side
+that vector cores load are many and short. Of many rows the last blocks are shared in the same way:
+
+    core, in its turns:    whole blocks, as without
+    core (block, split):   sums of its part of the terms of a block that is left  -> workspace
+    barrier
+    vector core:           some rows of these blocks: the parts added, and what follows
+"""
 
 from collections.abc import Hashable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from math import ceil, gcd
 
 from xdsl.dialects.builtin import f32, i8, i32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
-from ge.dialects.support.types import Shape, align_up, element_type
-from ge.dialects.tile.types import FRACTAL
+from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.shape import TransposeOp
+from ge.dialects.graph.slicing import SliceOp, SplitOp
+from ge.dialects.support.boxes import Access, Box
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Shape, align_up, array_ints, element_type
+from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.language import values as v
-from ge.runtime.library.language.indices import Condition, Index, Scalar, ceil_div, maximum, minimum
+from ge.runtime.library.language.indices import (
+    KNOWN,
+    Condition,
+    Index,
+    Scalar,
+    ceil_div,
+    maximum,
+    minimum,
+    number_of,
+)
 from ge.runtime.library.language.tracing import Queue, Tracer
 from ge.runtime.library.language.values import Tile, Transposed
-from ge.runtime.library.launch import Arguments, Launch, Written
-from ge.runtime.library.matmul.blocks import MatmulCut, columns_together
-from ge.runtime.library.matmul.epilogue import Epilogue
-from ge.runtime.library.matmul.lots import Lot, lots
-from ge.runtime.library.matmul.operands import Feed, MatmulOperand
-from ge.runtime.library.matmul.outputs import ResultBlock, has_relu
-from ge.runtime.library.matmul.padding import Copy
-from ge.runtime.library.matmul.sections import Section
-from ge.runtime.library.matmul.split_sums import SharedWave, SplitSums
+from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
+from ge.runtime.library.matmul.blocks import MatmulCut, Matrices, columns_together
+from ge.runtime.library.matmul.operands import Copy, Feed, MatmulOperand
+from ge.runtime.library.matmul.outputs import (
+    AnyMatmul,
+    Origins,
+    ResultBlock,
+    Term,
+    ending,
+    has_relu,
+)
+from ge.runtime.library.matmul.sections import Lot, Section, lots
+from ge.runtime.library.pulling import Pull
+from ge.runtime.library.tile_ops import long_dims, tile_shape
+
+
+@dataclass
+class Epilogue(Pull):
+    """What follows matmuls: moved elements are in the same tile, at another place, or in one where
+    rows are columns. `terms`: tiles of the matmuls' results, `columns` of them from `col` on, after
+    the first ones."""
+
+    terms: dict[Term, Tile] = field(default_factory=dict[Term, Tile])
+    col: Scalar = 0
+    columns: int = 0
+    end: "Scalar | None" = None  # of the rows that are stored, along dimension `row`
+    row: int = 0
+
+    def box(self, value: SSAValue, box: Box) -> v.Subview:
+        found = super().box(value, box)
+        return ending(found, self.row, self.end) if value in self.dependent else found
+
+    @cached_property
+    def dependent(self) -> set[SSAValue]:
+        return Origins(self.launch.body).dependent
+
+    def tile(
+        self, value: SSAValue, box: Box, column: bool = False, into: Tile | None = None
+    ) -> Tile:
+        """What depends on a matmul is computed here, wherever its box is."""
+        if value not in self.dependent:
+            return super().tile(value, box, column, into)
+        found = self.expression(value, box, column)
+        if into is None and isinstance(found, Tile):
+            return found
+        target = self.buffer(tile_shape(box, column), value) if into is None else into
+        self.c.assign(target, found)
+        self._keep(value, box, column, target)
+        return target
+
+    def expression(self, value: SSAValue, box: Box, column: bool = False) -> v.Expression:
+        if isinstance(value.owner, AnyMatmul):
+            first = at_zero(box.offsets[-1]) - at_zero(self.col)
+            if (value, first) not in self.terms:
+                raise NotLowered(f"columns from {first} on are of another block of the matmul")
+            return self.terms[value, first]
+        if isinstance(op := value.owner, ReduceOp):  # here, where its operand is
+            key = self._key(value, box, column)
+            for known in (self.known.get(block, {}) for block in self.open):
+                if key in known:
+                    return known[key]
+            self.parts = dict.fromkeys(op.reduced_axes() or (), self.columns)
+            return self._keep(value, box, column, self.reduced(op, value, box, column))
+        return super().expression(value, box, column)
+
+    def computed(self, op: TensorOp, value: SSAValue, box: Box, column: bool) -> v.Expression:
+        if op.ACCESS is not Access.VIEW and not isinstance(op, TransposeOp | SplitOp | SliceOp):
+            return super().computed(op, value, box, column)
+        number = next(i for i, r in enumerate(op.results) if r is value)
+        needed, dims = op.operand_box(0, box, number), long_dims(box)
+        if isinstance(op, TransposeOp):
+            order = [array_ints(op.permutation)[d] for d in dims]
+            if order != sorted(order):
+                return self._transposed(op, value, box)
+        if needed is None or tile_shape(needed, column) != tile_shape(box, column):
+            raise NotLowered(f"a box of {op.name} is none of its operand")
+        return self.expression(op.operands[0], needed, column)
+
+
+def at_zero(number: Scalar) -> int:
+    """A number on core 0, in the first rounds of all loops."""
+    if (known := number_of(number)) is not None:
+        return known
+    assert isinstance(number, Index)
+    args = [at_zero(a) for a in number.args]
+    match number.kind:
+        case "known":
+            return args[0]
+        case kind if kind in KNOWN:
+            return KNOWN[kind](*args)
+        case "cores":
+            return 1  # or any number: core 0 has the first block whatever that is
+        case _:
+            return 0
+
+
+class SplitSums:
+    """The parts of sums in a workspace: of each matmul whose blocks are computed together. `tiles`
+    are those that sums of other matmuls are added in, too."""
+
+    def __init__(self, c: Tracer, p: Matrices, tiles: dict[Hashable, Tile]) -> None:
+        self.c, self.p, self.tiles = c, p, tiles
+        self.parts = c.workspace(p.splits, p.terms, p.m, p.n, dtype=f32)
+
+    def tile(self, shape: tuple[int, int], element: Attribute, number: int) -> Tile:
+        """The tile with this number; a ring of two where that is 0."""
+        key = shape, element, number
+        if key not in self.tiles:
+            self.tiles[key] = self.c.ub(*shape, element, copies=None if number else 2)
+        return self.tiles[key]
+
+    def store(self, split: Scalar, row: Scalar, col: Scalar, sums: Sequence[Tile]) -> None:
+        """The sums of a block of each matmul, of a part of the terms."""
+        for term, tile in enumerate(sums):
+            self.c.store(self.parts[split, term, row:, col:], tile)
+
+    def merged(
+        self, elements: Sequence[Attribute], part_cols: int
+    ) -> Iterator[tuple[Index, list[Tile]]]:
+        """Behind a barrier: columns that are this vector core's, of each matmul as its element
+        type, with the first of them; `part_cols` at a time unless that is 0."""
+        c, p = self.c, self.p
+        unit = BLOCK * 8 // min(8, *map(bitwidth, elements))
+        cols = part_cols or align_up(ceil(p.n / c.target.vector_cores), unit)
+        part = self.tile((p.m, cols), f32, 0)
+        outs = [self.tile((p.m, cols), element, i) for i, element in enumerate(elements, 1)]
+        totals = [self.tile((p.m, cols), f32, i) for i, _ in enumerate(elements, 1)]
+        me, all_of_them = c.core * c.parts + c.part, c.cores * c.parts
+        for turn in c.range(ceil_div(ceil(p.n / cols) - me, all_of_them)):
+            col = c.now((me + turn * all_of_them) * cols)
+            for term, (total, out) in enumerate(zip(totals, outs, strict=True)):
+                c.load(total, self.parts[0, term, 0:, col:], pad=0)
+                for split in c.range(1, p.splits):
+                    more = c.load(part[split], self.parts[split, term, 0:, col:], pad=0)
+                    total[:] = total + more
+                if out is not total:
+                    out[:] = v.cast(total, out.element)
+            yield col, outs
+
+
+class SharedWave:
+    """The blocks that are left where all cores have had `waves` blocks each: `splits` cores have
+    the terms of each of them, and their parts are in a workspace."""
+
+    def __init__(self, c: Tracer, p: Matrices, cut: MatmulCut) -> None:
+        self.c, self.cut, self.splits = c, cut, p.splits
+        self.waves, self.left = cut.waves(p, c.target.cube_cores)
+        self.before = self.waves * c.target.cube_cores
+        self.parts = c.workspace(p.splits, self.left, cut.m, cut.n, dtype=f32)
+
+    @property
+    def count(self) -> int:
+        """Of cores that have a part of a block."""
+        return self.left * self.splits
+
+    def store(self, split: Scalar, block: Scalar, sums: Tile) -> None:
+        """The sums of a block, of a part of the terms."""
+        self.c.store(self.parts[split, block, 0:, 0:], sums)
+
+    def merged(self, out: Tile) -> Iterator[tuple[Index, Index, Index]]:
+        """Wait for all cores; then the pieces that are this vector core's, in this tile: which
+        block it is of, and the piece's row and column in it."""
+        c, (rows, cols) = self.c, out.shape
+        c.barrier()
+        total = out if out.element == f32 else c.ub(rows, cols, f32)
+        part = c.ub(rows, cols, f32, copies=2)
+        across, down = self.cut.n // cols, self.cut.m // rows
+        me, all_of_them = c.core * c.parts + c.part, c.cores * c.parts
+        for turn in c.range(ceil_div(self.left * down * across - me, all_of_them)):
+            piece = c.now(me + turn * all_of_them)
+            block, inside = c.now(piece // (down * across)), c.now(piece % (down * across))
+            row, col = c.now(inside // across * rows), c.now(inside % across * cols)
+            c.load(total, self.parts[0, block, row:, col:])
+            for split in c.range(1, self.splits):
+                total[:] = total + c.load(part[split], self.parts[split, block, row:, col:])
+            if out is not total:
+                out[:] = v.cast(total, out.element)
+            yield block, row, col
 
 
 def part_of(size: int, most: int, unit: int) -> int:

@@ -4,11 +4,22 @@ blocks at a time, and share those of the left-hand side.
     %0 = graph.matmul %x, %w                 a section: two terms of %x, an output
     %1 = graph.matmul %x, %v
     %2 = graph.mul %0, %1
+
+Rows of grouped matmuls stand group after group, in sizes that are known. Groups of one size that
+follow each other are a stretch. Blocks of rows cut the rows of each group evenly, and the last one
+of a group has what is left: blocks of as many rows are a lot, which is one loop of the program.
+Cores take the blocks of all lots in turn, so that a group with few rows holds up none.
+
+    sizes 300, 300, 7 and blocks of 160 rows:
+        lot of groups 0 and 1, their rows from   0 on, 1 block of 160
+        lot of groups 0 and 1, their rows from 160 on, 1 block of 140
+        lot of group 2,                                1 block of   7
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from math import ceil, gcd, lcm, prod
 
 from xdsl.dialects.builtin import bf16, f16, f32, i8
@@ -26,10 +37,64 @@ from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.costs.paces import applied_by
 from ge.runtime.library.launch import Launch, NotLowered
 from ge.runtime.library.matmul.blocks import Matrices
-from ge.runtime.library.matmul.lots import stretches
-from ge.runtime.library.matmul.operands import MatmulOperand, is_given
+from ge.runtime.library.matmul.operands import MatmulOperand, is_given, padded_stride
 from ge.runtime.library.matmul.outputs import AnyMatmul, MatmulOutput, Origins, has_relu, together
-from ge.runtime.library.matmul.padding import padded_stride
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """`count` groups from number `group` on, of `size` rows each, which begin at row `first`."""
+
+    group: int
+    count: int
+    first: int
+    size: int
+
+
+@dataclass(frozen=True)
+class Lot:
+    """Of the groups of a stretch `blocks` blocks each, of `rows` rows, from row `begin` of the
+    group on."""
+
+    stretch: Stretch
+    begin: int
+    blocks: int
+    rows: int
+
+    @property
+    def places(self) -> int:
+        """Blocks of rows in all."""
+        return self.stretch.count * self.blocks
+
+
+def stretches(sizes: Sequence[int]) -> list[Stretch]:
+    """Groups of one size that stand side by side; those without rows are left out."""
+    found: list[Stretch] = []
+    group = first = 0
+    for size, members in groupby(sizes):
+        count = len(list(members))
+        if size:
+            found.append(Stretch(group, count, first, size))
+        group, first = group + count, first + count * size
+    return found
+
+
+def lots(sizes: Sequence[int], most: int) -> list[Lot]:
+    """With blocks of `most` rows at most; lots of many rows come first, since what is left over at
+    the end is small then."""
+    found = [lot for stretch in stretches(sizes) for lot in lots_of(stretch, most)]
+    return sorted(found, key=lambda lot: -lot.rows)
+
+
+def lots_of(stretch: Stretch, most: int) -> Iterator[Lot]:
+    blocks = ceil(stretch.size / most)
+    rows = align_up(ceil(stretch.size / blocks), FRACTAL)
+    whole, left = divmod(stretch.size, rows)
+    if whole:
+        yield Lot(stretch, 0, whole, rows)
+    if left:
+        yield Lot(stretch, whole * rows, 1, left)
+
 
 MULTIPLIED = (f16, bf16, f32, i8)
 
@@ -127,9 +192,9 @@ class Section:
     terms: tuple[tuple[Product, int], ...]
     outputs: tuple[MatmulOutput, ...]
     ops: tuple[TensorOp, ...]  # between the matmuls and the outputs
-    splits: int = 1  # cores that share the terms of a block's sums: `split_sums.py`
+    splits: int = 1  # cores that share the terms of a block's sums: `SplitSums`
     last_wave: bool = False  # of the blocks that are left where all cores have had as many
-    copied: frozenset[int] = frozenset()  # sides that are copied before: `padding.py`
+    copied: frozenset[int] = frozenset()  # sides that are copied before: `Copy`
 
     @property
     def product(self) -> Product:

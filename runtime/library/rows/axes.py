@@ -31,11 +31,10 @@ from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, normalize_axis, numel, shape_of, tensor
-from ge.runtime.library.grids import GridOp
 from ge.runtime.library.launch import Launch, NotLowered, Replaced
-from ge.runtime.library.places import is_pointwise
 from ge.runtime.library.rows.simple_ops import reshaped as reshape_to
 from ge.runtime.library.rows.simple_ops import simple_body
+from ge.runtime.library.tile_ops import GridOp, is_pointwise
 
 Node: TypeAlias = tuple[int, int]
 """An axis of one value, by its stride in elements. Values have numbers: hashes of theirs take

@@ -27,14 +27,13 @@ from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK
-from ge.runtime.library.choices import in_order
 from ge.runtime.library.costs.paces import Core, cycles_of_blocks
 from ge.runtime.library.language.indices import Scalar, maximum, minimum
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Expression, Tile, cast, columns, rows, unary
 from ge.runtime.library.language.values import maximum as greater
 from ge.runtime.library.language.values import minimum as lesser
-from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
+from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written, in_order
 from ge.runtime.library.programs import bytes_left, fits
 from ge.runtime.library.rows.vector import place
 

@@ -16,14 +16,13 @@ from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, normalize_axis, numel, shape_of
-from ge.runtime.library.grids import GridOp, on_grid
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Index, Scalar
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Argument, Copied, Expression, Tile
 from ge.runtime.library.launch import Launch, NotLowered
-from ge.runtime.library.places import is_pointwise
 from ge.runtime.library.pulling import number
+from ge.runtime.library.tile_ops import GridOp, is_pointwise, on_grid
 
 Pair = tuple[int, int]
 

@@ -6,7 +6,7 @@ dimension; rows are the dimension that lies last in an input, where that is anot
 transposed tile: both sides move along their memory), else the one before. A result of a
 concatenation has apart boxes for each of its operands. Views next to device memory are none: there
 the memref has the shape of their other side.
-"""
+A kernel that writes one number everywhere stores a tile of it as often as it takes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 from xdsl.ir import Block, SSAValue
 
+from ge.dialects.graph.creation import FillOp
 from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.indexing import GatherElementsOp, GatherNdOp, GatherOp
 from ge.dialects.graph.shape import BroadcastToOp, TileOp, TransposeOp
@@ -31,19 +32,19 @@ from ge.dialects.support.types import (
     align_up,
     constant_ints,
     element_type,
+    is_static,
     numel,
     shape_of,
 )
 from ge.dialects.tile.types import BLOCK
-from ge.runtime.library.choices import decided, is_open
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar, ceil_div, minimum
 from ge.runtime.library.language.tracing import Tracer
-from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
-from ge.runtime.library.places import long_dims, tile_shape
+from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written, decided, is_open
 from ge.runtime.library.programs import fits
 from ge.runtime.library.pulling import Pull
 from ge.runtime.library.rows.vector import LEAST, place, turns_of
+from ge.runtime.library.tile_ops import long_dims, tile_shape
 
 MOST_SINGLE = 1 << 20  # elements at indices that are moved one by one
 
@@ -506,3 +507,28 @@ class MovePull(Pull):
         starts = tuple(offsets) or (0,) * len(self.arguments[indices].shape)
         box = v.Subview(self.arguments[indices], starts, (), (1,) * len(starts))
         return self.c.read_index(box, count)
+
+
+MOST_BYTES = 32768  # of a tile: twice as long as what reaches the full rate
+
+
+def lower_fill(launch: Launch) -> Written:
+    """Raises NotLowered where ops stand beside it, or its shape is not in the text."""
+    op, *others = launch.body.ops
+    shape, element = shape_of(op.results[0]), element_type(op.results[0])
+    if others or not isinstance(op, FillOp) or launch.body.inputs:
+        raise NotLowered("what is filled is computed with, too, or its shape is an operand")
+    if not is_static(shape) or not numel(shape) or bitwidth(element) < 8:
+        raise NotLowered(f"there are no tiles for graph.fill of {op.results[0].type}")
+    size, cores, number = numel(shape), launch.target.vector_cores, op.value.value.data
+    unit, most = BLOCK * 8 // bitwidth(element), MOST_BYTES * 8 // bitwidth(element)
+    each = min(align_up(ceil(size / cores), unit), max(most, unit))
+    count = ceil(size / each)
+
+    def write(c: Tracer, given: Arguments) -> None:
+        tile = c.ub(1, each, element)
+        c.fill(tile, number)
+        for i in c.share(count):
+            c.store(given[op.result][i * each :], tile)
+
+    return Written(write, min(count, cores), {op.result: (size,)})
