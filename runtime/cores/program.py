@@ -27,6 +27,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.arithmetic import quotient
 from ge.dialects.tile.buffers import (
     AllocOp,
     SlotOp,
@@ -185,7 +186,7 @@ class _Translation:
         self.lines: list[str] = []
         self.depth = 1
         self.names: dict[SSAValue, str] = {}  # expressions of scalars and of offsets of tiles
-        self.scope: dict[str, Any] = {"divsi": divsi}
+        self.scope: dict[str, Any] = {"divsi": quotient}
         self.own: dict[type[Operation], str] = {
             CoreOp: "core",
             CoresOp: str(tables.kernel.core_count),
@@ -390,11 +391,6 @@ def expression(op: Operation, names: Sequence[str]) -> str:
     if isinstance(op, CmpiOp):
         return f"{names[0]} {COMPARISONS[op.predicate.value.data]} {names[1]}"
     return EXPRESSIONS[op.name.removeprefix("arith.")].format(*names)
-
-
-def divsi(a: int, b: int) -> int:
-    """Rounded towards zero."""
-    return a // b if (a < 0) == (b < 0) else -(-a // b)
 
 
 def offsets_of(op: AllocOp) -> tuple[int, ...]:

@@ -18,10 +18,9 @@ from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.support.types import byte_size
 from ge.runtime.clock.timeline import COMPUTE, ENGINES, IdleGap, Task, Timeline
+from ge.runtime.profile.limits import NEARLY
 
 ENGINE_PROCESS, STREAM_PROCESS, MEMORY_PROCESS = 1, 2, 3
-
-NEARLY = 1e-6  # times closer than this, in microseconds, count as equal
 
 Event = dict[str, Any]
 
