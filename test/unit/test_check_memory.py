@@ -198,6 +198,10 @@ WRONG = {
     "carried buffers that overlap": (
         slot("%b", 8) + SWAP, "npu_task.loop writes the same bytes twice"
     ),
+    "as many iterations as rows, while a condition holds": (
+        constant(4) + scan("%c").replace(" scans", f" while %p : {TRUTH} scans"),
+        "loop: a scan buffer has 4 rows, but the loop runs 0 to 4 times",
+    ),
     "more iterations than rows": (constant(6) + scan("%c"), "loop: a scan buffer has 4 rows"),
     "any number of iterations": (scan("%n"), "loop: a scan buffer has 4 rows"),
     "a slot of the body over the rows": (

@@ -21,6 +21,7 @@ from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
 from ge.runtime.clock import launched
 from ge.runtime.clock.clock import UnknownShapes, simulate
+from ge.runtime.clock.simulation import Simulation
 from ge.runtime.clock.timeline import CAUSES, Task, Timeline, bandwidth
 from ge.runtime.library.costs.estimates import CoreTime, CoreTimes, l2_bytes_per_us
 from ge.runtime.profile import tables as profiler
@@ -186,6 +187,18 @@ def test_tasks_wait_for_free_cores() -> None:
     assert not overlap(*timeline.tasks)
     assert overlap(*run(launch("cube", 0), launch("cube", 1)).tasks)
     check(timeline)
+
+
+def test_a_task_does_not_overtake_one_that_waits_for_the_same_engine() -> None:
+    """The third would find its 4 cores free beside the first; the second waits for its 13."""
+    for engines in ((), (("vector", 1),)):
+        tasks = run(launch("half", 0), launch("half", 1), launch("cube", 2)).tasks
+        first, second, third = tasks
+        second.cores = (*second.cores, *engines)
+        Simulation(tasks, TARGET, host_driven=False).run()
+        assert first.end_us <= second.start_us <= third.start_us
+    _, second, third = run(launch("half", 0), launch("half", 1), launch("vector", 2)).tasks
+    assert third.start_us < second.start_us
 
 
 def slots(*names: str, size: int = 131072) -> list[str]:

@@ -75,6 +75,18 @@ def test_auto_pad_is_resolved(auto_pad: str, pads: tuple[int, ...]) -> None:
     assert conv.auto_pad is None
 
 
+@pytest.mark.parametrize(
+    ("auto_pad", "pads"), [("SAME_UPPER", (0, 1, 1, 1)), ("SAME_LOWER", (1, 1, 0, 1))]
+)
+def test_auto_pad_of_an_output_shape_is_resolved(auto_pad: str, pads: tuple[int, ...]) -> None:
+    """Of 2 * 7 + 3 rows one is too many, and of 2 * 7 + 4 columns two are: the odd row is that at
+    the end, or at the begin."""
+    shapes = {"x": [1, 3, 8, 8], "w": [3, 4, 3, 4]}
+    attributes = {"auto_pad": auto_pad, "strides": [2, 2], "output_shape": [16, 16]}
+    (conv,) = imported("ConvTranspose", shapes, **attributes)
+    assert conv.pads == ints(*pads)
+
+
 def test_auto_pad_of_stride_one_does_not_need_the_size() -> None:
     shapes = {"x": [1, 3, "h", "w"], "w": [4, 3, 3, 5]}
     (conv,) = imported("Conv", shapes, auto_pad="SAME_UPPER")

@@ -45,6 +45,12 @@ def test_parts_of_places() -> None:
     assert cache.read(A, 100) == 100
 
 
+@pytest.mark.parametrize(("size", "again"), [(50, 0), (49, 49)])
+def test_what_is_read_to_less_than_half_is_not_kept(size: int, again: int) -> None:
+    cache = L2Cache(200)
+    assert [cache.read(A, size) for _ in range(2)] == [size, again]
+
+
 def test_a_buffer_written_row_by_row_in_two_parts() -> None:
     cache = L2Cache(100)
     for _ in range(2):

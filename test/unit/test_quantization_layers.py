@@ -15,8 +15,11 @@ from xdsl.dialects.builtin import i32
 
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeOp
 from ge.dialects.support.types import element_type
+from ge.dialects.text.reading import SourceText, parse_module
+from ge.lowering.driver.compiler import context
 from ge.lowering.pipeline.options import Options
 from ge.runtime.data.arrays import Array
+from ge.transforms.quantization.grids import computed_scale
 
 sys.path.insert(0, str(Path(__file__).parent))
 from qdq_models import OFF, TYPES, Qdq, is_integer_form, layers
@@ -395,3 +398,28 @@ def test_conv_integer(pads: list[int], known: bool, zero_w: int) -> None:
     session = model.lowered([y], Options())[1]
     want = convolved(a.astype(np.int64) - 9, b.astype(np.int64) - zero_w, 2, [1, 1], [1, 1], pads)
     np.testing.assert_array_equal(session.run(inputs)[y], want.astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("scale", "attributes", "is_taken"),
+    [
+        ("tensor<f32>", "", True),
+        ("tensor<4xf32>", "{axis = 0 : i64}", True),
+        ("tensor<8xf32>", "{axis = 1 : i64}", False),
+        ("tensor<4x1xf32>", "{axis = 1 : i64, block_size = 8 : i64}", True),
+        ("tensor<4x2xf32>", "{axis = 1 : i64, block_size = 4 : i64}", False),
+        ("tensor<1x8xf32>", "{axis = 0 : i64, block_size = 4 : i64}", False),
+    ],
+)
+def test_scales_that_a_run_computes_are_of_rows(
+    scale: str, attributes: str, is_taken: bool
+) -> None:
+    """Of the tensor, or of each row: not of columns, nor of parts of rows."""
+    text = f"""func.func @main(%x: tensor<4x8xi8>, %s: {scale}) -> tensor<4x8xf32> {{
+      %0 = graph.dequantize %x, %s {attributes} : (tensor<4x8xi8>, {scale}) -> tensor<4x8xf32>
+      func.return %0 : tensor<4x8xf32>
+    }}"""
+    module = parse_module(context(), SourceText("m.mlir", text))
+    module.verify()
+    (op,) = (op for op in module.walk() if isinstance(op, DequantizeOp))
+    assert computed_scale(op) is (op.scale if is_taken else None)
