@@ -147,6 +147,10 @@ class Driver:
     def listed(self) -> str | None:
         """What there is, where that is asked for."""
         args = self.args
+        if args.export_irdl:
+            from ge.tools.reference.irdl import DIALECTS, definitions
+
+            return definitions(self.known.all_dialects[name]() for name in DIALECTS)
         asked = args.list_passes, args.list_ops
         if asked == (None, None) and not (
             args.list_dialects or args.list_targets or args.list_rules
@@ -295,6 +299,10 @@ class Driver:
 
     def text_of(self, module: ModuleOp) -> str:
         args, name = self.args, self.args.output_format.name
+        if args.print_op_irdl:
+            from ge.tools.reference.irdl import dynamic_form
+
+            return dynamic_form(module) + "\n"
         look = replace(look_of(args), properties_as_attributes=args.print_no_properties)
         if name == "mlir" and not args.syntax_highlight and not args.output_format.parameters:
             return op_text(module, look) + "\n"

@@ -48,6 +48,7 @@ OPTIONS = {
     "-t --target NAME": """the NPU, for passes with an option `target` that is not given: a preset
         or a .toml file. Scripts for xdsl-opt may name an output format instead""",
     "--print-no-properties": "print properties as attributes",
+    "--print-op-irdl": "print the module as mlir-opt takes it with the file of --export-irdl",
     "--syntax-highlight": "colours on a terminal",
     "--verify-diagnostics [=LEVEL]": """the input states its errors in comments, `expected-error@+1
         {{text}}`: status 0 if these come, and with LEVEL all (default) no others; only-expected
@@ -80,6 +81,7 @@ OPTIONS = {
     "--list-dialects": "the dialects, and of which package they are",
     "--list-rules": "the rules that passes are made of",
     "--list-targets": "the NPUs that --target takes",
+    "--export-irdl": "write the dialects in IRDL, for mlir-opt --irdl-file=FILE",
     "--show-dialects": "the dialects whose ops are known",
     "-v --version": "print the versions of ge and xDSL",
 }
