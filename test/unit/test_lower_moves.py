@@ -24,7 +24,7 @@ from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.device.interpreter import KernelCode
 from ge.runtime.device.random_inputs import random_array
 from ge.runtime.device.tiled import TiledCode
-from ge.runtime.library.moves import moves
+from ge.runtime.library import moves
 from ge.transforms.tiles import tile_flags
 
 sys.path.insert(0, str(Path(__file__).parent))
