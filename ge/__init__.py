@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from ge.runtime.device.profiler import Profiler as Profiler
     from ge.runtime.device.session import Session as Session
     from ge.runtime.host import api
-    from ge.transforms.fusion.user_patterns import OpType as OpType
-    from ge.transforms.fusion.user_patterns import Pattern as Pattern
     from ge.transforms.fusion.user_rules import FusedOp as FusedOp
+    from ge.transforms.fusion.user_rules import OpType as OpType
+    from ge.transforms.fusion.user_rules import Pattern as Pattern
 
     host = api
     tile = tile_api
@@ -59,8 +59,7 @@ _NAMES = {
     "runtime.device.device_array": "DeviceArray",
     "runtime.device.session": "Session",
     "runtime.device.profiler": "Profiler",
-    "transforms.fusion.user_patterns": "OpType Pattern",
-    "transforms.fusion.user_rules": "FusedOp",
+    "transforms.fusion.user_rules": "FusedOp OpType Pattern",
 }
 _DOORS = ("host", "tile", "torch")  # modules of this folder
 _HOME = {name: f"ge.{module}" for module, names in _NAMES.items() for name in names.split()}

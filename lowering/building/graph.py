@@ -64,8 +64,7 @@ from ge.dialects.text.look import LOCATED
 from ge.dialects.text.printing import op_text
 from ge.runtime.data.arrays import Array, dense, dtype_of, type_of
 from ge.runtime.data.files import Outputs, write_module
-from ge.transforms.fusion.user_patterns import Nodes, Pattern, op_names
-from ge.transforms.fusion.user_rules import FusedOp, Matcher
+from ge.transforms.fusion.user_rules import FusedOp, Matcher, Nodes, Pattern, op_names
 from ge.transforms.rewriting.matching import variadic_at_end
 
 LAST = 2**63 - 1  # the end of a slice that has none, as in ONNX

@@ -47,9 +47,9 @@ from ge.lowering.steps.bound_programs import (
 )
 from ge.runtime.data.weights import Payload, weights_at_hand
 from ge.transforms.memory.plan_ranges import plan_ranges
-from ge.transforms.shapes.control_flow import UnfitBranch
-from ge.transforms.shapes.kernels import Bodies, bodies_at_hand, kernels_of
+from ge.transforms.shapes.binding import UnfitBranch
 from ge.transforms.shapes.sizes import argument_shapes, inputs_of, named_dims, take_shape
+from ge.transforms.shapes.specialize import Bodies, bodies_at_hand, kernels_of
 
 MOST_KEPT = 64  # bound programs
 

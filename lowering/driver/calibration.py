@@ -45,7 +45,7 @@ from ge.lowering.pipeline.stages import Passes, enabled, to_calibrate, to_quanti
 from ge.runtime.data.files import Outputs, write_module
 from ge.runtime.data.weights import weights_at_hand, weights_of
 from ge.transforms.graph.infer_shapes import refresh_signature
-from ge.transforms.precision import outcome
+from ge.transforms.precision import modes
 from ge.transforms.precision.magnitudes import random_samples
 from ge.transforms.precision.modes import MODES, ORIGIN
 from ge.transforms.quantization.data import (
@@ -251,7 +251,7 @@ def run_quietly(
     folder of their own."""
     apart = replace(options, dump_path=os.path.join(options.dump_path, "calibration"))
     with (
-        without_remarks(), remarks.collecting(), collecting(), outcome.collecting(),
+        without_remarks(), remarks.collecting(), collecting(), modes.collecting(),
         disabling(options.fusion_disable), weights_at_hand(program.payload),
         calibrating(calibration),
     ):  # fmt: skip

@@ -47,7 +47,7 @@ from ge.lowering.pipeline.reproducer import reproduce
 from ge.lowering.pipeline.stages import check_switches, stages
 from ge.lowering.plugins.extensions import universe
 from ge.runtime.data.weights import Payload, open_payload, payload_path, weights_at_hand
-from ge.transforms.precision import outcome
+from ge.transforms.precision import modes
 from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.rewriting.counts import disabling
 from ge.transforms.shapes.gears import Request, gears_of
@@ -139,7 +139,7 @@ def lower_verified(
     stepper = Stepper(options, context(options.plugins), watching, progress)
     with (
         paused_collector(), disabling(options.fusion_disable), weights_at_hand(payload),
-        outcome.collecting() as precision,
+        modes.collecting() as precision,
     ):  # fmt: skip
         tries = options.memory_limit or options.memory > 1 or may_exceed(module, target)
         if Level.PROGRAM in levels and tries:

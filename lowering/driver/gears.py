@@ -19,8 +19,7 @@ from ge.dialects.support.types import byte_size, is_dynamic
 from ge.dialects.targets.target import target_for
 from ge.runtime.clock.clock import ProgramClock
 from ge.runtime.device.gears import padding_of
-from ge.transforms.shapes.gears import Gears
-from ge.transforms.shapes.histogram import Size, best_gears, waste
+from ge.transforms.shapes.gears import Gears, Size, best_gears, waste
 
 # What padding takes for granted (see `transforms/shapes/padding.py`)
 ASSUMED = (

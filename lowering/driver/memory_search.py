@@ -18,8 +18,8 @@ from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.remedies import SLOWER, Remedies, TriedRemedy, find_fit
 from ge.lowering.pipeline.stages import stages
 from ge.runtime.clock.clock import UnknownShapes, simulate
+from ge.transforms.memory.check_capacity import OverLimitError
 from ge.transforms.memory.order_tasks import PROGRAM
-from ge.transforms.memory.over_limit import OverLimitError
 from ge.transforms.memory.recompute_elementwise import COPIES
 from ge.transforms.rewriting.counts import RuleCount
 

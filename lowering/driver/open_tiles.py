@@ -37,9 +37,9 @@ from ge.lowering.steps.open_programs import (
     open_program,
 )
 from ge.runtime.library.launch import NotLowered
-from ge.transforms.shapes.kernels import kernels_of
 from ge.transforms.shapes.open_kernels import Samples, samples_of
 from ge.transforms.shapes.sizes import named_dims
+from ge.transforms.shapes.specialize import kernels_of
 
 
 def write_open_programs(program: Program) -> None:

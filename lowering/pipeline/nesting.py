@@ -22,7 +22,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.text.values import did_you_mean
 
 if TYPE_CHECKING:
-    from ge.transforms.rewriting.relations import Relation
+    from ge.transforms.rewriting.passes import Relation
 
 MODULE, FUNCTION, ANY = "builtin.module", "func.func", "any"
 
@@ -83,7 +83,7 @@ class NestedPass(ModulePass):
 
     @property
     def RELATION(self) -> "Relation":
-        from ge.transforms.rewriting.relations import relation_of  # with numpy
+        from ge.transforms.rewriting.passes import relation_of  # with numpy
 
         return relation_of(self.inner)
 

@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import ShrinkException
 from ge.dialects.support.diagnostics import running
 from ge.dialects.text.errors import diagnose
 from ge.lowering.levels.dominance import verify
-from ge.transforms.rewriting.debug_counters import allows_pass
+from ge.transforms.rewriting.counts import allows_pass
 
 
 class Instrumentation:

@@ -12,7 +12,7 @@ live bytes, so a remedy may be asked for more than the limit says.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from ge.transforms.memory.over_limit import OverLimitError
+from ge.transforms.memory.check_capacity import OverLimitError
 
 SLOWER = 1.2  # how many times as long a program may take for recomputation at memory level 3
 

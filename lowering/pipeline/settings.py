@@ -87,6 +87,6 @@ def full_names(ops: Any) -> list[str]:
         return []
     from ge.dialects.fused_op import FusedOps
     from ge.dialects.graph import Graph
-    from ge.transforms.memory.pinning import check_kinds
+    from ge.transforms.memory.assign_offsets import check_kinds
 
     return check_kinds(ops, (*Graph.operations, *FusedOps.operations))

@@ -25,7 +25,7 @@ from ge.lowering.driver.compiler import load, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.data.accuracy import INTEGERS, TOLERANCES, measured
 from ge.runtime.device.session import Session
-from ge.transforms.rewriting.relations import BitExact
+from ge.transforms.rewriting.passes import BitExact
 
 Arrays = Mapping[str, Any]
 Case = dict[str, dict[str, Any]]

@@ -40,8 +40,8 @@ from ge.dialects.support.tensor_op import TensorOp, attribute
 from ge.dialects.support.types import array_ints, constant_value, element_type, shape_of
 from ge.dialects.text.printing import op_text
 from ge.runtime.data.arrays import Array, array_of, dense
-from ge.transforms.analysis.splats import number_of
-from ge.transforms.rewriting.relations import Relation
+from ge.transforms.analysis.polynomials import number_of
+from ge.transforms.rewriting.passes import Relation
 
 e, n = g.elementwise, g.normalization
 

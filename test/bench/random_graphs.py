@@ -87,7 +87,7 @@ from ge.runtime.device.trials import Trials
 from ge.tools.debugging.reduction import reduce
 from ge.transforms.graph.canonical.layers import is_of_matrices
 from ge.transforms.graph.infer_shapes import refresh_signature
-from ge.transforms.rewriting.relations import BitExact, Relation, Ulps
+from ge.transforms.rewriting.passes import BitExact, Relation, Ulps
 
 RELATIONS: dict[str, Relation] = {
     "off": BitExact(),

@@ -55,8 +55,8 @@ from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.session import output_ports
 from ge.runtime.device.trials import Callee, Outcome, Trial, Trials
-from ge.transforms.rewriting.relations import Relation, Ulps, last_place, listing
-from ge.transforms.rewriting.relations import is_float as has_floats
+from ge.transforms.rewriting.passes import Relation, Ulps, last_place, listing
+from ge.transforms.rewriting.passes import is_float as has_floats
 
 FACTOR = 4
 """How many times the greatest deviation in the runs is put down to rounding: another order may

@@ -43,7 +43,7 @@ from ge.dialects.support.types import Dense, element_type, rank_of, set_type, sh
 from ge.runtime.data.arrays import Array, array_of, dense, dtype_of
 from ge.runtime.numbers import Fn, kernel
 from ge.transforms.graph.infer_shapes import refresh_signature
-from ge.transforms.rewriting.relations import SIGNED, last_place
+from ge.transforms.rewriting.passes import SIGNED, last_place
 
 STEPS = 2
 """How many floats of its type a result may be off by one rounding."""

@@ -36,7 +36,7 @@ from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
 from ge.runtime.host.api import Host, HostProgram
-from ge.transforms.shapes import kernels
+from ge.transforms.shapes import specialize
 
 MODELS = Path(__file__).parent.parent / "models"
 
@@ -470,13 +470,13 @@ def text_of(module: ModuleOp) -> str:
 def specialized(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The kernels that are specialized from now on."""
     made: list[str] = []
-    specialize = kernels.specialize
+    unnoted = specialize.specialize
 
     def noted(kernel: KernelOp, *more: Any) -> object:
         made.append(kernel.sym_name.data)
-        return specialize(kernel, *more)
+        return unnoted(kernel, *more)
 
-    monkeypatch.setattr(kernels, "specialize", noted)
+    monkeypatch.setattr(specialize, "specialize", noted)
     return made
 
 
@@ -495,7 +495,7 @@ def test_layers_are_alike(model: str, monkeypatch: pytest.MonkeyPatch):
     texts = [text_of(binder.at(each).module) for each in sizes]
     together = len(made)
     made.clear()
-    monkeypatch.setattr(kernels, "keeps_constants", lambda *_: False)
+    monkeypatch.setattr(specialize, "keeps_constants", lambda *_: False)
     assert [text_of(Binder(open_, options).at(each).module) for each in sizes] == texts
     assert 4 * together <= 3 * len(made)
 

@@ -20,7 +20,7 @@ from ge.runtime.device.session import Session
 from ge.transforms.graph.eliminate_dead_code import EliminateDeadCodePass
 from ge.transforms.graph.fold_batch_norm import FoldBatchNormPass
 from ge.transforms.graph.prepare_weights import PrepareWeightsPass
-from ge.transforms.rewriting.relations import Relation
+from ge.transforms.rewriting.passes import Relation
 
 WEIGHTS = {
     "w": "4x3x3x3", "grouped": "4x1x3x3", "turned": "2x2x3x3", "point": "5x4x1x1", "c": "4",

@@ -17,8 +17,15 @@ from ge.lowering.driver.compiler import compile_file
 from ge.lowering.pipeline.options import Options
 from ge.runtime.library.asking import asked
 from ge.transforms.fusion import merging
-from ge.transforms.fusion.cuts import Cut, CutSearch, Time, added, at_least_us, needs_vector_cores
-from ge.transforms.shapes.open_bodies import Question
+from ge.transforms.fusion.merging import (
+    Cut,
+    CutSearch,
+    Time,
+    added,
+    at_least_us,
+    needs_vector_cores,
+)
+from ge.transforms.shapes.open_kernels import Question
 
 
 class Launches:

@@ -35,12 +35,10 @@ from ge.runtime.numbers import evaluate
 from ge.tools.debugging.validation import Validation
 from ge.transforms.analysis.dimensions import Dimensions
 from ge.transforms.shapes import expand_gears
-from ge.transforms.shapes.expand_gears import ExpandGearsPass
+from ge.transforms.shapes.expand_gears import Alike, ExpandGearsPass
 from ge.transforms.shapes.fills import Fill, FillKind, computed
 from ge.transforms.shapes.gears import Gears, dynamic_dims
-from ge.transforms.shapes.padded_dims import cut_axes, unfused
-from ge.transforms.shapes.padding import Padding
-from ge.transforms.shapes.settle import Alike
+from ge.transforms.shapes.padding import Padding, cut_axes, unfused
 
 sys.path.insert(0, str(Path(__file__).parent))
 from padded_texts import CLAIMS, FLAT, SAFE, UNSAFE, attention, body, gathered

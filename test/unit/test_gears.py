@@ -32,7 +32,7 @@ from ge.transforms.analysis.dependencies import Segment
 from ge.transforms.analysis.task_graph import Window
 from ge.transforms.schedule.assign_streams import StreamAssignment
 from ge.transforms.schedule.list_scheduling import Schedule
-from ge.transforms.shapes.histogram import exact, waste
+from ge.transforms.shapes.gears import exact, waste
 
 pytestmark = pytest.mark.usefixtures("without_programs")
 

@@ -27,7 +27,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime import numbers
 from ge.runtime.data.arrays import Array, array_of
 from ge.runtime.device.trials import Trials
-from ge.transforms.rewriting.relations import BitExact
+from ge.transforms.rewriting.passes import BitExact
 
 PLACES = 20
 """Seeds that are tried for an op before it counts as one that cannot be made."""

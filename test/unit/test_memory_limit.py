@@ -20,8 +20,8 @@ from ge.runtime.data.arrays import Array
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
 from ge.transforms.analysis.task_graph import TaskGraph
-from ge.transforms.memory.over_limit import OverLimitError
-from ge.transforms.memory.spilling import SpillProblem, choose
+from ge.transforms.memory.check_capacity import OverLimitError
+from ge.transforms.memory.spill_buffers import SpillProblem, choose
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
 

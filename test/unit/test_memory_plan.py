@@ -25,7 +25,7 @@ from ge.lowering.driver.compiler import context
 from ge.lowering.levels.level import Level
 from ge.lowering.levels.verify_level import VerifyLevelPass
 from ge.runtime.check.memory import check_plan
-from ge.transforms.analysis.aliasing import in_arena
+from ge.transforms.analysis.dependencies import in_arena
 from ge.transforms.analysis.liveness import Liveness
 from ge.transforms.memory.overwrite_operands import OverwriteOperandsPass
 from ge.transforms.memory.plan_memory import PlanMemoryPass

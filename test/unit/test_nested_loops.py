@@ -8,7 +8,7 @@ from xdsl.parser import Parser
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.check.memory import Checker, check_plan
-from ge.transforms.graph import infer_shapes, rounds
+from ge.transforms.graph import infer_shapes, loops
 from ge.transforms.graph.infer_shapes import InferShapesPass
 from ge.transforms.graph.simplify_control_flow import SimplifyControlFlowPass
 
@@ -87,14 +87,14 @@ def test_inference_is_polynomial_in_the_depth(monkeypatch: pytest.MonkeyPatch):
 @pytest.mark.parametrize("depth", [*(pytest.param(n, marks=pytest.mark.soak) for n in (6, 24)), 12])
 def test_unrolling_is_polynomial_in_the_depth(depth: int, monkeypatch: pytest.MonkeyPatch):
     module, attempts = counted(depth), 0
-    real = rounds.inline_rounds
+    real = loops.inline_rounds
 
     def inline_rounds(*args: int) -> None:
         nonlocal attempts
         attempts += 1
         real(*args)  # pyright: ignore[reportArgumentType]
 
-    monkeypatch.setattr(rounds, "inline_rounds", inline_rounds)
+    monkeypatch.setattr(loops, "inline_rounds", inline_rounds)
     SimplifyControlFlowPass().apply(context(), module)
     assert attempts <= 1000
     assert str(module).count("graph.loop") == depth - 1

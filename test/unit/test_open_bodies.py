@@ -13,8 +13,8 @@ from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
 from ge.runtime.library.asking import Answers, answers_in
-from ge.transforms.shapes import open_bodies
-from ge.transforms.shapes.open_bodies import OpenBodies
+from ge.transforms.shapes import open_kernels
+from ge.transforms.shapes.open_kernels import OpenBodies
 
 # Patches of images become rows, as in a vision transformer: there are no tiles of a convolution
 # that are turned
@@ -61,7 +61,7 @@ def test_what_the_library_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         assert refusal("conv", "reshape", "transpose") == turned
         assert refusal("neg") is None
     assert OpenBodies.of(main) is bodies
-    monkeypatch.setattr(open_bodies, "ask", None)
+    monkeypatch.setattr(open_kernels, "ask", None)
     Answers.at.cache_clear()
     with answers_in(answers):
         assert refusal("conv", "reshape", "transpose") == turned

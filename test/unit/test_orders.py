@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ge.transforms.analysis.task_graph import TaskGraph
-from ge.transforms.memory import orders
-from ge.transforms.memory.orders import ORDERS, best_order, exact_windows
+from ge.transforms.memory import order_tasks
+from ge.transforms.memory.order_tasks import ORDERS, best_order, exact_windows
 
 
 @st.composite
@@ -89,7 +89,7 @@ def test_a_long_chain_of_branches() -> None:
             graph.read(w, task)
             small.append(graph.buffer(1, task))
         narrow = small[0]
-    assert len(graph) > orders.WINDOW * 100
+    assert len(graph) > order_tasks.WINDOW * 100
     name, order = best_order(graph)
     assert is_valid(graph, order)
     assert graph.live(list(range(len(graph)))).peak > 200

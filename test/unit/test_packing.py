@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ge.transforms.analysis.live_profile import LiveProfile
+from ge.transforms.analysis.liveness import LiveProfile
 from ge.transforms.memory import packing
 from ge.transforms.memory.packing import (
     METHODS,

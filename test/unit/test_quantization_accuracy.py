@@ -26,20 +26,20 @@ from ge.dialects.support.functions import main_function
 from ge.lowering.driver.compiler import context
 from ge.lowering.driver.program import count_layers
 from ge.runtime.data.arrays import Array
-from ge.transforms.quantization import layer_samples, search_ranges
+from ge.transforms.quantization import observe, search_ranges
 from ge.transforms.quantization.calibrate import CalibratePass, range_of
 from ge.transforms.quantization.correct_bias import CorrectBiasPass, Estimate
 from ge.transforms.quantization.data import Calibration, Samples, calibrating
 from ge.transforms.quantization.equalize_channels import EqualizeChannelsPass
 from ge.transforms.quantization.insert_quantization import InsertQuantizationPass, quantizer
-from ge.transforms.quantization.layer_samples import (
+from ge.transforms.quantization.layers import layers
+from ge.transforms.quantization.observe import (
     LayerSamples,
     canonical,
     collect,
     folds,
     rounded_weight,
 )
-from ge.transforms.quantization.layers import layers
 from ge.transforms.quantization.schemes import SCHEMES, scheme_of
 from ge.transforms.quantization.search_ranges import SearchRangesPass
 from ge.transforms.quantization.smooth_activations import SmoothActivationsPass
@@ -350,7 +350,7 @@ def test_samples_have_one_order() -> None:
 
 
 def test_ranges_are_those_of_all_samples(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layer_samples, "SAMPLES", CHUNK)
+    monkeypatch.setattr(observe, "SAMPLES", CHUNK)
     array = normal(4 * CHUNK, 5, 8, seed=3)
     for layer in collect(main_of(written(transformer, ROWS)), samples_of(array)).values():
         assert len(layer.low) == CHUNK

@@ -20,7 +20,7 @@ from writing import Expr, Tensor, half, run, written
 
 from ge.lowering.driver.compiler import context
 from ge.runtime.device.session import Session
-from ge.transforms.rewriting.relations import BitExact, Ulps, ulp_distance
+from ge.transforms.rewriting.passes import BitExact, Ulps, ulp_distance
 
 Formula = Callable[[Expr], Expr]
 

@@ -23,12 +23,11 @@ from ge.lowering.pipeline.stages import quantization
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.calibrate import CalibratePass
 from ge.transforms.quantization.data import Calibration, Chunk, Samples, calibrating
-from ge.transforms.quantization.histograms import BINS, Histogram
+from ge.transforms.quantization.insert_quantization import Limits
 from ge.transforms.quantization.layers import layers
-from ge.transforms.quantization.limits import Limits
 from ge.transforms.quantization.observe import ObservedOp, Observer
 from ge.transforms.quantization.schemes import RangeMethod, range_method_of
-from ge.transforms.quantization.search_ranges import SearchRangesPass
+from ge.transforms.quantization.search_ranges import BINS, Histogram, SearchRangesPass
 from ge.transforms.quantization.table import Range
 from ge.transforms.quantization.trials import Trials, outputs
 

@@ -26,10 +26,14 @@ from ge.runtime.clock.clock import simulate
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
 from ge.transforms.analysis.task_graph import TaskGraph
-from ge.transforms.memory.minimum_cut import UNLIMITED, Network
-from ge.transforms.memory.recomputation import EXPONENTS, best_plan, peak_of, planned
-from ge.transforms.memory.recompute_elementwise import RecomputeElementwisePass
-from ge.transforms.memory.rematerialize import RematerializePass
+from ge.transforms.memory.recompute_elementwise import UNLIMITED, Network, RecomputeElementwisePass
+from ge.transforms.memory.rematerialize import (
+    EXPONENTS,
+    RematerializePass,
+    best_plan,
+    peak_of,
+    planned,
+)
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 from training_graphs import resnet, transformer

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ge.runtime.data.arrays import Array
-from ge.transforms.rewriting.relations import (
+from ge.transforms.rewriting.passes import (
     FAR,
     BitExact,
     Decibels,

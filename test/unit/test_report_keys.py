@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from documents import ROOT, Run, blocks, run
 
 from ge.tools.reference.report_keys import explained_paths, find, paths_of
-from ge.transforms.quantization.facts import LayerFacts
+from ge.transforms.quantization.table import LayerFacts
 
 __all__ = ["run"]
 

@@ -14,8 +14,8 @@ from ge.lowering.driver.compiler import lower
 from ge.lowering.driver.context import context
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.transforms.shapes import expand_gears, settle
-from ge.transforms.shapes.settle import Member, remaining
+from ge.transforms.shapes import expand_gears
+from ge.transforms.shapes.expand_gears import Member, remaining
 
 T, H = "tensor<?x?x8xf32>", "tensor<?x?x2x4xf32>"
 
@@ -95,13 +95,13 @@ def test_bodies_are_those_of_ops_settled_one_by_one(seed: int, monkeypatch: pyte
 
 def test_layers_that_repeat_are_inferred_once_for_a_gear(monkeypatch: pytest.MonkeyPatch):
     inferred: list[FusedOp] = []
-    infer = settle.retyped
+    infer = expand_gears.retyped
 
     def counted(op: FusedOp, members: Sequence[TensorOp]) -> list[Member] | None:
         inferred.append(op)
         return infer(op, members)
 
-    monkeypatch.setattr(settle, "retyped", counted)
+    monkeypatch.setattr(expand_gears, "retyped", counted)
     counts: list[int] = []
     for layers in (["heads"], ["heads"] * 2, ["heads"] * 6):
         inferred.clear()

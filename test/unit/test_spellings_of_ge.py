@@ -16,7 +16,7 @@ from ge.dialects.graph import Graph
 from ge.dialects.graph.support.op_names import framework_names, nearest_name, plain, short_name
 from ge.tools.commands import ge_compile, ge_opt, ge_parser, ge_shims, ge_visualizer
 from ge.tools.views.ge_dumps import ge_level
-from ge.transforms.fusion.user_patterns import op_names
+from ge.transforms.fusion.user_rules import op_names
 
 MODULE = """\
 func.func @main(%x: tensor<8x64xf32> {graph.name = "x"}) -> (tensor<8x32xf32> {graph.name = "y"}) {

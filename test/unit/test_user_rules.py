@@ -17,8 +17,7 @@ from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.building.graph import Graph
 from ge.lowering.driver.compiler import context
 from ge.runtime.device.session import Session
-from ge.transforms.fusion.user_patterns import OpType, Pattern
-from ge.transforms.fusion.user_rules import FusedOp
+from ge.transforms.fusion.user_rules import FusedOp, OpType, Pattern
 from ge.transforms.rewriting.counts import collecting
 
 TEXT = """

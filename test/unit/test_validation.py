@@ -45,7 +45,7 @@ from ge.runtime.data.weights import Payload, open_payload
 from ge.runtime.device.trials import Trials
 from ge.tools.commands import ge_opt
 from ge.tools.debugging.validation import Validation, structure
-from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.rewriting.passes import Relation, Ulps
 
 BIN = Path(sys.executable).parent
 Change = Callable[[Any, Expr], Expr]

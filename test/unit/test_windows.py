@@ -10,8 +10,8 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.pooling import LrnOp, MaxPoolIndicesOp, PoolOp
 from ge.dialects.support.types import tensor
 from ge.runtime.numbers import evaluate
+from ge.transforms.graph.canonical.arithmetic import average_of_image
 from ge.transforms.graph.canonical.local import Make
-from ge.transforms.graph.canonical.pooling import average_of_image
 
 DIMENSION = st.tuples(
     st.integers(1, 7), st.integers(1, 9), st.integers(1, 3), st.integers(1, 3),

@@ -52,7 +52,7 @@ def calibrate_input(args: argparse.Namespace) -> int:
     from ge.runtime.data.weights import files_of
     from ge.tools.cli.remarks import Remarks, printer
     from ge.transforms.quantization.data import Calibration
-    from ge.transforms.quantization.facts import listing
+    from ge.transforms.quantization.table import listing
 
     if tables := [f for f in args.data if f.endswith(".toml")]:
         raise GeError("this is a table, no samples", tables[0], "ge-compile takes it")

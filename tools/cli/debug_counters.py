@@ -8,7 +8,7 @@ from xdsl.pattern_rewriter import RewritePattern
 from ge.dialects.support.errors import GeError
 from ge.dialects.text.values import did_you_mean, names
 from ge.lowering.plugins.universe import rules
-from ge.transforms.rewriting.debug_counters import APPLICATIONS, PASSES, Counters, DebugCounter
+from ge.transforms.rewriting.counts import APPLICATIONS, PASSES, Counters, DebugCounter
 
 
 def counted() -> Iterator[str]:

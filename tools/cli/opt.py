@@ -56,7 +56,7 @@ from ge.tools.cli.response_files import expanded
 from ge.tools.cli.watch_flags import look_of
 from ge.tools.cli.watching import Watching
 from ge.tools.debugging.verification import mismatches
-from ge.transforms.rewriting.debug_counters import Counters, counting
+from ge.transforms.rewriting.counts import Counters, counting
 
 
 def run(arguments: Sequence[str]) -> int:

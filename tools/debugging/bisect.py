@@ -34,7 +34,7 @@ from ge.lowering.levels.dominance import verify
 from ge.lowering.pipeline.pass_options import pipeline_text
 from ge.runtime.data.files import Outputs, write_module
 from ge.runtime.data.weights import Payload
-from ge.transforms.rewriting.debug_counters import APPLICATIONS, Counters, DebugCounter, counting
+from ge.transforms.rewriting.counts import APPLICATIONS, Counters, DebugCounter, counting
 
 # What is wrong with a module that a pass made of another one; empty: nothing
 Diagnosis = Callable[[ModulePass, ModuleOp, ModuleOp], str]

@@ -1,5 +1,5 @@
 """`--validate`: run the module before and after each pass on several inputs and compare the
-results by the relation that the pass declares (`transforms/rewriting/relations.py`). The first
+results by the relation that the pass declares (`transforms/rewriting/passes.py`). The first
 pass that breaks it ends the compilation; `reduction.py` cuts the module down to a test that repeats
 it."""
 
@@ -28,7 +28,7 @@ from ge.runtime.data.files import Outputs
 from ge.runtime.data.weights import Payload, weights_of, write_safetensors
 from ge.tools.debugging.reduction import reduce
 from ge.transforms.rewriting.counts import collecting
-from ge.transforms.rewriting.relations import OtherInputs, Relation, SameSteps, Ulps, relation_of
+from ge.transforms.rewriting.passes import OtherInputs, Relation, SameSteps, Ulps, relation_of
 
 Outcome = Mapping[str, Array] | GeError
 

@@ -17,7 +17,7 @@ from ge.lowering.pipeline.pass_options import type_text
 from ge.lowering.pipeline.stages import stages
 from ge.lowering.plugins.universe import GE_UNIVERSE, PASSES, rules
 from ge.tools.reference.markdown import code, from_docstring, paragraphs, table
-from ge.transforms.rewriting.relations import relation_of
+from ge.transforms.rewriting.passes import relation_of
 
 
 def _field_docs(cls: type) -> dict[str, str]:

@@ -9,9 +9,11 @@ at run time:
 The sizes of %1 are (x0, 4, x1, 16). They are inferred from operands op by op; results of unknown
 sizes get new symbols. Arguments of a function share symbols for dimensions of one name
 (`graph.dims`).
+
+`stand_in` is an op as it would be if these dimensions had numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -20,17 +22,11 @@ from typing import cast
 from xdsl.dialects.builtin import ArrayAttr, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
 from ge.dialects.graph.creation import Created, RangeOp
-from ge.dialects.graph.elementwise import (
-    CastOp,
-    ClampOp,
-    CompareOp,
-    Elementwise,
-    MulOp,
-    SelectOp,
-)
+from ge.dialects.graph.elementwise import CastOp, ClampOp, CompareOp, Elementwise, MulOp, SelectOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.graph.normalization import BatchNormOp, GroupNormOp, SoftmaxLike, TrailingNorm
@@ -46,22 +42,53 @@ from ge.dialects.graph.shape import (
 )
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp, slice_bounds
 from ge.dialects.support.element_types import is_integer
-from ge.dialects.support.operation import all_ops
+from ge.dialects.support.operation import all_ops, block_of, initialize, operands_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     array_ints,
     constant_ints,
     element_type,
+    is_ranked,
     is_static,
     normalize_axis,
     numel,
     rank_of,
+    set_type,
     shape_of,
+    tensor,
 )
-from ge.transforms.analysis.stand_ins import STEP, stand_in
+
+STEP = 60  # what dimensions are often divided by divides it
+
+
+def stand_in(op: TensorOp, number: Callable[[SSAValue, int], int]) -> TensorOp | None:
+    """The op where dimensions of operands that are not known, of a value and an axis, have these
+    numbers; None where it does not take them, or where sizes of results do not follow from them. It
+    stands nowhere, and leaves no uses of values."""
+
+    def static(value: SSAValue) -> SSAValue:
+        if not is_ranked(value) or is_static(shape := shape_of(value)):
+            return value
+        sizes = [number(value, i) if d == DYNAMIC else d for i, d in enumerate(shape)]
+        return block_of([tensor(sizes, element_type(value))]).args[0]
+
+    kind, types = type(op), [r.type for r in op.results]
+    made = kind.__new__(kind)
+    initialize(made, map(static, operands_of(op)), types, dict(op.properties))
+    try:
+        inferred = made.inferred()
+    except VerifyException:
+        return None
+    finally:
+        made.drop_all_references()  # it knows its operands, which do not know of it
+    for result, of in zip(made.results, inferred, strict=True):
+        set_type(result, of)
+    return made if all(is_ranked(r) and is_static(shape_of(r)) for r in made.results) else None
+
 
 MOST_STEPS = 16  # of a chain of shape computations
+
 MOST_ELEMENTS = 16
 
 

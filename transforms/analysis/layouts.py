@@ -37,7 +37,7 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, volume
-from ge.transforms.analysis.splats import number_of
+from ge.transforms.analysis.polynomials import number_of
 
 MOST_STEPS = 16
 

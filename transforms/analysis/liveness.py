@@ -3,18 +3,23 @@
 Tasks of one stream run one after the other; events order tasks of different streams. Buffer A is
 dead when buffer B begins if, in every run, each task that uses A ends before the first task that
 writes B starts. Program order alone does not ensure that. One walk of the program gives each task a
-vector clock (see `happens_before.py`): A is dead where the clock covers all uses of A.
+vector clock (Fidge, "Timestamps in message-passing systems that preserve the partial ordering",
+1988): how many tasks of each stream are done, in every run, before it starts. A is dead where the
+clock covers all uses of A.
 
 Branches and loops are barriers: all streams are idle before and after them and between their
 blocks. A buffer that is allocated outside of one and used inside is live throughout; one that is
 allocated inside is live between its uses there.
 
 Several streams may write parts of a buffer first: it begins at the minimum of their clocks.
+
+Of an order of tasks `LiveProfile` has the bytes that are live at each step, and the most of them.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -24,9 +29,77 @@ from ge.dialects.npu_task.ops import RecordOp, SlotOp, WaitOp
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.operation import ops_of
 from ge.dialects.support.types import align_up, byte_size
-from ge.transforms.analysis.aliasing import accesses
-from ge.transforms.analysis.happens_before import Clock, HappensBefore
-from ge.transforms.analysis.live_profile import LiveProfile
+from ge.transforms.analysis.dependencies import accesses
+
+Life = tuple[int, int, int]
+"""Bytes of a buffer, its first and its last step, both included. A buffer whose last step is
+before its first one is never live."""
+
+
+@dataclass(slots=True)
+class LiveProfile:
+    """The bytes live at each step, and the most of them."""
+
+    bytes: list[int]
+    peak: int
+
+    @classmethod
+    def of(cls, lives: Iterable[Life], steps: int) -> "LiveProfile":
+        """The profile of buffers over so many steps."""
+        change = [0] * (steps + 1)
+        for size, first, last in lives:
+            change[first] += size
+            change[last + 1] -= size
+        live = list(accumulate(change[:-1]))
+        return cls(live, max(live, default=0))
+
+    @property
+    def peak_step(self) -> int:
+        """The first step at which the most bytes are live."""
+        return self.bytes.index(self.peak) if self.bytes else 0
+
+    def reserve(self, first: int, end: int, extra: int) -> bool:
+        """Have `extra` more bytes live from step `first` up to `end`, unless the peak would rise;
+        returns whether it was done."""
+        if max(self.bytes[first:end], default=0) + extra > self.peak:
+            return False
+        for step in range(first, end):
+            self.bytes[step] += extra
+        return True
+
+
+Clock = Sequence[int]
+
+
+class HappensBefore:
+    """The clocks of streams while tasks are issued to them. Barriers count as a task of each."""
+
+    def __init__(self, streams: int) -> None:
+        self.issued = [0] * streams
+        self.clocks = [[0] * streams for _ in range(streams)]
+
+    def issue(self, stream: int) -> int:
+        """Issue a task: it is the `n`-th of its stream. What the stream's clock says then is what
+        is done when the task is."""
+        self.issued[stream] += 1
+        self.clocks[stream][stream] = self.issued[stream]
+        return self.issued[stream]
+
+    def clock(self, stream: int) -> list[int]:
+        """A copy of a stream's clock."""
+        return list(self.clocks[stream])
+
+    def wait(self, stream: int, done: Clock) -> None:
+        """What is issued next to the stream starts when all that a clock covers is done."""
+        self.clocks[stream] = [max(p) for p in zip(self.clocks[stream], done, strict=True)]
+
+    def barrier(self) -> Clock:
+        """All streams wait for each other. Returns how many tasks there were before."""
+        before = tuple(self.issued)
+        self.issued = [n + 1 for n in self.issued]
+        self.clocks = [list(self.issued) for _ in self.issued]
+        return before
+
 
 BUFFERS = AllocOp, SlotOp
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.npu_task.memory import owner_of
-from ge.transforms.analysis.aliasing import all_accesses
-from ge.transforms.analysis.live_profile import LiveProfile
+from ge.transforms.analysis.dependencies import all_accesses
+from ge.transforms.analysis.liveness import LiveProfile
 from ge.transforms.analysis.views import storage
 
 

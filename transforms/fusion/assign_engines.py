@@ -30,7 +30,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.patterns import UserPattern, user_pattern
 from ge.dialects.support.tensor_op import TensorOp
 from ge.transforms.analysis.views import view_offsets
-from ge.transforms.fusion.launchable import blocks_of
+from ge.transforms.fusion.groups import blocks_of
 from ge.transforms.rewriting import remarks
 
 # Names in small letters without underscores, Ascend's among them

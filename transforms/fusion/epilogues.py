@@ -1,4 +1,5 @@
-"""Epilogues: ops that are computed on the tiles of a matmul as they leave the core.
+"""What the vector unit computes of the tiles of a matmul, or a convolution, in its launch:
+epilogues of its results, and operands on their way to it.
 
 A tile of the result leaves L0C through UB, where the vector unit can work on it before it is
 stored. Ops that need only the tile, and elements of other values at the same positions, therefore
@@ -15,35 +16,67 @@ Ops join one by one in program order; those at the end come apart again where th
 norm, a cast whose input is needed as well), the times of both decide. A sum of two
 matmuls joins the one that more matmuls precede: the other one need not wait for these, and may run
 beside them.
+
+Operands are made in the launch that multiplies them:
+
+    %w = graph.dequantize %q, %s {axis = 1}
+    %y = graph.matmul %x, %w
+becomes
+    %y = fused_op.linear(%x, %q, %s) { graph.dequantize, graph.matmul }
+
+so that memory holds, and the core loads, the integers of the weight, and of a table that is added
+to the result. A weight of several users is dequantized in each of them. An input of the model, or
+the result of a branch or loop, is quantized in the launch of its only user, and rounded to 16 bits
+in the launches of all products that use it: any other value is in the launch that defines it.
 """
 
 from collections.abc import Callable
 from heapq import heappop, heappush
 from itertools import islice
+from typing import TypeGuard
 
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.control import Control
 from ge.dialects.graph.convolution import Convolution
+from ge.dialects.graph.elementwise import CastOp
+from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp
 from ge.dialects.support.boxes import Access
+from ge.dialects.support.element_types import is_float, is_narrow
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import byte_size, is_static, shape_of
-from ge.transforms.fusion.groups import Group, Groups
-from ge.transforms.fusion.launchable import access, can_join, is_vector_op, is_view, size_of
+from ge.dialects.support.types import byte_size, element_type, is_static, shape_of
+from ge.runtime.library.asking import launch_us
+from ge.transforms.analysis.views import whole_of
+from ge.transforms.fusion.groups import (
+    Group,
+    Groups,
+    access,
+    can_join,
+    is_vector_op,
+    is_view,
+    size_of,
+)
 from ge.transforms.fusion.merging import Merger, Missed
 from ge.transforms.fusion.regions import mismatch
-from ge.transforms.rewriting.counts import declare, is_enabled
+from ge.transforms.graph.prepare_weights import WEIGHTED
+from ge.transforms.rewriting.counts import count, declare, is_enabled
 
 LEAST_GAIN_US = 0.05  # a smaller difference does not count
+
 MOST_USERS = 16  # users of a value that are looked at: of more, one stays apart anyhow
 
 FUSE_ACTIVATION = declare("fuse-activation", "a function of the matmul alone joins its launch")
+
 FUSE_BIAS = declare("fuse-bias", "the matmul plus, or times, a constant or a shorter value")
+
 FUSE_RESIDUAL = declare("fuse-residual", "the matmul plus, or times, a value as large as it")
+
 FUSE_GATE = declare("fuse-gate", "two matmuls of a launch, or parts of one, go into one result")
+
 FUSE_STORE = declare("fuse-store", "views and data movement become how the matmul is stored")
 
 EPILOGUE = (FUSE_ACTIVATION, FUSE_BIAS, FUSE_RESIDUAL, FUSE_GATE, FUSE_STORE)
@@ -51,6 +84,7 @@ EPILOGUE = (FUSE_ACTIVATION, FUSE_BIAS, FUSE_RESIDUAL, FUSE_GATE, FUSE_STORE)
 # The rule by which an op would join a launch, and why it cannot: None when it can, "" when it is
 # of another kind altogether.
 Verdict = tuple[str, str | None]
+
 Judge = Callable[[TensorOp, Group, Merger], Verdict]
 
 
@@ -214,3 +248,96 @@ def moves_too_much(op: TensorOp, sources: list[SSAValue]) -> str | None:
     if sum(byte_size(r.type) for r in op.results) > 2 * own:
         return "most of the result is not of the matmul"
     return None
+
+
+FUSE_WEIGHT = declare("fuse-weight", "a weight is dequantized in the launch of its matmul")
+
+FUSE_INPUT = declare(
+    "fuse-input", "an input of the model is quantized, or rounded, in the launch of its matmul"
+)
+
+OPERANDS = (FUSE_WEIGHT, FUSE_INPUT)
+
+
+def dequantized(value: SSAValue) -> DequantizeOp | None:
+    """The op that dequantizes a weight; None for other values."""
+    op = value.owner
+    if isinstance(op, DequantizeOp) and all(
+        isinstance(whole_of(v).owner, ConstantOp) for v in op.operands
+    ):
+        return op
+    return None
+
+
+def is_given(value: SSAValue) -> bool:
+    """Whether no launch of its block defines a value: an input, what a branch or loop results in,
+    and views of them."""
+    return isinstance(whole_of(value).owner, Block | Control)
+
+
+def dequantize_for_each_user(block: Block) -> None:
+    """Give each matmul, or convolution, of a block that uses a dequantized weight an op of its
+    own."""
+    for op in list(block.ops):
+        if not isinstance(op, DequantizeOp) or dequantized(op.result) is None:
+            continue
+        uses = list(op.result.uses)
+        own = [u for u in uses if isinstance(u.operation, WEIGHTED) and u.operation.parent is block]
+        for use in own[1:] if len(own) == len(uses) else own:
+            copy = op.clone()
+            block.insert_op_after(copy, op)
+            use.operation.operands[use.index] = copy.result
+
+
+def take_weights(merger: Merger, matmul: Operation) -> None:
+    """Let the dequantization of weights join their matmul."""
+    groups = merger.groups
+    for value in matmul.operands:
+        if (op := dequantized(value)) is not None and op in groups.number:
+            merger.join(groups.of(matmul), groups.of(op), FUSE_WEIGHT)
+
+
+def take_tables(merger: Merger, group: Group) -> None:
+    """Let the dequantization of constants that an epilogue reads join its launch."""
+    for value in [v for op in group.ops for v in op.operands]:
+        op = dequantized(value)
+        if op is not None and op in merger.groups.number and value.has_one_use():
+            if (other := merger.groups.of(op)) is not group:
+                merger.join(group, other, FUSE_WEIGHT)
+
+
+def rounds(op: Operation | Block) -> TypeGuard[QuantizeOp | CastOp]:
+    """Whether an op quantizes a float, or casts it to 16 bits."""
+    if isinstance(op, CastOp):
+        return is_narrow(op.to) and is_float(element_type(op.input))
+    return isinstance(op, QuantizeOp)
+
+
+def take_input(merger: Merger, matmul: Operation) -> None:
+    """Let the quantization of a value that is given join the only launch that takes it, and its
+    rounding each matmul, or convolution, if nothing else takes it."""
+    groups = merger.groups
+    group = groups.of(matmul)
+    for value in matmul.operands:
+        op = value.owner
+        if not rounds(op) or op not in groups.number or not is_given(op.input):
+            continue
+        users = {groups.find(use.operation) for use in value.uses}
+        if users == {group}:
+            merger.join(group, groups.of(op), FUSE_INPUT)
+        elif isinstance(op, CastOp) and is_enabled(FUSE_INPUT) and pays(merger, op, group):
+            count(FUSE_INPUT)
+            groups.absorb(op, group)
+
+
+def pays(merger: Merger, cast: CastOp, group: Group) -> bool:
+    """Whether products are all that takes a value, and to round it once more, in a launch of them,
+    takes no more time than its part of a launch of its own."""
+    uses = list(cast.result.uses)
+    if not all(isinstance(u.operation, WEIGHTED) for u in uses):
+        return False
+    alone, user = merger.sum_us([merger.groups.of(cast)]), merger.sum_us([group])
+    together = launch_us(merger.body_with(cast, group.ops), merger.target)
+    if alone is None or user is None or together is None:
+        return False
+    return together <= user + alone / len(uses)

@@ -54,7 +54,7 @@ from ge.runtime.data.arrays import Array
 from ge.runtime.library.asking import refused
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op
-from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.rewriting.passes import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule
 
 

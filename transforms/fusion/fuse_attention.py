@@ -31,11 +31,11 @@ from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.types import element_type, is_static, numel
 from ge.runtime.library.costs.estimates import hbm_bytes_per_us
 from ge.transforms.fusion.epilogues import EPILOGUE, grow, judge_epilogue
-from ge.transforms.fusion.launchable import access, can_join
+from ge.transforms.fusion.groups import access, can_join
 from ge.transforms.fusion.merging import FusionPass, Merger, Missed
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count, declare
-from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.rewriting.passes import Relation, Ulps
 
 FUSE_LOADS = declare("fuse-loads", "what an operand of attention comes through joins its launch")
 

@@ -15,15 +15,17 @@ from xdsl.ir import Block
 
 from ge.dialects.fused_op import ConvOp as FusedConvOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
-from ge.transforms.fusion.epilogues import EPILOGUE, grow, judge_epilogue
-from ge.transforms.fusion.groups import Groups
-from ge.transforms.fusion.merging import FusionPass, Merger
-from ge.transforms.fusion.operands import (
+from ge.transforms.fusion.epilogues import (
+    EPILOGUE,
     FUSE_WEIGHT,
     dequantize_for_each_user,
+    grow,
+    judge_epilogue,
     take_tables,
     take_weights,
 )
+from ge.transforms.fusion.groups import Groups
+from ge.transforms.fusion.merging import FusionPass, Merger
 
 
 class FuseConvPass(FusionPass):

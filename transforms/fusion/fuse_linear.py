@@ -28,18 +28,20 @@ from ge.dialects.graph.shape import View
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_static, shape_of
-from ge.transforms.fusion.epilogues import EPILOGUE, Verdict, grow, judge_epilogue
-from ge.transforms.fusion.groups import Group, Groups
-from ge.transforms.fusion.launchable import access
-from ge.transforms.fusion.merging import FusionPass, Merger
-from ge.transforms.fusion.operands import (
+from ge.transforms.fusion.epilogues import (
+    EPILOGUE,
     OPERANDS,
+    Verdict,
     dequantize_for_each_user,
     dequantized,
+    grow,
+    judge_epilogue,
     take_input,
     take_tables,
     take_weights,
 )
+from ge.transforms.fusion.groups import Group, Groups, access
+from ge.transforms.fusion.merging import FusionPass, Merger
 from ge.transforms.rewriting.counts import declare
 
 MERGE_SIBLINGS = declare("merge-siblings", "matmuls of one input share a launch (grouped GEMM)")

@@ -9,8 +9,7 @@ becomes
 from ge.dialects.fused_op import RegionOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
-from ge.transforms.fusion.groups import Group, Groups
-from ge.transforms.fusion.launchable import is_pure
+from ge.transforms.fusion.groups import Group, Groups, is_pure
 from ge.transforms.fusion.merging import FusionPass, Merger
 from ge.transforms.rewriting.counts import declare, is_enabled
 

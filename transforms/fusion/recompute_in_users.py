@@ -20,8 +20,7 @@ from ge.dialects.fused_op import FusedOp, RegionOp
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.library.asking import launch_us
-from ge.transforms.fusion.groups import Group, Groups
-from ge.transforms.fusion.launchable import access, is_vector_op, is_view
+from ge.transforms.fusion.groups import Group, Groups, access, is_vector_op, is_view
 from ge.transforms.fusion.merging import MOST_OPS, FusionPass, Merger
 from ge.transforms.fusion.regions import mismatch
 from ge.transforms.rewriting import remarks

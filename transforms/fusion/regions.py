@@ -44,8 +44,7 @@ from ge.dialects.support.types import (
     numel,
     shape_of,
 )
-from ge.transforms.fusion.groups import Group, Groups
-from ge.transforms.fusion.launchable import access, is_vector_op, is_view, size_of
+from ge.transforms.fusion.groups import Group, Groups, access, is_vector_op, is_view, size_of
 from ge.transforms.fusion.merging import MOST_OPS, Merger, Missed
 from ge.transforms.rewriting.counts import declare, is_enabled
 

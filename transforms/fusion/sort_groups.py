@@ -62,7 +62,7 @@ from ge.transforms.graph.deduplicate_constants import DeduplicateConstantsPass
 from ge.transforms.graph.share_common_subexpressions import ShareCommonSubexpressionsPass
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op, Value
-from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.rewriting.passes import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule
 
 LAUNCHES = 10  # that sorting takes, about

@@ -11,12 +11,68 @@ becomes
 For transposes that did not cancel (see move-transposes), before what goes into weights is looked
 for: a convolution takes that from channels that are last, too (fold-batch-norm). A transpose
 behind a matmul or convolution needs nothing of the kind: it is part of the launch, see the fusion
-passes. The rules are in `canonical/absorption.py`.
+passes.
 """
 
+from xdsl.ir import SSAValue
+
+from ge.dialects.graph.convolution import Convolution
+from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.shape import TransposeOp
-from ge.transforms.graph.canonical import absorption
-from ge.transforms.graph.canonical.simplify import SimplifyPass
+from ge.dialects.support.types import rank_of
+from ge.transforms.graph.canonical.local import Make, Replacement, SimplifyPass, rule
+from ge.transforms.graph.canonical.transposes import permutation
+
+
+def untransposed(value: SSAValue) -> SSAValue | None:
+    """What a value is the matrices of, transposed."""
+    op = value.owner
+    if not isinstance(op, TransposeOp) or (rank := rank_of(value)) < 2:
+        return None
+    swapped = [*range(rank - 2), rank - 1, rank - 2]
+    return op.input if permutation(op) == swapped else None
+
+
+@rule(MatmulOp, exact=False)
+def transpose_into_product(op: MatmulOp, make: Make) -> Replacement:
+    """The matmul of a transposed matrix takes the matrix and transposes it itself. A weight that
+    others need as it is need not be stored twice, then."""
+    lhs, rhs = untransposed(op.lhs), untransposed(op.rhs)
+    if lhs is None and rhs is None:
+        return None
+    return make(
+        MatmulOp, lhs or op.lhs, rhs or op.rhs,
+        transpose_lhs=bool(op.transpose_lhs.value.data) != (lhs is not None),
+        transpose_rhs=bool(op.transpose_rhs.value.data) != (rhs is not None),
+    )  # fmt: skip
+
+
+@rule(TransposeOp, exact=False)
+def transpose_of_product(op: TransposeOp, make: Make) -> Replacement:
+    """The transpose of x y is that of y times that of x."""
+    value = untransposed(op.result)
+    matmul = None if value is None else value.owner
+    if not isinstance(matmul, MatmulOp) or not op.input.has_one_use():
+        return None
+    if rank_of(matmul.lhs) != rank_of(matmul.rhs):
+        return None
+    return make(
+        MatmulOp, matmul.rhs, matmul.lhs,
+        transpose_lhs=not matmul.transpose_rhs.value.data,
+        transpose_rhs=not matmul.transpose_lhs.value.data,
+    )  # fmt: skip
+
+
+@rule(Convolution)
+def transpose_into_conv(op: Convolution, make: Make) -> Replacement:
+    """A convolution reads an input whose channels are the last dimension as it is."""
+    if op.input_channels_last.value.data or not isinstance(moved := op.input.owner, TransposeOp):
+        return None
+    rank = rank_of(op.input)
+    if permutation(moved) != [0, rank - 1, *range(1, rank - 1)]:
+        return None
+    params = {**op.properties, "input_channels_last": True}
+    return make(type(op), moved.input, op.weight, op.bias, **params)
 
 
 class AbsorbTransposesPass(SimplifyPass):
@@ -24,5 +80,4 @@ class AbsorbTransposesPass(SimplifyPass):
     `exact`: only by rules that keep every bit."""
 
     name = "absorb-transposes"
-    families = (absorption,)
     root = TransposeOp

@@ -18,7 +18,7 @@ Matmuls, pools and elementwise ops have tile programs, a whole layer has none. N
 computed in f32 and rounded once, at the end, as by the kernels. Exceptions: states of 8 bits, sizes
 that are not known, and the activation "thresholded_relu"; largest elements of regions of as many
 samples as elements (a number that is known at run time only), and Fourier transforms of more than
-`signals.MOST` elements of a matrix.
+`layers.MOST` elements of a matrix.
 """
 
 from typing import ClassVar
@@ -28,11 +28,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from ge.dialects.support.operation import all_ops
-from ge.transforms.graph.canonical import layers, rearranged, recurrent, regions, sampling, signals
-from ge.transforms.graph.canonical.simplify import rules_of, simplify
-from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.graph.canonical import layers, recurrent, sampling
+from ge.transforms.graph.canonical.local import rules_of, simplify
+from ge.transforms.rewriting.passes import Relation, Ulps
 
-FAMILIES = (layers, rearranged, recurrent, regions, sampling, signals)
+FAMILIES = (layers, recurrent, sampling)
 
 
 class ExpandLayersPass(ModulePass):

@@ -13,8 +13,8 @@ goes into a convolution: that keeps every bit.
 """
 
 from ge.transforms.graph.canonical import linear_maps
-from ge.transforms.graph.canonical.simplify import SimplifyPass
-from ge.transforms.rewriting.relations import Ulps
+from ge.transforms.graph.canonical.local import SimplifyPass
+from ge.transforms.rewriting.passes import Ulps
 
 
 class FoldBatchNormPass(SimplifyPass):

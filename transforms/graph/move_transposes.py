@@ -51,12 +51,12 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
-from ge.transforms.graph.canonical import transposes, views
-from ge.transforms.graph.canonical.simplify import simplify
+from ge.transforms.graph.canonical import transposes
+from ge.transforms.graph.canonical.local import simplify
 from ge.transforms.graph.canonical.transposes import moves_only_ones
 from ge.transforms.graph.control_flow import insert_before, nested_blocks
 from ge.transforms.rewriting.counts import count
-from ge.transforms.rewriting.relations import BitExact, Relation, Ulps
+from ge.transforms.rewriting.passes import BitExact, Relation, Ulps
 
 MOST_ORDERS = 4  # tried for a web: those that cancel the most bytes
 UNKNOWN_SIZE = 16  # what `?` counts as if bytes are compared
@@ -356,4 +356,4 @@ class MoveTransposesPass(ModulePass):
                 if not (moved := move_transposes(func.body.block, self.exact)):
                     break
                 count(self.name, moved, moved)
-                simplify(op, (transposes, views), self.exact)
+                simplify(op, (transposes,), self.exact)

@@ -19,7 +19,7 @@ tile) stays in `@main`; for a gather (of relative positions), which would be a l
 the limit is 16 times as high. Ops without operands (fills) are cloned to where they are used. A
 weight that is used in several shapes is stored once: its reshapes stay in `@main`, as views. So
 does what dequantizes integers for matmuls, convolutions and sums, which take a weight or a table as
-it is stored (see `transforms/fusion/operands.py`).
+it is stored (see `transforms/fusion/epilogues.py`).
 """
 
 import itertools

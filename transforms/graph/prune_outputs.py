@@ -30,7 +30,7 @@ from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.functions import main_function
 from ge.transforms.graph.eliminate_dead_code import eliminate_dead_code
 from ge.transforms.graph.infer_shapes import refresh_signature
-from ge.transforms.rewriting.relations import BitExact, Relation
+from ge.transforms.rewriting.passes import BitExact, Relation
 
 
 def output_names(func: FuncOp) -> list[str]:

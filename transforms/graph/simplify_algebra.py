@@ -10,15 +10,8 @@ every result, -0 and nan included; without it also those that round in another p
 factors that become one).
 """
 
-from ge.transforms.graph.canonical import (
-    arithmetic,
-    conversion,
-    limits,
-    logic,
-    pooling,
-    reassociation,
-)
-from ge.transforms.graph.canonical.simplify import SimplifyPass
+from ge.transforms.graph.canonical import arithmetic, logic
+from ge.transforms.graph.canonical.local import SimplifyPass
 
 
 class SimplifyAlgebraPass(SimplifyPass):
@@ -26,4 +19,4 @@ class SimplifyAlgebraPass(SimplifyPass):
     `exact`: only by rules that keep every bit."""
 
     name = "simplify-algebra"
-    families = (arithmetic, conversion, limits, logic, pooling, reassociation)
+    families = (arithmetic, logic)

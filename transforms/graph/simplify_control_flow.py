@@ -20,7 +20,7 @@ becomes
       graph.yield %go, %5
     }                                                             (%y in the place of %3)
 
-The rules are in `branches.py`, `branch_chains.py`, `loops.py` and `rounds.py`. One walk in program
+The rules are in `branches.py` and `loops.py`. One walk in program
 order infers types and folds constants on the way (see fold-constants), so that each rule sees what
 others have done; ops that replace a branch or loop are visited again. Then chains of branches are
 merged. Constants move to the start of the function, where prepare-weights and other passes look for
@@ -40,8 +40,8 @@ from ge.dialects.graph.control import Branching, Control, IfOp, LoopOp, YieldOp
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import has_size, shape_of
 from ge.runtime.data.arrays import dense, type_of
-from ge.transforms.graph import branches, loops, rounds
-from ge.transforms.graph.branch_chains import merge_chains
+from ge.transforms.graph import branches, loops
+from ge.transforms.graph.branches import merge_chains
 from ge.transforms.graph.control_flow import replace_op, with_limits
 from ge.transforms.graph.fold_constants import fold_op
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
@@ -136,9 +136,9 @@ class Simplifier:
             return True
         loops.merge_equal_values(op)
         loops.hoist_invariants(op)
-        op = rounds.count_rounds(op, self.limit)
+        op = loops.count_rounds(op, self.limit)
         infer_op(op)
-        return loops.inline_single_round(op) or rounds.unroll(op, self.block)
+        return loops.inline_single_round(op) or loops.unroll(op, self.block)
 
     # ---- known conditions
 

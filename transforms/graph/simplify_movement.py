@@ -11,8 +11,8 @@ broadcasts by itself, constant indices become slices. The rules are in `canonica
 only those that keep every bit of every result.
 """
 
-from ge.transforms.graph.canonical import repetition, slices, transposes, views
-from ge.transforms.graph.canonical.simplify import SimplifyPass
+from ge.transforms.graph.canonical import slices, transposes
+from ge.transforms.graph.canonical.local import SimplifyPass
 
 
 class SimplifyMovementPass(SimplifyPass):
@@ -20,4 +20,4 @@ class SimplifyMovementPass(SimplifyPass):
     `exact`: only by rules that keep every bit."""
 
     name = "simplify-movement"
-    families = (repetition, slices, transposes, views)
+    families = (slices, transposes)

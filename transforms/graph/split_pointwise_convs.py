@@ -10,13 +10,123 @@ becomes
     %3 = graph.add %1, %2                                 the concatenation is not stored
 
 Decoders that join maps of several sizes have this form. Each kernel adds what the one before it
-made, so that one large value is stored at a time. The rules are in
-`canonical/pointwise_convs.py`; all of them add in another order.
+made, so that one large value is stored at a time. All rules
+add in another order.
+
+Each element of a resize is a sum of elements of its input with weights that add to 1, the same for
+all channels: a 1 x 1 convolution, which sums over channels, may come before, and takes its bias
+along. Resize and concatenation have no other user, and the convolution makes no more channels than
+it reads, so that no larger value is resized.
 """
 
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
 from ge.dialects.graph.convolution import ConvOp
-from ge.transforms.graph.canonical import pointwise_convs
-from ge.transforms.graph.canonical.simplify import SimplifyPass
+from ge.dialects.graph.elementwise import AddOp
+from ge.dialects.graph.image import ResizeOp
+from ge.dialects.graph.slicing import ConcatOp
+from ge.dialects.graph.support.parameters import partial_ints
+from ge.dialects.support.element_types import is_float
+from ge.dialects.support.types import element_type, is_static, numel, rank_of, shape_of
+from ge.transforms.graph.canonical.linear_maps import is_own
+from ge.transforms.graph.canonical.local import Make, Replacement, SimplifyPass, rule
+from ge.transforms.graph.canonical.slices import Range, sliced_along
+
+
+def is_pointwise(op: ConvOp) -> bool:
+    """Whether a convolution sums over channels alone, by weights that are its own."""
+    if not is_static(shape_of(op.input)) or op.groups != 1 or op.channel_axis != 1:
+        return False
+    window = op.window().resolved(op.spatial())
+    return (
+        all(n == 1 for n in (*window.kernel, *window.strides))
+        and not any(window.pads)
+        and is_float(element_type(op.result))
+        and element_type(op.result) == element_type(op.input)
+        and is_own(op.weight)
+    )
+
+
+def enlarged(value: SSAValue) -> ResizeOp | None:
+    """The resize that makes a value of a smaller one, along spatial dimensions to sizes that are
+    known, for one user."""
+    op = value.owner
+    if not isinstance(op, ResizeOp) or not value.has_one_use():
+        return None
+    small, large = shape_of(op.input), shape_of(value)
+    if not is_static((*small, *large)) or small[:2] != large[:2] or numel(small) >= numel(large):
+        return None
+    stretches = op.keep_aspect_ratio_policy.data == "stretch"
+    if not stretches or op.coordinates.data == "tf_crop_and_resize":
+        return None
+    return op if op.scale_values() or partial_ints(op, "sizes") else None
+
+
+def resized(make: Make, op: ResizeOp, value: SSAValue) -> SSAValue:
+    """A value of other channels resized as the input of the op is."""
+    scales, sizes = op.scale_values(), partial_ints(op, "sizes")
+    places = [(a, i) for i, a in enumerate(op.resized_axes()) if a > 1]
+    target = (
+        {"scales": [scales[i] for _, i in places]}
+        if scales
+        else {"sizes": [sizes[i] for _, i in places] if sizes else ()}
+    )
+    same = ("mode", "coordinates", "nearest_mode", "cubic_coeff_a", "exclude_outside", "antialias")
+    kept = {name: op.properties[name] for name in same if name in op.properties}
+    return make(ResizeOp, value, axes=[a for a, _ in places], **target, **kept)
+
+
+@rule(ConvOp, exact=False)
+def pointwise_conv_of_resize(op: ConvOp, make: Make) -> Replacement:
+    """conv(resize(x)) = resize(conv(x))"""
+    resize = enlarged(op.input)
+    if resize is None or not is_pointwise(op) or shape_of(op.weight)[0] > shape_of(op.weight)[1]:
+        return None
+    return resized(make, resize, make(ConvOp, resize.input, op.weight, op.bias))
+
+
+@rule(ConvOp, exact=False)
+def pointwise_conv_of_concat(op: ConvOp, make: Make) -> Replacement:
+    """conv(concat(x, resize(y))) = resize(conv(y)) + conv(x)"""
+    concat = op.input.owner
+    if not isinstance(concat, ConcatOp) or not op.input.has_one_use() or not is_pointwise(op):
+        return None
+    if concat.axis.value.data not in (1, 1 - rank_of(op.input)):
+        return None
+    resizes = [enlarged(v) for v in concat.inputs]
+    read = sum(shape_of(r.input)[1] for r in resizes if r is not None)
+    made = shape_of(op.weight)[0] * sum(r is not None for r in resizes)
+    if not 0 < made <= read:
+        return None
+    plain = [i for i, r in enumerate(resizes) if r is None]
+    bias = None if plain else op.bias
+    terms: list[SSAValue] = []
+    for i, resize in enumerate(resizes):
+        if resize is not None:
+            (weight,) = columns(make, op, concat, [i])
+            terms.append(resized(make, resize, make(ConvOp, resize.input, weight, bias)))
+            bias = None
+    if plain:  # last, as kernels add the sum of the terms before to their own
+        values = [concat.inputs[i] for i in plain]
+        weight = joined(make, columns(make, op, concat, plain))
+        terms.append(make(ConvOp, joined(make, values), weight, op.bias))
+    total, *others = terms
+    for term in others:
+        total = make(AddOp, total, term)
+    return total
+
+
+def columns(make: Make, op: ConvOp, concat: ConcatOp, parts: Sequence[int]) -> list[SSAValue]:
+    """Of the weights of a convolution those for the channels of each of these parts."""
+    sizes = [shape_of(v)[1] for v in concat.inputs]
+    ranges = [Range(sum(sizes[:i]), sizes[i]) for i in parts]
+    return [sliced_along(make, op.weight, 1, one) for one in ranges]
+
+
+def joined(make: Make, values: Sequence[SSAValue]) -> SSAValue:
+    return values[0] if len(values) == 1 else make(ConcatOp, values, axis=1)
 
 
 class SplitPointwiseConvsPass(SimplifyPass):
@@ -24,5 +134,4 @@ class SplitPointwiseConvsPass(SimplifyPass):
     `exact`: not at all."""
 
     name = "split-pointwise-convs"
-    families = (pointwise_convs,)
     root = ConvOp

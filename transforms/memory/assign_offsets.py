@@ -23,6 +23,18 @@ buffers of dynamic shape stay with the device's allocator. Figures of the plan a
 function: `npu_task.arena_bytes`, `npu_task.lower_bound_bytes` (the most that is live at one time),
 `npu_task.no_reuse_bytes`, `npu_task.weight_bytes` and `npu_task.io_bytes`; where there is state
 also `npu_task.state_bytes`.
+
+`liveness_table` is a table of a plan's buffers with their lifetimes:
+
+    buffer  bytes  offset  stream  producer      first use      last use        live
+    %0        512       0       0  copy         1 copy         2 @relu_0        ##
+    %1        512     512       1  @relu_0      2 @relu_0      3 @relu_1         #-
+    the peak is at step 2, @relu_0: 1024 bytes in 2 buffers; the arena has 1024 bytes
+
+Steps count tasks and barriers (the beginning and end of branches and loops) in the order in which
+the host issues them, from 1. The last column draws when a buffer is live, with `#` at the peak.
+
+Buffers of ops that users name (`no_reuse`) share bytes with nothing.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -36,24 +48,132 @@ from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
+from ge.dialects.graph.support.op_names import nearest_name, plain, short_name
 from ge.dialects.npu_task.memory import owner_of
-from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, SlotOp
+from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, KernelOp, LaunchOp, SlotOp
 from ge.dialects.npu_task.program_info import IO, NO_REUSE, PINNED, STATE, state
+from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.editing import erase, replace_uses
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops, put_before
 from ge.dialects.support.streams import print_result
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import align_up, byte_size
 from ge.dialects.targets.target import Target, target_for
-from ge.transforms.analysis.aliasing import in_arena
-from ge.transforms.analysis.liveness import Liveness
-from ge.transforms.memory.packing import Packing, PackingProblem, pack
-from ge.transforms.memory.packing_problem import orderings, problem_in_order, problem_of
-from ge.transforms.memory.pinning import check_kinds, pinned_buffers
-from ge.transforms.memory.planned_slots import streams_of
-from ge.transforms.memory.print_liveness import liveness_table
+from ge.transforms.analysis.dependencies import in_arena
+from ge.transforms.analysis.liveness import Lifetime, Liveness, LiveProfile
+from ge.transforms.memory.packing import (
+    Packing,
+    PackingProblem,
+    orderings,
+    pack,
+    problem_in_order,
+    problem_of,
+    streams_of,
+)
 from ge.transforms.schedule.events import add_orderings
+
+WIDTH = 40  # characters of the drawing
+
+HEADS = ("buffer", "bytes", "offset", "stream", "producer", "first use", "last use", "live")
+
+RIGHT = {"bytes", "offset", "stream"}
+
+
+def name_of(op: Operation) -> str:
+    """The kernel of a launch, or the name of another op."""
+    return f"@{op.callee}" if isinstance(op, LaunchOp) else op.name.partition(".")[2]
+
+
+def located(op: Operation) -> str:
+    """The name of an op, and its source location."""
+    location = str(location_of(op))
+    return f"{name_of(op)} {location}" if location else name_of(op)
+
+
+def drawing(life: Lifetime, peak: int, steps: int) -> str:
+    width = min(WIDTH, steps)
+    first, last, high = ((step - 1) * width // steps for step in (life.start, life.end, peak))
+    marks = ["-" if first <= i <= last else " " for i in range(width)]
+    if life.start <= peak <= life.end:
+        marks[high] = "#"
+    return "".join(marks).rstrip()
+
+
+def liveness_table(lives: Sequence[Lifetime], sizes: Sequence[int], offsets: Sequence[int]) -> str:
+    """The table of buffers with their aligned sizes and their offsets."""
+    if not lives:
+        return "no buffers in the arena"
+    steps = max(b.end for b in lives)
+    profile = LiveProfile.of(
+        ((size, b.start, b.end) for b, size in zip(lives, sizes, strict=True)), steps + 1
+    )
+    peak = profile.peak_step
+    rows: list[tuple[str, ...]] = [HEADS]
+    at_peak = 0
+    for i, (life, size, offset) in enumerate(zip(lives, sizes, offsets, strict=True)):
+        assert life.first_use is not None
+        assert life.last_use is not None
+        first, last = located(life.first_use), located(life.last_use)
+        at_peak += life.start <= peak <= life.end
+        name = life.buffer.name_hint or str(i)
+        stream = "all" if life.stream >= len(life.uses) else str(life.stream)
+        producer = name_of(life.first_use)
+        uses = (producer, f"{life.start} {first}", f"{life.end} {last}")
+        shown = drawing(life, peak, steps)
+        rows.append((f"%{name}", str(size), str(offset), stream, *uses, shown))
+    arena = max(o + s for o, s in zip(offsets, sizes, strict=True))
+    where = next(located(b.first_use) for b in lives if b.start == peak and b.first_use is not None)
+    end = (
+        f"the peak is at step {peak}, {where}: {profile.peak} bytes in {at_peak} buffers; "
+        f"the arena has {arena} bytes"
+    )
+    return "\n".join([*aligned_rows(rows), end])
+
+
+def aligned_rows(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.rjust(width) if head in RIGHT else cell.ljust(width)
+            for cell, width, head in zip(row, widths, rows[0], strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+
+
+def check_kinds(kinds: Collection[str], ops: Iterable[type[Operation]]) -> list[str]:
+    """The full names of the ops of these kinds (`MatMul`, `matmul`, `graph.matmul`, or a name of a
+    framework: `BatchMatMul`). Raises GeError for a kind of none of `ops`."""
+    full = sorted({op.name for op in ops if issubclass(op, TensorOp)})
+    names: list[str] = []
+    for kind in kinds:
+        same = [n for n in full if is_of(n, kind)]
+        if not same:
+            hint = nearest_name(kind, full) or "kinds are names as in graph.matmul"
+            raise GeError(f"there is no op '{kind}' whose results could be kept apart", hint=hint)
+        names += same
+    return list(dict.fromkeys(names))
+
+
+def is_of(op: str, kind: str) -> bool:
+    """Whether an op with this full name is of a kind: of the op itself, or of all with its name."""
+    return plain(op) == plain(kind) or ("." not in kind and short_name(op) == short_name(kind))
+
+
+def pinned_buffers(module: ModuleOp, main: FuncOp, kinds: Collection[str]) -> list[AllocOp]:
+    """The allocations that launches with an op of these kinds write, also where it is fused."""
+    if not kinds:
+        return []
+    kernels = {
+        op.sym_name.data
+        for op in module.ops
+        if isinstance(op, KernelOp) and any(is_of(o.name, k) for o in op.walk() for k in kinds)
+    }
+    launches = (op for op in main.walk() if isinstance(op, LaunchOp) and op.callee in kernels)
+    owners = (owner_of(value).owner for op in launches for value in op.outs)
+    return list(dict.fromkeys(owner for owner in owners if isinstance(owner, AllocOp)))
 
 
 def replace_by_slot(alloc: Operation, segment: str, offset: int) -> SlotOp:

@@ -23,7 +23,7 @@ from ge.dialects.npu_task.program_info import CERTIFICATE, PINNED
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
 from ge.transforms.memory.check_capacity import plan_figure
-from ge.transforms.memory.planned_slots import is_arena_slot, lives_of_slots
+from ge.transforms.memory.packing import is_arena_slot, lives_of_slots
 
 
 def certify(func: FuncOp) -> None:

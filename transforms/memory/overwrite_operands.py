@@ -45,9 +45,9 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops, put_before
 from ge.dialects.support.types import array_ints, element_type, is_dynamic, numel, shape_of
 from ge.runtime.library.costs.structure import by_structure
-from ge.transforms.analysis.aliasing import ops_by_block
+from ge.transforms.analysis.dependencies import ops_by_block
 from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph
-from ge.transforms.memory.pinning import check_kinds, pinned_buffers
+from ge.transforms.memory.assign_offsets import check_kinds, pinned_buffers
 
 
 @dataclass

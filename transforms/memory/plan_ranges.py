@@ -29,9 +29,7 @@ from ge.dialects.support.operation import all_ops, ops_of
 from ge.dialects.support.types import align_up
 from ge.dialects.targets.target import target_for
 from ge.transforms.analysis.liveness import Lifetime, Liveness
-from ge.transforms.memory.packing import pack
-from ge.transforms.memory.packing_problem import problem_of
-from ge.transforms.memory.planned_slots import streams_of
+from ge.transforms.memory.packing import pack, problem_of, streams_of
 
 
 class ResultLiveness(Liveness):

@@ -35,8 +35,8 @@ from ge.dialects.npu_task.ops import CopyOp, LaunchOp
 from ge.dialects.npu_task.program_info import IO, STATE
 from ge.dialects.support.element_types import elements_per_byte, storage_bytes
 from ge.dialects.support.types import byte_size, element_type, is_dynamic, numel, shape_of
-from ge.transforms.analysis.aliasing import arena_bytes, in_arena, users_of
-from ge.transforms.analysis.live_profile import LiveProfile
+from ge.transforms.analysis.dependencies import arena_bytes, in_arena, users_of
+from ge.transforms.analysis.liveness import LiveProfile
 from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph
 from ge.transforms.memory.write_parts import (
     SHORTEST,

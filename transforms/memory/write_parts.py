@@ -51,8 +51,8 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops, put_after, put_before
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, element_type, normalize_axis, numel, shape_of
-from ge.transforms.analysis.aliasing import arena_bytes, erase_unused, in_arena, ops_by_block
-from ge.transforms.analysis.live_profile import LiveProfile
+from ge.transforms.analysis.dependencies import arena_bytes, erase_unused, in_arena, ops_by_block
+from ge.transforms.analysis.liveness import LiveProfile
 from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph
 
 SHORTEST = 32  # bytes: the least that a DMA moves (alignment of on-core memory)

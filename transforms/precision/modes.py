@@ -1,8 +1,14 @@
-"""The modes of precision: in which format what the model has in float32 is computed. Nothing here
-imports xDSL: the command lines know the names."""
+"""The modes of precision: in which format what the model has in float32 is computed; and what
+became of it, for the report of a compilation. Nothing here imports xDSL: the command lines know the
+names.
+"""
 
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass, field
 from difflib import get_close_matches
+from typing import Any
+
+from ge.dialects.support.context import at_hand, having
 
 ORIGIN = "origin"
 
@@ -28,6 +34,7 @@ _MODES = (
     Mode("mixed", "f16", mixed=True),
     Mode("mixed_bf16", "bf16", mixed=True),
 )
+
 MODES = {mode.name: mode for mode in _MODES}
 
 # What GE's --precision_mode and --precision_mode_v2 call them
@@ -45,7 +52,9 @@ NAMES = {
 }
 
 _ROUNDED = "products of f16 have results of f16 here: take mixed, or origin for products of f32"
+
 _HIF8 = "there is no HiFloat8 here: take fp16, or --quantize int8"
+
 NOT_HERE = {
     "force_fp32": _ROUNDED,
     "cube_fp16in_fp32out": _ROUNDED,
@@ -61,3 +70,42 @@ def mode_name(text: str) -> str:
     near = get_close_matches(text, NAMES, 1)
     hint = NOT_HERE.get(text) or (f"did you mean {near[0]}?" if near else "")
     raise ValueError(f"one of {ORIGIN}, {', '.join(MODES)}{hint and f' ({hint})'}")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """An op that stays in float32."""
+
+    op: str
+    name: str
+    why: str
+
+
+@dataclass
+class Outcome:
+    """`ranges`: where they come from; `narrow`: how many ops are computed in `format`; `clipped`:
+    how large the largest elements of clipped constants were."""
+
+    mode: str = ""
+    format: str = ""
+    ranges: str = ""
+    narrow: int = 0
+    kept: list[Kept] = field(default_factory=list[Kept])
+    clipped: dict[str, float] = field(default_factory=dict[str, float])
+
+    def report(self) -> dict[str, Any]:
+        return asdict(self) if self.mode else {}
+
+
+def collecting() -> AbstractContextManager[Outcome]:
+    """Collect what passes say of precision inside the `with` block."""
+    return having(Outcome())
+
+
+def current() -> Outcome:
+    """What is collected, as it was before the pass: one run of it replaces another."""
+    outcome = at_hand(Outcome)
+    if outcome is None:
+        return Outcome()
+    vars(outcome).update(vars(Outcome()))
+    return outcome

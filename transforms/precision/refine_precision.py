@@ -12,11 +12,24 @@ becomes, for mode fp16,
     func.return %4
 
 Inputs and outputs of the model keep their types. Each value is cast once for all its users, where
-it is defined; fusion takes casts into the launches around them. What stays in float32 is stated in
-`decisions.py`, and told in remarks and the report. The number that attention puts in the place of
+it is defined; fusion takes casts into the launches around them. What stays in float32 is
+told in remarks and the report. The number that attention puts in the place of
 masked scores is limited to the lowest of the format.
+
+Products (matmuls, convolutions, attention) are narrow, and what passes their results on: everything
+else that has a narrow operand, or in a mixed mode only what moves it or adds and multiplies
+constants. Products of integers count where the mode is not mixed: what they are dequantized to is
+rounded. What is computed from inputs before the first product stays in float32, where it costs no
+launch. An op is kept in float32 where keep_dtype names it, and where
+
+- an operand or a result is known not to fit: a constant by its elements, what depends on inputs by
+  how large it gets on samples, with a margin;
+- nothing is known, and exp, powers, squares, sums or quotients are likely not to fit;
+- rounding its operand would show: angles of sin and cos, exponents and scores of hundreds. What
+  computes such an operand is kept too, back to the last norm.
 """
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import copysign, inf
 from typing import ClassVar
@@ -27,10 +40,36 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.attention import AttentionLike
-from ge.dialects.graph.elementwise import CastOp, ClampOp
-from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.control import Control
+from ge.dialects.graph.convolution import Convolution, DeformConvOp
+from ge.dialects.graph.creation import RangeOp
+from ge.dialects.graph.elementwise import (
+    AddOp,
+    CastOp,
+    ClampOp,
+    DivOp,
+    ExpOp,
+    LogOp,
+    MulOp,
+    PowOp,
+    ReciprocalOp,
+    SqrtOp,
+    SubOp,
+)
+from ge.dialects.graph.image import AffineGridOp, GridSampleOp
+from ge.dialects.graph.linear import DetOp
+from ge.dialects.graph.normalization import SoftmaxLike
+from ge.dialects.graph.quantization import DequantizeOp, DynamicQuantizeOp, QuantizeOp, RequantizeOp
+from ge.dialects.graph.random import RandomOp
+from ge.dialects.graph.recurrent import Recurrent
+from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
+from ge.dialects.graph.signal import DftOp, StftOp
 from ge.dialects.graph.support.folding import holds
+from ge.dialects.graph.trigonometry import Trigonometric
+from ge.dialects.support.boxes import MOVING, Access
 from ge.dialects.support.editing import erase
+from ge.dialects.support.element_types import row_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
@@ -42,15 +81,163 @@ from ge.dialects.support.types import (
     tensor,
 )
 from ge.runtime.data.arrays import array_of, dtype_of
-from ge.transforms.precision import outcome
-from ge.transforms.precision.decisions import Decisions, is_product, narrowed_operands
+from ge.transforms.precision import modes
 from ge.transforms.precision.magnitudes import Magnitudes, is_f32, name_of
-from ge.transforms.precision.modes import MODES
-from ge.transforms.quantization.data import CalibratedPass, Calibration
+from ge.transforms.precision.modes import MODES, Mode
+from ge.transforms.quantization.data import CalibratedPass, Calibration, calibration_at_hand
 from ge.transforms.quantization.emitting import Emitter
 from ge.transforms.quantization.layers import base_name
 from ge.transforms.rewriting import remarks
-from ge.transforms.rewriting.relations import Relation, Unbounded
+from ge.transforms.rewriting.passes import Relation, Unbounded
+
+PRODUCTS = (AttentionLike, Convolution, DeformConvOp, Recurrent)
+
+ALWAYS_F32 = (
+    AffineGridOp, CumulativeOp, DequantizeOp, DetOp, DftOp, DynamicQuantizeOp, GridSampleOp,
+    QuantizeOp, RandomOp, RangeOp, RequantizeOp, StftOp,
+)  # fmt: skip
+
+F32_IF_MIXED = (ExpOp, LogOp, PowOp, ReciprocalOp, ReduceOp, SoftmaxLike, SqrtOp, Trigonometric)
+
+
+def is_product(op: Operation) -> bool:
+    return isinstance(op, PRODUCTS) or (isinstance(op, TensorOp) and op.IS_MATMUL)
+
+
+def narrowed_operands(op: TensorOp) -> list[int]:
+    """The float32 operands that become narrow with the op: of an op that computes in float32
+    itself its data, but not masks, tables or scales."""
+    count = op.ROUNDED_ONCE or len(op.operands)
+    return [i for i, v in enumerate(op.operands[:count]) if is_f32(v)]
+
+
+def may_explode(op: Operation) -> bool:
+    """Whether results are easily much larger than operands."""
+    if isinstance(op, ReduceOp):
+        return op.kind.data not in ("max", "min", "mean")
+    if isinstance(op, MulOp):
+        return op.lhs is op.rhs
+    return isinstance(op, DivOp | ExpOp | PowOp | ReciprocalOp)
+
+
+@dataclass
+class Decisions:
+    """`narrow`: the ops in the narrow format, in order; `kept`: why others are not that would be;
+    `clipped`: the constants that are to be limited to what the format has; `values`: what narrow
+    ops result in, and integer sums that were dequantized, which are rounded for narrow users."""
+
+    magnitudes: Magnitudes
+    clip: bool = False
+    narrow: dict[TensorOp, None] = field(default_factory=dict[TensorOp, None])
+    kept: dict[Operation, str] = field(default_factory=dict[Operation, str])
+    clipped: dict[SSAValue, float] = field(default_factory=dict[SSAValue, float])
+    values: set[SSAValue] = field(default_factory=set[SSAValue])
+
+    @property
+    def mode(self) -> Mode:
+        return self.magnitudes.mode
+
+    def run(self) -> None:
+        ops = list(self.magnitudes.main.body.block.ops)
+        sensitive, calibration = dict(self._sensitive(ops)), calibration_at_hand()
+        for op in ops:
+            if isinstance(op, Control):
+                self.kept[op] = "what is in a branch or loop stays f32"
+            elif isinstance(op, DequantizeOp) and not self.mode.mixed:
+                self.values.update(r for r in op.results if r not in self.magnitudes.constants)
+            elif isinstance(op, TensorOp) and self._may_be_narrow(op) and self._is_wanted(op):
+                named = "keep_dtype names it" if calibration.keeps(op) else ""
+                if reason := named or sensitive.get(op) or self._misfit(op):
+                    self.kept[op] = reason
+                else:
+                    self.narrow[op] = None
+                    self.values.update(filter(is_f32, op.results))
+
+    def _may_be_narrow(self, op: TensorOp) -> bool:
+        return (
+            not isinstance(op, (ConstantOp, *ALWAYS_F32))
+            and not op.regions
+            and bool(narrowed_operands(op))
+            and not any(r in self.magnitudes.constants for r in op.results)
+        )
+
+    def _is_wanted(self, op: TensorOp) -> bool:
+        """Whether an op is computed in the narrow format where nothing speaks against it."""
+        if is_product(op):
+            return True
+        operands = (op.operands[i] for i in narrowed_operands(op))
+        moving = [v for v in operands if v not in self.magnitudes.constants]
+        narrow = sum(v in self.values for v in moving)
+        if not moving:
+            return op.ACCESS in MOVING and not self.mode.mixed
+        if op.ACCESS in MOVING or not self.mode.mixed or not any(map(is_f32, op.results)):
+            return narrow > 0
+        adds = isinstance(op, AddOp | SubOp) and len(moving) > 1
+        passes_on = op.ACCESS in (Access.POINTWISE, Access.WINDOW) and not op.NORMALIZES
+        return narrow == len(moving) and passes_on and not adds and not isinstance(op, F32_IF_MIXED)
+
+    # ---- what does not fit
+
+    def _misfit(self, op: TensorOp) -> str:
+        clipped: dict[SSAValue, float] = {}
+        for i in narrowed_operands(op):
+            value = op.operands[i]
+            if not (reason := self.magnitudes.misfit(value)):
+                continue
+            largest = self.magnitudes.fixed.get(value)
+            if not self.clip or largest is None or largest < self.magnitudes.largest:
+                return reason
+            clipped[value] = largest
+        for value in filter(is_f32, op.results):
+            if reason := self.magnitudes.misfit(value):
+                return reason
+            if self.mode.has_less_range and may_explode(op) and value not in self.magnitudes.known:
+                return f"nothing is known of how large a result of {op.name} gets"
+        self.clipped |= clipped
+        return ""
+
+    # ---- where rounding shows
+
+    def _sensitive(self, ops: Sequence[Operation]) -> Iterator[tuple[Operation, str]]:
+        seen = set[Operation]()
+        for op in reversed(ops):
+            if not isinstance(op, TensorOp) or not op.operands or not is_f32(op.operands[0]):
+                continue
+            if reason := self._shows(op):
+                yield op, reason
+                for before in self._producers(op, seen):
+                    yield before, f"it computes the operand of {op.name}, where {reason}"
+
+    def _shows(self, op: TensorOp) -> str:
+        """Why one would see it in the result of an op that its operand is rounded; empty if not."""
+        row = row_of(self.magnitudes.element)
+        assert row is not None
+        largest = self.magnitudes.known.get(op.operands[0])
+        if isinstance(op, Trigonometric):
+            if largest is not None and largest <= 2.0 ** (row.precision - 9):  # 4 in f16
+                return ""
+            reach = "may be large" if largest is None else f"reach {largest:.4g}"
+            return f"angles {reach}"
+        if isinstance(op, AttentionLike):
+            largest = self.magnitudes.scores.get(op)
+        elif not isinstance(op, ExpOp | SoftmaxLike):
+            return ""
+        fits = largest is None or largest <= 2.0 ** (row.precision - 2)  # half a step is an eighth
+        return "" if fits else f"exponents reach {largest:.4g}"
+
+    def _producers(self, op: TensorOp, seen: set[Operation]) -> Iterator[Operation]:
+        """What computes the operand of an op, query and key of attention, back to the last norm,
+        as far as it was not seen for a later op."""
+        stack = list(op.operands[: 2 if isinstance(op, AttentionLike) else 1])
+        while stack:
+            before = stack.pop().owner
+            if not isinstance(before, TensorOp) or before in seen or before.regions:
+                continue
+            seen.add(before)
+            yield before
+            if is_product(before) or before.ACCESS in (*MOVING, Access.POINTWISE):
+                stack += [v for v in before.operands if is_f32(v)]
+
 
 RULE = "refine-precision"
 
@@ -150,14 +337,14 @@ class Refinement:
 
 def tell(refinement: Refinement) -> None:
     decisions, mode = refinement.decisions, refinement.decisions.mode
-    told = outcome.current()
+    told = modes.current()
     told.mode, told.format, told.narrow = mode.name, mode.format, len(refinement.narrow)
     told.ranges = decisions.magnitudes.source
     for op in refinement.narrow:
         if is_product(op):
             remarks.applied(RULE, op, f"'{base_name(op)}' in {mode.format}")
     for op, why in decisions.kept.items():
-        told.kept.append(outcome.Kept(op.name, base_name(op), why))
+        told.kept.append(modes.Kept(op.name, base_name(op), why))
         remarks.missed(RULE, op, f"'{base_name(op)}' stays f32: {why}")
     for value, largest in decisions.clipped.items():
         told.clipped[name_of(value)] = largest

@@ -31,7 +31,7 @@ from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, Unsqueeze
 from ge.dialects.support.diagnostics import sources_of
 from ge.dialects.support.types import DYNAMIC, Shape, array_ints, element_type, rank_of, shape_of
 from ge.runtime.data.arrays import Array, dtype_of
-from ge.transforms.analysis.splats import number_of
+from ge.transforms.analysis.polynomials import number_of
 from ge.transforms.graph.control_flow import constant_before, insert_before, replace_op
 from ge.transforms.quantization.layers import LayerOp
 

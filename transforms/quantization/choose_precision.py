@@ -22,9 +22,9 @@ from ge.dialects.targets.target import Target
 from ge.runtime.data.accuracy import decibels
 from ge.transforms.quantization.accuracy import Accuracy, accuracy_of
 from ge.transforms.quantization.data import CalibratedPass, Calibration
-from ge.transforms.quantization.facts import LayerFacts
 from ge.transforms.quantization.insert_quantization import insert_quantization
 from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, Scheme, scheme_of
+from ge.transforms.quantization.table import LayerFacts
 from ge.transforms.quantization.trials import Trials, layer_us
 from ge.transforms.rewriting import remarks
 

@@ -30,11 +30,10 @@ from ge.dialects.support.types import element_type, rank_of, shape_of
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.transforms.graph.control_flow import constant_before, insert_before, replace_op
 from ge.transforms.quantization.data import CalibratedPass, Calibration, Chunk, Samples
-from ge.transforms.quantization.layer_samples import canonical
 from ge.transforms.quantization.layers import ConstantValues, Layer, LayerOp, layers
-from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher
+from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher, canonical
 from ge.transforms.rewriting import remarks
-from ge.transforms.rewriting.relations import Relation, Unbounded
+from ge.transforms.rewriting.passes import Relation, Unbounded
 
 NAME = "correct-bias"
 SAMPLES = 64  # that means are taken over, at least if there are so many

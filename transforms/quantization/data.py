@@ -36,9 +36,8 @@ from ge.dialects.support.types import (
 from ge.runtime.data.arrays import Array, dtype_of, kind_of
 from ge.runtime.data.npz import read_npz, read_shapes
 from ge.transforms.quantization.accuracy import Accuracy
-from ge.transforms.quantization.facts import LayerFacts
 from ge.transforms.quantization.layers import all_names, argument_name
-from ge.transforms.quantization.table import Table, read_table
+from ge.transforms.quantization.table import LayerFacts, Table, read_table
 
 CHUNK = 32  # samples that are seen at a time where the batch of the model is free
 

@@ -22,7 +22,7 @@ weights alone
     %wd = graph.dequantize %wq, %sw {axis = 0, block_size = 32}
     %y = graph.matmul %x, %wd
 
-Tables of embeddings (see embeddings.py) have 8 bits, with a scale for each column:
+Tables of embeddings (see layers.py) have 8 bits, with a scale for each column:
     %tq = graph.quantize %table, %st to i8 {axis = 1}
     %td = graph.dequantize %tq, %st {axis = 1}
     %x = graph.gather %td, %tokens
@@ -36,8 +36,11 @@ needed here. Zero is always represented exactly. Results of layers stay float: t
 quantizes what it reads, once for all layers of a scheme that read it, and sums, norms, softmax and
 masked scores are not quantized at all. A layer that the table has another scheme for takes that.
 What stays float is told in a remark.
+
+`Limits` says what the elements of values cannot go beyond, by the ops that compute them.
 """
 
+import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -49,12 +52,18 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.activation import GeluOp, HardSigmoidOp, ReluOp, SigmoidOp, SiluOp
 from ge.dialects.graph.attention import AttentionLike, AttentionOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp, DeformConvOp
 from ge.dialects.graph.linear import EinsumOp, MatmulOp
+from ge.dialects.graph.normalization import SoftmaxOp
+from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.recoded import state_codes
 from ge.dialects.graph.recurrent import GruOp, LstmOp, RnnOp
+from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
 from ge.dialects.support import diagnostics
 from ge.dialects.support.boxes import MOVING
 from ge.dialects.support.diagnostics import sources_of
@@ -66,10 +75,8 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, rank_of, shape_of
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.data.arrays import Array, dtype_of, float_limits
-from ge.transforms.quantization.attention_layers import BITS, lost_us
 from ge.transforms.quantization.calibrate import range_of, set_range
 from ge.transforms.quantization.data import calibration_at_hand
-from ge.transforms.quantization.embeddings import Embedding, embeddings
 from ge.transforms.quantization.emitting import (
     Emitter,
     at_run_time,
@@ -79,20 +86,74 @@ from ge.transforms.quantization.emitting import (
 )
 from ge.transforms.quantization.layers import (
     ConstantValues,
+    Embedding,
     Layer,
     activations,
     all_names,
     base_name,
+    embeddings,
     factors_of,
     layers,
     numbered,
 )
-from ge.transforms.quantization.limits import Limits
+from ge.transforms.quantization.linear_layers import BITS, lost_us
 from ge.transforms.quantization.observe import Observer
 from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, Scheme, scheme_of
 from ge.transforms.quantization.table import Range
 from ge.transforms.rewriting import remarks
-from ge.transforms.rewriting.relations import Relation, Unbounded
+from ge.transforms.rewriting.passes import Relation, Unbounded
+
+ANY: Range = -math.inf, math.inf
+
+LIMITS: dict[type[Operation], Range] = {
+    ReluOp: (0.0, math.inf),
+    SigmoidOp: (0.0, 1.0),
+    HardSigmoidOp: (0.0, 1.0),
+    SoftmaxOp: (0.0, 1.0),
+    g.TanhOp: (-1.0, 1.0),
+    GeluOp: (-0.1701, math.inf),
+}
+
+KINDS = ("max", "min", "mean", "average")  # of reductions that stay within what they reduce
+
+
+class Limits:
+    """What the elements of values cannot go beyond, by the ops that compute them."""
+
+    def __init__(self, observer: Observer) -> None:
+        self.constants, self.constant = observer.constants, observer.constant
+
+    def of(self, value: SSAValue) -> Range:
+        op = value.owner
+        if not isinstance(op, Operation):
+            return ANY
+        if type(op) in LIMITS:
+            return LIMITS[type(op)]
+        match op:
+            case SiluOp(alpha=alpha) if alpha.value.data > 0:
+                return -0.2785 / alpha.value.data, math.inf
+            case PoolOp(kind=kind) | ReduceOp(kind=kind) if kind.data in KINDS:
+                return self.of(op.operands[0])
+            case ReshapeOp() | SqueezeOp() | UnsqueezeOp() | TransposeOp():
+                return self.of(op.operands[0])
+            case g.ClampOp():
+                return self.within(self.of(op.input), op.low, op.high)
+            case g.MinimumOp() if op.rhs in self.constants:
+                return self.within(self.of(op.lhs), None, op.rhs)
+            case g.MaximumOp() if op.rhs in self.constants:
+                return self.within(self.of(op.lhs), op.rhs, None)
+            case _:
+                return ANY
+
+    def within(self, range: Range, low: SSAValue | None, high: SSAValue | None) -> Range:
+        least, most = range
+        if low is not None and low in self.constants:
+            least = max(least, float(self.constant(low).min()))
+        if high is not None and high in self.constants:
+            limits = self.constant(high)
+            least, most = min(least, float(limits.min())), min(most, float(limits.max()))
+        return least, most
+
 
 RULE = "insert-quantization"
 

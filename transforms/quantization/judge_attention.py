@@ -31,8 +31,7 @@ from ge.transforms.quantization.calibrate import range_of
 from ge.transforms.quantization.data import CalibratedPass, Calibration, Samples
 from ge.transforms.quantization.emitting import code_limits
 from ge.transforms.quantization.insert_quantization import Insertion, patterns, quantizer
-from ge.transforms.quantization.layer_samples import canonical
-from ge.transforms.quantization.observe import ObservedOp, Observer
+from ge.transforms.quantization.observe import ObservedOp, Observer, canonical
 from ge.transforms.quantization.schemes import FLOAT, INT8, scheme_of
 
 MOST_NOISE = 0.01  # of the power of the results (20 dB); attention mostly has 35 dB and more

@@ -6,13 +6,21 @@
     %3 = graph.relu %2                                        zero_point %y {low = y} to i8
     %4 = graph.quantize %3, %u, %y
 
-Local rules, by subject: `signed_codes.py` (before all others), `linear_layers.py` (matmuls and
-convolutions), `attention_layers.py`, `movement.py` (dequantize and quantize change places with what
-moves elements), `parts.py` (parts of a value, each quantized by itself), `requantization.py` (what
-is left between them). All parameters are expressions of constants: small ones are folded here,
-others are moved by prepare-weights.
+Local rules, by subject: `signed_codes.py` (before all others), `linear_layers.py` (matmuls,
+convolutions and attention), `movement.py` (dequantize and quantize change places with what moves
+elements, and parts of a value are quantized together), `requantization.py` (what is left between
+them). All parameters are expressions of constants: small ones are folded here, others are moved by
+prepare-weights.
 
 A layer of quantized operands that stays in floats is named in a remark, with the reason.
+
+Where cubes multiply floats of 8 bits, layers of these are lowered here:
+
+    %xf = graph.dequantize %x, %sx                      %0 = graph.matmul %x, %w
+    %wf = graph.dequantize %w, %sw {axis = 1}  becomes        : (f8E4M3FN, f8E4M3FN) -> f32
+    %0 = graph.matmul %xf, %wf                          %1 = graph.mul %0, %sx * %sw
+
+Products of them are exact in f32. Exceptions: scales that are known only at run time.
 """
 
 from dataclasses import dataclass
@@ -20,11 +28,12 @@ from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.convolution import Convolution, ConvOp
+from ge.dialects.graph.convolution import Convolution, ConvOp, ConvTransposeOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeOp
 from ge.dialects.support.choices import ROUNDINGS
@@ -32,25 +41,63 @@ from ge.dialects.support.element_types import ui8
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import defined_functions
 from ge.dialects.support.operation import all_ops
-from ge.dialects.support.types import element_type
+from ge.dialects.support.types import element_type, rank_of
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
-from ge.transforms.graph.canonical.simplify import simplify
+from ge.transforms.graph.canonical.linear_maps import as_type, shaped
+from ge.transforms.graph.canonical.local import Make, Replacement, rule, simplify
 from ge.transforms.graph.share_common_subexpressions import share_common_subexpressions
-from ge.transforms.quantization import (
-    attention_layers,
-    linear_layers,
-    movement,
-    parts,
-    requantization,
-    signed_codes,
-    small_floats,
-    tables,
-)
+from ge.transforms.quantization import linear_layers, movement, requantization, signed_codes
+from ge.transforms.quantization.grids import Refused, as_scale, has_one_element, scalar
+from ge.transforms.quantization.linear_layers import LinearLayer, conv_layer, matmul_layer
 from ge.transforms.rewriting import remarks
-from ge.transforms.rewriting.relations import Decibels, Relation
+from ge.transforms.rewriting.passes import Decibels, Relation
 
-FAMILIES = (linear_layers, attention_layers, movement, parts, requantization, tables)
+
+def scaled(make: Make, sums: SSAValue, layer: LinearLayer, axis: int, like: SSAValue) -> SSAValue:
+    """Sums times the scales of what was multiplied; that of the weight is along an axis."""
+    scale = as_scale(make, layer.weight.grid.scale)
+    scale = make(g.MulOp, scale, as_scale(make, scalar(make, layer.x.grid.scale)))
+    if has_one_element(scale):
+        scale = scalar(make, scale)
+    else:
+        scale = shaped(make, scale, (layer.count, *[1] * (rank_of(sums) - 1 - axis)))
+    return as_type(make, make(g.MulOp, sums, scale), element_type(like))
+
+
+@rule(MatmulOp, exact=False)
+def small_float_matmul(op: MatmulOp, make: Make) -> Replacement:
+    """The sums of products of small floats times the product of the scales"""
+    try:
+        layer = matmul_layer(op, floats=True)
+    except Refused:
+        return None
+    if layer.x.factor is not None:
+        return None
+    on_the_right = layer.x.op.result is op.lhs
+    pair = (layer.x.values, layer.weight.values)
+    sums = make(MatmulOp, *(pair if on_the_right else pair[::-1]), **op.properties)
+    return scaled(make, sums, layer, rank_of(sums) - (1 if on_the_right else 2), op.result)
+
+
+@rule(ConvOp, ConvTransposeOp, exact=False)
+def small_float_convolution(op: ConvOp | ConvTransposeOp, make: Make) -> Replacement:
+    """The same for convolutions, with the bias behind the scale"""
+    try:
+        layer = conv_layer(op, floats=True)
+    except Refused:
+        return None
+    if layer.x.factor is not None:
+        return None
+    sums = make(type(op), layer.x.values, layer.weight.values, None, **op.properties)
+    result = scaled(make, sums, layer, 1, op.result)
+    if op.bias is None:
+        return result
+    bias = shaped(make, op.bias, (layer.count, *[1] * (rank_of(sums) - 2)))
+    return make(g.AddOp, result, bias)
+
+
+FAMILIES = (linear_layers, movement, requantization)
 
 
 def is_quantized(op: Operation) -> bool:
@@ -82,7 +129,8 @@ class LowerQuantizationPass(ModulePass):
         simplify(op, (signed_codes,))
         for func in defined_functions(op):  # a quantize again for each of its dequantizes
             share_common_subexpressions(func.body.block)
-        simplify(op, (*FAMILIES, small_floats) if "f8E4M3FN" in rates else FAMILIES)
+        small = (small_float_matmul, small_float_convolution) if "f8E4M3FN" in rates else ()
+        simplify(op, (*FAMILIES, *small))
         for new in op.walk():
             if isinstance(new, RequantizeOp) and new not in own:
                 new.rounding = StringAttr(rounding)
@@ -90,7 +138,5 @@ class LowerQuantizationPass(ModulePass):
             share_common_subexpressions(func.body.block)
         if remarks.wanted():
             for layer in op.walk():
-                if isinstance(layer, AttentionOp):
-                    attention_layers.remark_refused(layer)
-                elif isinstance(layer, MatmulOp | Convolution):
+                if isinstance(layer, AttentionOp | MatmulOp | Convolution):
                     linear_layers.remark_refused(layer)

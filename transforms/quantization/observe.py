@@ -1,30 +1,55 @@
 """Runs the block of `@main` on samples, op by op with the kernels of the runtime, and shows what
 ops compute from what. A value is freed after its last use; what depends on constants only is
 computed once; what nothing that is watched depends on is not computed.
+
+Decisions about layers are judged by the error of their outputs. For that `LayerSamples` keeps of
+their inputs, for each sample, the range of each channel, and a few rows of the matrix that the
+layer multiplies:
+
+    conv: patches [groups, samples, rows, channels * taps] times [groups, outputs, channels * taps]
+
+A decision (factors for channels, a wider range) is made from some of the samples and judged on the
+others: by the samples that it was made from alone, channels that are all as large as their largest
+sample look best, and each new sample is cut off.
 """
 
+import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import count
+from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import Branching, LoopOp, branch_of
+from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
+from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.ports import is_seed
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import numel, shape_of
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload, payload_at_hand
 from ge.runtime.numbers.constants import Constants
 from ge.transforms.graph.control_flow import end_of
-from ge.transforms.quantization.data import Chunk, Samples
-from ge.transforms.quantization.layers import ConstantValues, argument_name
+from ge.transforms.quantization.channel_groups import input_axis, takes_factors
+from ge.transforms.quantization.data import Calibration, Chunk, Samples
+from ge.transforms.quantization.layers import (
+    ConstantValues,
+    Layer,
+    LayerOp,
+    activations,
+    argument_name,
+    layers,
+)
+from ge.transforms.quantization.schemes import Scheme
 
 Environment = dict[SSAValue, Array]
 
@@ -166,3 +191,301 @@ def exact_sum(parts: Iterable[Array]) -> Array:
     stacked = np.stack([np.asarray(p, np.float64) for p in parts])
     columns = stacked.reshape(len(stacked), -1).T
     return np.array([math.fsum(c) for c in columns]).reshape(stacked.shape[1:])
+
+
+FOLDS = 4  # parts of the samples; each is judged by what the others decide
+
+SAMPLES = 256  # that decisions are judged on, at most
+
+ROWS = 512  # of a layer over these samples, at most (one for each sample at least)
+
+OUTPUTS = 128  # channels of a layer's output that are judged, at most
+
+BYTES = 64 << 20  # that the rows of all layers take, at most
+
+
+# ---- quantized and back ------------------------------------------------------------------------
+
+
+def rounded_activation(x: Array, low: float, high: float, bits: int) -> Array:
+    """Elements as they come back from integers over a range."""
+    low, high = min(low, 0.0), max(high, 0.0)
+    levels = 2**bits - 1
+    scale = np.float32((high - low) / levels) or np.float32(1)
+    zero = np.float32(np.rint(-low / scale))
+    y = np.rint(x / scale)
+    y += zero
+    np.clip(y, 0, levels, out=y)
+    y -= zero
+    y *= scale
+    return y
+
+
+def rounded_weight(matrix: Array, scheme: Scheme, tied: int = 1) -> Array:
+    """A weight [groups, outputs, inputs] as it comes back from integers; `tied` outputs share a
+    scale."""
+    if scheme.block:
+        return _rounded_blocks(matrix, scheme.block, 2**scheme.weight_bits - 1)
+    most = np.float32(2 ** (scheme.weight_bits - 1) - 1)
+    parts = matrix.reshape(len(matrix), -1, tied * matrix.shape[2])
+    scale = np.abs(parts).max(-1, keepdims=True) / most
+    scale[scale == 0] = 1
+    return (np.rint(parts / scale) * scale).reshape(matrix.shape)
+
+
+def _rounded_blocks(matrix: Array, block: int, levels: int) -> Array:
+    count = matrix.shape[-1]
+    padded = np.pad(matrix, ((0, 0), (0, 0), (0, -count % block)))
+    parts = padded.reshape(*matrix.shape[:2], -1, block)
+    low = np.minimum(parts.min(-1, keepdims=True), 0)
+    scale = (np.maximum(parts.max(-1, keepdims=True), 0) - low) / np.float32(levels)
+    scale[scale == 0] = 1
+    zero = np.rint(-low / scale)
+    back = (np.clip(np.rint(parts / scale) + zero, 0, levels) - zero) * scale
+    return back.reshape(padded.shape)[..., :count]
+
+
+# ---- one layer ---------------------------------------------------------------------------------
+
+
+@dataclass
+class LayerSamples:
+    """What is kept of one layer.
+
+    `input`: name of its input; `bounds`: the least and largest element of each channel over all
+    samples; `low`, `high`: the same for some samples, [samples, channels]; `rows`: [groups,
+    samples, rows, channels of a group * taps], channels first; `weight`: [groups, outputs, the
+    same]; `tied` outputs share a scale."""
+
+    layer: Layer
+    input: str
+    bounds: tuple[Array, Array]
+    low: Array
+    high: Array
+    rows: Array
+    weight: Array
+    tied: int = 1
+    step: int = 1  # each how many outputs of a group are judged
+    outputs: Array = field(init=False)
+    power: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.outputs = np.matmul(self.flat(self.rows), self.weight.swapaxes(1, 2))
+        self.power = _power(self.outputs)
+
+    def flat(self, rows: Array) -> Array:
+        return rows.reshape(len(rows), -1, rows.shape[-1])
+
+    def spread(self, factors: Array) -> Array:
+        """Factors for each channel as [groups, 1, inputs]."""
+        by_group = factors.reshape(len(self.rows), 1, -1)
+        return np.repeat(by_group, self.rows.shape[-1] // by_group.shape[-1], -1)
+
+    def divide(self, factors: Array) -> None:
+        """The same layer, with its input divided and its weight multiplied by factors."""
+        self.low, self.high = self.low / factors, self.high / factors
+        self.bounds = self.bounds[0] / factors, self.bounds[1] / factors
+        self.rows = self.rows / self.spread(factors)[:, None]
+        self.weight = self.weight * self.spread(factors)
+
+    def divide_outputs(self, factors: Array) -> None:
+        """The same layer, with its weight divided by factors for its outputs."""
+        groups = len(self.weight)
+        picked = np.repeat(factors.reshape(groups, 1, -1)[..., :: self.step], self.tied, -1)
+        self.weight = self.weight / picked.swapaxes(1, 2)
+        self.outputs = self.outputs / picked
+        self.power = _power(self.outputs)
+
+    def ranges(self, chosen: NDArray[np.bool_]) -> tuple[Array, Array]:
+        return self.low[chosen].min(0), self.high[chosen].max(0)
+
+    def errors(
+        self,
+        judged: NDArray[np.bool_],
+        ranges: Sequence[tuple[float, float]],
+        scheme: Scheme,
+        factors: Array | None = None,
+    ) -> list[float]:
+        """The power of the error of the outputs on the judged samples, as part of the power of all
+        outputs, for each of these ranges of the (divided) input."""
+        rows, weight = self.flat(self.rows[:, judged]), self.weight
+        if factors is not None:
+            spread = self.spread(factors)
+            rows, weight = rows / spread, weight * spread
+        if scheme.block and not isinstance(self.layer.op, MatmulOp):
+            scheme = replace(scheme, weight_bits=8, block=0)
+        weight = rounded_weight(weight, scheme, self.tied).swapaxes(1, 2)
+        shape = (len(rows), *self.rows.shape[1:3], -1)
+        outputs = self.outputs.reshape(shape)[:, judged].reshape(*rows.shape[:2], -1)
+        errors: list[float] = []
+        for low, high in ranges:
+            x = rows
+            if scheme.activation_bits:
+                x = rounded_activation(rows, low, high, scheme.activation_bits)
+            difference = np.matmul(x, weight) - outputs
+            errors.append(float(np.square(difference).sum(dtype=np.float64)) / self.power)
+        return errors
+
+
+def _power(outputs: Array) -> float:
+    return float(np.square(outputs).sum(dtype=np.float64)) or 1.0
+
+
+# ---- collecting --------------------------------------------------------------------------------
+
+
+def canonical(samples: Samples) -> Samples:
+    """The samples in an order that does not depend on theirs."""
+    parts = [
+        np.moveaxis(array, axis, 0)
+        for name, array in sorted(samples.arrays.items())
+        if (axis := samples.axes[name]) is not None
+    ]
+    if not parts:
+        return samples
+    digests = [
+        hashlib.sha256(b"".join(np.ascontiguousarray(p[i]).tobytes() for p in parts)).digest()
+        for i in range(samples.count)
+    ]
+    return samples.picked(sorted(range(samples.count), key=lambda i: digests[i]))
+
+
+def folds(count: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+    """Which samples decide, and which are judged; a single sample is both."""
+    parts = min(FOLDS, count)
+    part = np.arange(count) % parts
+    for i in range(parts):
+        yield (part != i if parts > 1 else part == 0), part == i
+
+
+def matrix_of(op: LayerOp, weight: Array) -> tuple[Array, int, int]:
+    """A weight as [groups, outputs, inputs], each how many outputs it has, and how many in a row
+    share a scale."""
+    if isinstance(op, MatmulOp):
+        matrix, taps = (weight if op.transpose_rhs.value.data else weight.T)[None], 1
+    elif isinstance(op, ConvOp):
+        matrix, taps = weight.reshape(op.groups, weight.shape[0] // op.groups, -1), 1
+    else:
+        assert isinstance(op, ConvTransposeOp)
+        matrix, taps = (
+            weight.reshape(op.groups, -1, weight[0].size).swapaxes(1, 2),
+            weight[0, 0].size,
+        )
+    groups, outputs, inputs = matrix.shape
+    outputs //= taps
+    step = min(-(-groups * outputs // OUTPUTS), outputs)
+    picked = matrix.reshape(groups, outputs, taps, inputs)[:, ::step]
+    return np.ascontiguousarray(picked).reshape(groups, -1, inputs), step, taps
+
+
+def row_count(op: LayerOp) -> int:
+    """How many numbers a row of the matrix has that a layer multiplies, over all groups."""
+    if isinstance(op, ConvOp):
+        return op.groups * numel(shape_of(op.weight)[1:])
+    return shape_of(op.operands[0])[input_axis(op)] if isinstance(op, MatmulOp) else 0
+
+
+def rows_of(op: LayerOp, x: Array, count: int) -> Array:
+    """Some rows of each sample, evenly spread: [groups, samples, rows, inputs] of [samples, parts,
+    ...]."""
+    if isinstance(op, ConvOp):
+        return _patches(op, x, count)
+    axis = -1 if isinstance(op, MatmulOp) else input_axis(op) + 1
+    points = np.moveaxis(x, axis, -1)
+    points = points.reshape(len(x), -1, points.shape[-1])
+    groups = 1 if isinstance(op, MatmulOp) else op.groups
+    picked = points[:, evenly(points.shape[1], count)]
+    return np.moveaxis(picked.reshape(*picked.shape[:2], groups, -1), 2, 0)
+
+
+def _patches(op: ConvOp, x: Array, count: int) -> Array:
+    x = np.moveaxis(x, op.channel_axis + 1, 2)
+    window = op.window().resolved(x.shape[3:])
+    places = window.output(x.shape[3:])
+    begins, ends = window.pads[: window.rank], window.pads[window.rank :]
+    x = np.pad(x, ((0, 0), (0, 0), (0, 0), *zip(begins, ends, strict=True)))
+    patches: list[Array] = []
+    chosen = evenly(x.shape[1] * prod(places), count)
+    for part, *position in np.stack(np.unravel_index(chosen, (x.shape[1], *places)), 1).tolist():
+        taps = tuple(
+            slice(p * s, p * s + (k - 1) * d + 1, d)
+            for p, s, k, d in zip(
+                position, window.strides, window.kernel, window.dilations, strict=True
+            )
+        )
+        patches.append(x[(slice(None), part, slice(None), *taps)].reshape(len(x), op.groups, -1))
+    return np.stack(patches, 1).transpose(2, 0, 1, 3)
+
+
+def evenly(total: int, count: int) -> NDArray[np.int64]:
+    count = min(total, count)
+    return (np.arange(count) * 2 + 1) * total // (2 * count)
+
+
+class _Collector:
+    """Sees the input of a layer chunk by chunk."""
+
+    def __init__(self, layer: Layer, name: str, rows: int) -> None:
+        self.layer, self.name, self.count = layer, name, rows
+        self.low: list[Array] = []
+        self.high: list[Array] = []
+        self.rows: list[Array] = []
+        self.bounds: list[tuple[Array, Array]] = []  # of each chunk
+
+    def watch(self, step: ObservedOp) -> None:
+        x = step.chunk.rows(step.operands[0])
+        axis = input_axis(self.layer.linear) + 1
+        if x is None or axis == 1 or not x.size:  # 1: the batch is not the first dimension
+            return
+        others = tuple(i for i in range(1, x.ndim) if i != axis)
+        low, high = x.min(others), x.max(others)
+        if step.chunk.first < SAMPLES:
+            self.low.append(low)
+            self.high.append(high)
+            self.rows.append(rows_of(self.layer.linear, x, self.count))
+        self.bounds.append((low.min(0), high.max(0)))
+
+    def samples(self, weight: Array) -> LayerSamples | None:
+        if not self.rows:
+            return None
+        least, most = (np.stack(b) for b in zip(*self.bounds, strict=True))
+        bounds = least.min(0), most.max(0)
+        if not all(np.isfinite(b).all() for b in bounds):
+            return None
+        low, high = np.concatenate(self.low), np.concatenate(self.high)
+        matrix, step, tied = matrix_of(self.layer.linear, weight)
+        rows = np.concatenate(self.rows, 1)
+        return LayerSamples(self.layer, self.name, bounds, low, high, rows, matrix, tied, step)
+
+
+def collect(main: FuncOp, samples: Samples) -> dict[LayerOp, LayerSamples]:
+    """Samples of each layer that has a weight, and an input with the batch first."""
+    constants = ConstantValues(main.body.block)
+    names = activations(layers(main))
+    found = [layer for layer in layers(main) if takes_factors(layer.op, constants)]
+    count = min(samples.count, SAMPLES)
+    size = 4 * count * sum(max(row_count(layer.linear), 1) for layer in found)
+    rows = max(min(ROWS // count, BYTES // max(size, 1)), 1)
+    collectors = {layer.linear: _Collector(layer, names[layer.input], rows) for layer in found}
+    observer = Observer(main)
+    watchers: dict[Operation, Watcher] = {op: c.watch for op, c in collectors.items()}
+    observer.run(canonical(samples), watchers)
+    results = {op: c.samples(observer.constant(op.operands[1])) for op, c in collectors.items()}
+    return {op: r for op, r in results.items() if r is not None}
+
+
+def layer_samples(main: FuncOp, calibration: Calibration) -> dict[LayerOp, LayerSamples]:
+    """The samples of the layers of `main` as it is now: passes that rewrite layers keep those at
+    hand up to date, so that the model runs once for all of them."""
+    assert calibration.samples is not None
+    constants = ConstantValues(main.body.block)
+    ops = {layer.linear for layer in layers(main) if takes_factors(layer.op, constants)}
+    if not isinstance(calibration.observed, Observed) or calibration.observed.ops != ops:
+        calibration.observed = Observed(ops, collect(main, calibration.samples))
+    return calibration.observed.layers
+
+
+@dataclass(frozen=True)
+class Observed:
+    ops: set[LayerOp]
+    layers: dict[LayerOp, LayerSamples]

@@ -63,7 +63,7 @@ from ge.transforms.quantization.emitting import Emitter, at_run_time
 from ge.transforms.quantization.layers import ConstantValues, argument_name
 from ge.transforms.quantization.movement import with_input
 from ge.transforms.quantization.schemes import CACHE_TYPES
-from ge.transforms.rewriting.relations import OtherInputs, Relation
+from ge.transforms.rewriting.passes import OtherInputs, Relation
 
 KINDS: dict[str, Attribute] = dict(zip(CACHE_TYPES, (i8, f8E4M3FN), strict=True))
 SCALE = ".scale"  # behind the name of a cache

@@ -15,12 +15,15 @@ from typing import ClassVar
 from xdsl.dialects.func import FuncOp
 
 from ge.transforms.quantization.channel_groups import ChannelGroup
-from ge.transforms.quantization.channel_scales import scale_groups
 from ge.transforms.quantization.data import CalibratedPass, Calibration
-from ge.transforms.quantization.equalize_channels import is_behind_norm, is_between_layers
+from ge.transforms.quantization.equalize_channels import (
+    is_behind_norm,
+    is_between_layers,
+    scale_groups,
+)
 from ge.transforms.quantization.layers import LayerOp
 from ge.transforms.quantization.schemes import INT8, scheme_of
-from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.rewriting.passes import Relation, Ulps
 
 
 @dataclass(frozen=True)

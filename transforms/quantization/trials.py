@@ -22,7 +22,6 @@ from ge.runtime.data.arrays import Array, kind_of
 from ge.runtime.library.asking import launch_us
 from ge.runtime.library.costs.estimates import hbm_bytes_per_us
 from ge.transforms.quantization.accuracy import Accuracy
-from ge.transforms.quantization.attention_layers import BITS, integers_us
 from ge.transforms.quantization.calibrate import range_of
 from ge.transforms.quantization.correct_bias import correct_bias
 from ge.transforms.quantization.data import (
@@ -31,15 +30,13 @@ from ge.transforms.quantization.data import (
     calibrating,
     calibration_at_hand,
 )
-from ge.transforms.quantization.embeddings import Embedding, embeddings
-from ge.transforms.quantization.facts import LayerFacts
-from ge.transforms.quantization.layer_samples import canonical
-from ge.transforms.quantization.layers import Layer, layers
+from ge.transforms.quantization.layers import Embedding, Layer, embeddings, layers
+from ge.transforms.quantization.linear_layers import BITS, integers_us
 from ge.transforms.quantization.lower_quantization import LowerQuantizationPass
 from ge.transforms.quantization.noise import Arrays, total_noise
-from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher
+from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher, canonical
 from ge.transforms.quantization.schemes import Scheme
-from ge.transforms.quantization.table import Table
+from ge.transforms.quantization.table import LayerFacts, Table
 from ge.transforms.rewriting import remarks
 
 SAMPLES = 256  # that outputs are judged on, at most

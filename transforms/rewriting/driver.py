@@ -30,8 +30,7 @@ from ge.dialects.support.editing import fuse_locations
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import all_ops, operands_of
 from ge.dialects.support.types import NotStatic
-from ge.transforms.rewriting.counts import is_enabled
-from ge.transforms.rewriting.debug_counters import allows, is_counting
+from ge.transforms.rewriting.counts import allows, is_counting, is_enabled
 
 REWRITES_PER_OP = 100  # more rewrites than this for each op of the input are an endless loop
 

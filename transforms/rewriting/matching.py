@@ -43,7 +43,7 @@ from xdsl.traits import Commutative
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.tensor_op import Param, attribute
 from ge.dialects.support.types import constant_value
-from ge.transforms.analysis.splats import near, number_of, splat_number, tolerance
+from ge.transforms.analysis.polynomials import near, number_of, splat_number, tolerance
 
 OpT = TypeVar("OpT", bound=Operation)
 

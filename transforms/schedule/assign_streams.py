@@ -56,8 +56,7 @@ from ge.runtime.clock.issue import Issue
 from ge.runtime.clock.timeline import Timeline
 from ge.runtime.library.asking import answers_in
 from ge.runtime.library.costs.estimates import core_estimates
-from ge.transforms.analysis.aliasing import arena_bytes
-from ge.transforms.analysis.dependencies import Segment, segments
+from ge.transforms.analysis.dependencies import Segment, arena_bytes, segments
 from ge.transforms.analysis.task_graph import TaskGraph, Window, buffer_graph, windows
 from ge.transforms.schedule.events import (
     EventIds,

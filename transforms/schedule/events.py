@@ -26,7 +26,7 @@ from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.editing import erase
 from ge.dialects.support.operation import all_ops
 from ge.runtime.clock.issue import Issue, IssueQueue
-from ge.transforms.analysis.happens_before import Clock, HappensBefore
+from ge.transforms.analysis.liveness import Clock, HappensBefore
 
 RETRIES = 4  # used event ids that are looked at before a new one is taken
 

@@ -19,7 +19,7 @@ from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.npu_task.program_info import is_outside_arena
 from ge.dialects.support.tensor_op import TensorOp, split_axes
 from ge.dialects.support.types import is_dynamic, numel, shape_of
-from ge.transforms.analysis.aliasing import accesses, users_of
+from ge.transforms.analysis.dependencies import accesses, users_of
 
 MOST_MEMBERS = 64  # launches in a group
 

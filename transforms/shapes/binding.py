@@ -1,27 +1,38 @@
 """The rewriting behind `bind-dims`: ops on buffers of unknown shapes, copied as those of known
-ones."""
+ones.
 
-from collections.abc import Sequence
+`Buffers` says where the values of the program are meanwhile; `Launching` is for one launch,
+`ControlFlow` for branches and loops, `Binding` for the whole.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import cast
 
+import numpy as np
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FunctionType,
+    MemRefType,
     ModuleOp,
+    StringAttr,
+    UnitAttr,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.func import ReturnOp as FuncReturnOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
-from xdsl.ir import Block, Operation, Region, SSAValue
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.ports import DIM_RANGES, DIMS
-from ge.dialects.npu_task.attributes import HBM, HOST, Engine, space_of
+from ge.dialects.npu_task import casts
+from ge.dialects.npu_task.attributes import HBM, HOST, Engine, data_type, space_of
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
-from ge.dialects.npu_task.memory import owner_of
+from ge.dialects.npu_task.memory import LOOP_ARGUMENTS, MemoryView, owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import (
     BatchCopyOp,
     ConstantOp,
@@ -31,19 +42,429 @@ from ge.dialects.npu_task.ops import (
     SlotOp,
     TransferOp,
     WaitOp,
+    segments,
 )
-from ge.dialects.npu_task.program_info import NO_REUSE, ORDER, STATE, is_outside_arena
+from ge.dialects.npu_task.program_info import IO, NO_REUSE, ORDER, STATE, is_outside_arena
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.editing import erase
-from ge.dialects.support.operation import all_ops, cloned, ops_of
-from ge.dialects.support.types import Dense, Shape, array_ints, byte_size, is_dynamic, shape_of
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import all_ops, cloned, created, ops_of, put_last
+from ge.dialects.support.types import (
+    DYNAMIC,
+    Dense,
+    Shape,
+    array_ints,
+    byte_size,
+    element_type,
+    is_dynamic,
+    numel,
+    shape_of,
+    shape_text,
+)
 from ge.dialects.targets.target import TARGET, Target
-from ge.runtime.data.arrays import array_of
-from ge.transforms.shapes.buffers import Buffers, alloc, buffer_type, written
-from ge.transforms.shapes.control_flow import ControlFlow
-from ge.transforms.shapes.kernels import Kernels
-from ge.transforms.shapes.launching import Launching
-from ge.transforms.shapes.specialize import LIMIT, Surroundings
+from ge.runtime.data.arrays import Array, array_of, dense
+from ge.transforms.analysis.views import view_offsets
+from ge.transforms.shapes.specialize import LIMIT, Kernels, Launch, Surroundings
+
+
+def buffer_type(
+    value: SSAValue | Attribute, space: StringAttr = HBM, shape: Shape | None = None
+) -> MemRefType[Attribute]:
+    element, known = data_type(value.type if isinstance(value, SSAValue) else value)
+    return casts.dense(element, known if shape is None else tuple(shape), space)
+
+
+def alloc(t: Attribute, io: bool = False) -> AllocOp:
+    """A buffer of a static memref type, of an input or output of the program if `io`."""
+    op = created(AllocOp, (), (t,), {"operandSegmentSizes": segments(0, 0)})
+    if io:
+        op.attributes[IO] = UnitAttr()
+    return op
+
+
+@dataclass
+class Buffers:
+    """What the values of a program are while it is copied for known sizes: buffers, or elements."""
+
+    # Value of the program -> the buffer that it is now
+    buffers: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+    # Buffer of the program -> its elements, where they follow from shapes and constants
+    known: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
+    # New view -> the buffer that it is of, and its first element
+    views: dict[SSAValue, tuple[SSAValue, int]] = field(
+        default_factory=dict[SSAValue, tuple[SSAValue, int]]
+    )
+    # Buffers of the program that hold an output
+    outputs: set[SSAValue] = field(default_factory=set[SSAValue])
+    block: Block = field(default_factory=Block)  # that ops are added to
+    at: Operation | None = None  # that is copied
+
+    def add(self, op: Operation) -> None:
+        if self.at is not None:
+            op.location = self.at.location
+        put_last(self.block, op)
+
+    def allocate(self, value: SSAValue, t: Attribute, io: bool = False) -> SSAValue:
+        op = alloc(buffer_type(t), io)
+        op.memref.name_hint = value.name_hint
+        self.add(op)
+        self.known.pop(value, None)
+        self.buffers[value] = op.memref
+        return op.memref
+
+    def show(self, value: SSAValue) -> None:
+        """All of a new buffer turns out to be an output."""
+        owner, _ = self.views.get(value, (value, 0))
+        if isinstance(op := owner.owner, AllocOp) and op.parent is self.block:
+            if not is_outside_arena(op) and numel(shape_of(owner)) == numel(shape_of(value)):
+                op.attributes[IO] = UnitAttr()
+
+    def elements(self, value: SSAValue) -> Array | None:
+        """The elements of a value of the program, where they are known."""
+        owner = owner_of(value)
+        if (whole := self.known.get(owner)) is None:
+            return None
+        if value is owner:
+            return whole
+        view = view_of(value)
+        flat = np.ascontiguousarray(whole).reshape(-1)[view.offset :]
+        strides = [s * flat.itemsize for s in view.strides]
+        return np.lib.stride_tricks.as_strided(flat, view.sizes, strides).copy()
+
+    def buffer(self, value: SSAValue) -> SSAValue:
+        """The buffer that a value of the program is now."""
+        if (array := self.elements(value)) is not None:
+            constant = ConstantOp(dense(array), buffer_type(value, HBM, array.shape))
+            self.add(constant)
+            return constant.result
+        if value in self.buffers:
+            return self.buffers[value]
+        return self.view(view_of(value))
+
+    def view(self, view: MemoryView) -> SSAValue:
+        """A view of the buffer that the owner of a view of the program is now."""
+        base = self.buffers[view.owner]
+        owner, start = self.views.get(base, (base, 0))
+        offset = start + view.offset
+        return self.cast(owner, offset, view.sizes, view.strides)
+
+    def cast(self, owner: SSAValue, offset: int, sizes: Shape, strides: Shape) -> SSAValue:
+        element = element_type(owner)
+        if not offset and strides == row_major(sizes) and numel(sizes):
+            t = casts.dense(element, sizes)
+        else:
+            t = casts.strided(element, sizes, strides, offset)
+        self.add(new := casts.cast(owner, offset, sizes, strides, t))
+        self.views[new.result] = owner, offset
+        return new.result
+
+    def part(self, source: SSAValue, offset: int, shape: Shape) -> SSAValue:
+        """The dense part of a new buffer from an element on."""
+        owner, start = self.views.get(source, (source, 0))
+        return self.cast(owner, start + offset, shape, row_major(shape))
+
+    def is_whole(self, value: SSAValue) -> bool:
+        """Whether a value is all of a buffer, written in the block that the buffer is of."""
+        owner = owner_of(value)
+        if self.at is None or getattr(owner.owner, "parent", None) is not self.at.parent:
+            return False
+        if isinstance(owner.owner, Operation) and STATE in owner.owner.attributes:
+            return False
+        return value is owner or numel(shape_of(value)) == numel(shape_of(owner))
+
+    def place(self, value: SSAValue) -> SSAValue:
+        """The buffer that a value of the program is now, to be written to."""
+        owner = owner_of(value)
+        if owner in self.known:
+            if self.is_whole(value):
+                del self.known[owner]
+            else:
+                self.settle(owner)
+        return self.buffer(value)
+
+    def settle(self, owner: SSAValue) -> None:
+        """Put known elements into the buffer itself."""
+        constant = self.buffer(owner)
+        del self.known[owner]
+        self.add(CopyOp(constant, self.buffers[owner]))
+
+    def settled(self, owner: SSAValue) -> None:
+        """Before ops of a region write to a buffer: it holds what is known of it."""
+        if owner in self.known and owner in self.buffers:
+            self.settle(owner)
+
+
+def written(op: Operation) -> Sequence[SSAValue]:
+    """The buffers that an op, or the end of a block of it, writes to."""
+    match op:
+        case LaunchOp() | IfOp() | CaseOp():
+            return op.outs
+        case CopyOp():
+            return (op.target,)
+        case BatchCopyOp():
+            return op.targets
+        case LoopOp():
+            return (*op.carried, *op.scans)
+        case _:
+            return ()
+
+
+@dataclass
+class Launching:
+    """One launch: what its kernel became, on the buffers of now."""
+
+    binding: Buffers
+    op: LaunchOp
+    made: Launch
+    ins: Sequence[SSAValue | None]
+    # Value of the kernel's body -> buffer
+    values: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+
+    def run(self) -> None:
+        body, binding = self.made.made.body, self.binding
+        for arg, value in zip(body.block.args, self.ins, strict=True):
+            if value is not None:
+                self.values[arg] = value
+        pairs = self.results()
+        targets = self.targets(pairs)
+        for op in ops_of(body.block):
+            if op in body.views:
+                self.add_views(op)
+            elif op in self.made.kernels:
+                self.compute(op, targets, pairs)
+        for value, old in pairs:
+            if (array := self.made.constant(value)) is not None:
+                self.known(array, old)
+            elif old in self.op.results:
+                binding.known.pop(old, None)
+                binding.buffers[old] = self.values[value]
+                if old in binding.outputs:
+                    binding.show(self.values[value])
+            elif self.values[value] is not targets.get(value):
+                binding.add(CopyOp(self.values[value], binding.place(old)))
+
+    def known(self, array: Array, old: SSAValue) -> None:
+        """A result follows from shapes and constants."""
+        binding = self.binding
+        if old in self.op.results:
+            binding.known[old] = array
+        elif binding.is_whole(old):
+            owner = owner_of(old)
+            binding.known[owner] = array.reshape(shape_of(owner))
+        else:
+            binding.add(source := ConstantOp(dense(array), buffer_type(old)))
+            binding.add(CopyOp(source.result, binding.place(old)))
+
+    def results(self) -> list[tuple[SSAValue, SSAValue]]:
+        """Each value that the kernel returns, with what it is in the program."""
+        outs, results = iter(self.op.outs), iter(self.op.results)
+        return [
+            (value, next(results) if dynamic else next(outs))
+            for value, dynamic in zip(self.made.made.returned, self.made.made.dynamic, strict=True)
+        ]
+
+    def targets(self, pairs: Sequence[tuple[SSAValue, SSAValue]]) -> dict[SSAValue, SSAValue]:
+        """The buffers of the program that the kernels compute into: not those of values that are
+        results as well, which nobody overwrites."""
+        targets: dict[SSAValue, SSAValue] = {}
+        taken = {value for value, old in pairs if old in self.op.results}
+        for value, old in pairs:
+            if old in self.op.outs and value.owner in self.made.kernels and value not in taken:
+                taken.add(value)
+                targets[value] = self.binding.place(old)
+        return targets
+
+    def compute(
+        self,
+        op: Operation,
+        targets: Mapping[SSAValue, SSAValue],
+        pairs: Sequence[tuple[SSAValue, SSAValue]],
+    ) -> None:
+        binding = self.binding
+        kernel = self.made.kernels[op]
+        outs: list[SSAValue] = []
+        dynamic: list[SSAValue] = []
+        for result in op.results:
+            if is_dynamic(result.type):
+                dynamic.append(result)
+                continue
+            if (place := targets.get(result)) is None:
+                new = alloc(buffer_type(result), self.is_output(result, pairs))
+                binding.add(new)
+                place = new.memref
+            self.values[result] = place
+            outs.append(place)
+        ins = [self.value(v) for v in self.made.inputs(op)]
+        launch = LaunchOp(kernel, ins, outs, [buffer_type(r) for r in dynamic])
+        binding.add(launch)
+        self.values |= zip(dynamic, launch.results_, strict=True)
+
+    def value(self, value: SSAValue) -> SSAValue:
+        """The buffer of a value of the kernel's body; a constant that does not stand in a kernel is
+        one of the program."""
+        if value not in self.values:
+            array = self.made.constant(value)
+            assert array is not None
+            source = ConstantOp(dense(array), buffer_type(value))
+            self.binding.add(source)
+            self.values[value] = source.result
+        return self.values[value]
+
+    def is_output(self, result: SSAValue, pairs: Sequence[tuple[SSAValue, SSAValue]]) -> bool:
+        """Whether a result, or all of it in another shape, is an output of the model."""
+        shown, count, body = {result}, numel(shape_of(result)), self.made.made.body
+        for op in ops_of(body.block) if body.views else ():
+            if op in body.views and op.operands[0] in shown:
+                shown.update(r for r in op.results if numel(shape_of(r)) == count)
+        return any(value in shown and old in self.binding.outputs for value, old in pairs)
+
+    def add_views(self, op: Operation) -> None:
+        source, offsets = self.values[op.operands[0]], view_offsets(op)
+        assert offsets is not None
+        for result, offset in zip(op.results, offsets, strict=True):
+            shape = shape_of(result)
+            same = shape == shape_of(source)
+            self.values[result] = source if same else self.binding.part(source, offset, shape)
+
+
+class UnfitBranch(GeError):
+    """A branch, or the body of a loop, does not fit the sizes. It may be one that never runs."""
+
+
+def joined(a: Attribute, b: SSAValue) -> MemRefType[Attribute]:
+    """The type of a buffer that takes values of a type, and another value. Raises UnfitBranch where
+    their ranks differ, as those of values do whose shapes are inputs."""
+    first, other = data_type(a)[1], shape_of(b)
+    if len(first) != len(other):
+        texts = f"{shape_text(first)} and {shape_text(other)}"
+        raise UnfitBranch(f"one value has the shapes {texts}, of different ranks")
+    pairs = zip(first, other, strict=True)
+    return buffer_type(b, shape=tuple(x if x == y else DYNAMIC for x, y in pairs))
+
+
+@dataclass
+class ControlFlow:
+    """What is carried, stacked, or comes out of a branch, has a buffer of its own where its shape
+    is known now, and stays a value else."""
+
+    binding: Buffers
+    copy_ops: Callable[[Block], None]  # adds what the ops of a block become
+
+    def region(self, old: Region, types: Sequence[Attribute] = ()) -> tuple[Block, list[SSAValue]]:
+        """The block of a region, for arguments of these types, and what it yields."""
+        binding, block, last = self.binding, Block(arg_types=types), old.block.last_op
+        assert last is not None
+        for arg, mine in zip(old.block.args, block.args, strict=True):
+            binding.buffers[arg] = mine
+        around, binding.block = binding.block, block
+        at = binding.at
+        self.copy_ops(old.block)
+        values = [binding.buffer(v) for v in last.operands]
+        binding.add(YieldOp(*values))
+        binding.block, binding.at = around, at
+        return block, values
+
+    def branch(self, op: IfOp | CaseOp) -> None:
+        """All branches. Raises UnfitBranch where one does not fit the sizes, or its results have
+        other ranks."""
+        binding = self.binding
+        condition = binding.buffer(op.operands[0])
+        try:
+            blocks, values = zip(*map(self.region, op.regions), strict=True)
+        except GeError as e:
+            raise UnfitBranch(e.message, e.where, e.hint, e.notes) from None
+        joint = [reduce(joined, row, buffer_type(row[0])) for row in zip(*values, strict=True)]
+        outs, order, dynamic = self.destinations(joint, op.order, iter(op.outs), iter(op.results_))
+        types = [t for _, t in dynamic]
+        regions = list(map(Region, blocks))
+        if isinstance(op, CaseOp):
+            new = CaseOp(condition, outs, types, order, regions)
+        else:
+            new = IfOp(condition, outs, types, order, *regions)
+        binding.add(new)
+        binding.buffers.update(zip((v for v, _ in dynamic), new.results_, strict=True))
+
+    def destinations(
+        self,
+        types: Sequence[MemRefType[Attribute]],
+        order: DenseArrayBase,
+        fixed: Iterator[SSAValue],
+        passed: Iterator[SSAValue],
+    ) -> tuple[list[SSAValue], list[bool], list[tuple[SSAValue, Attribute]]]:
+        """Where values of these types go: the buffers, which values go to one, and the results that
+        the others stay."""
+        binding, outs = self.binding, list[SSAValue]()
+        in_buffers: list[bool] = []
+        dynamic: list[tuple[SSAValue, Attribute]] = []
+        for t, static in zip(types, array_ints(order), strict=True):
+            in_buffers.append(bool(static) or not is_dynamic(t))
+            if static:
+                outs.append(binding.place(next(fixed)))
+            elif in_buffers[-1]:
+                result = next(passed)
+                outs.append(binding.allocate(result, t, result in binding.outputs))
+            else:
+                dynamic.append((next(passed), t))
+        return outs, in_buffers, dynamic
+
+    def loop(self, op: LoopOp) -> None:
+        binding, old_order = self.binding, array_ints(op.order)
+        fixed, inits = iter(op.carried), iter(op.inits)
+        starts = [
+            binding.place(next(fixed)) if static else binding.buffer(next(inits))
+            for static in old_order
+        ]
+        body, values, types = self.fixpoint(op, starts)
+        order = [bool(s) or not is_dynamic(t) for s, t in zip(old_order, types, strict=True)]
+        results = iter(op.results_)
+        carried: list[SSAValue] = []
+        moving: list[SSAValue] = []
+        dynamic: list[tuple[SSAValue, Attribute]] = []
+        for start, t, was, static in zip(starts, types, old_order, order, strict=True):
+            if was:
+                carried.append(start)
+            elif static:
+                result = next(results)
+                carried.append(binding.allocate(result, t, result in binding.outputs))
+                binding.add(CopyOp(start, carried[-1]))
+            else:
+                moving.append(start)
+                dynamic.append((next(results), t))
+        rounds = self.rounds(op)
+        rows = [buffer_type(v, shape=(rounds, *shape_of(v))) for v in values[1 + len(order) :]]
+        scans, stacked, more = self.destinations(rows, op.stacked, iter(op.scans), results)
+        dynamic += more
+        new = LoopOp(
+            None if op.trip is None else binding.buffer(op.trip),
+            None if op.condition is None else binding.buffer(op.condition),
+            carried, moving, scans, order, stacked, [t for _, t in dynamic], Region(body),
+        )  # fmt: skip
+        binding.add(new)
+        binding.buffers.update(zip((v for v, _ in dynamic), new.results_, strict=True))
+
+    def fixpoint(
+        self, op: LoopOp, starts: Sequence[SSAValue]
+    ) -> tuple[Block, list[SSAValue], list[MemRefType[Attribute]]]:
+        """The body for the most precise types of carried values that hold in every round. Raises
+        UnfitBranch where their ranks change."""
+        first = [buffer_type(a) for a in op.body.block.args[:LOOP_ARGUMENTS]]
+        types = [buffer_type(v) for v in starts]
+        while True:
+            body, values = self.region(op.body, [*first, *types])
+            wider = [joined(t, v) for t, v in zip(types, values[1 : 1 + len(types)], strict=True)]
+            if wider == types:
+                return body, values, types
+            types = wider
+
+    def rounds(self, op: LoopOp) -> int:
+        """The number of iterations where it is known."""
+        trip = None if op.trip is None else self.binding.elements(op.trip)
+        last = op.body.block.last_op
+        going = last is not None and last.operands[0] is op.body.block.args[1]
+        if trip is None or op.condition is not None or not going:
+            return DYNAMIC
+        return max(int(trip.item()), 0)
+
 
 KEPT = (TARGET, NO_REUSE, ORDER)  # of the attributes of a program
 

@@ -9,21 +9,97 @@ becomes
 
 Text "" stands for a tensor of which nothing is known; tasks inside of branches and loops state
 nothing.
+
+To ask for the sizes of its values, the launches of a program are written as one function of graph
+ops (`Flat`).
 """
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.dialects.memref import ReinterpretCastOp
+from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.npu_task.memory import Task
+from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
+from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.npu_task.memory import Task, owner_of, view_of
+from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, TransferOp
 from ge.dialects.npu_task.sizes import AT_MOST, state_bytes, unknown_results
 from ge.dialects.support.dims import Polynomial
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import ops_of
+from ge.dialects.support.types import DYNAMIC, is_dynamic, numel, shape_of, tensor
 from ge.transforms.analysis.dimensions import Dimensions
-from ge.transforms.shapes.flat import Flat
-from ge.transforms.shapes.size_expressions import SizeExpressions
-from ge.transforms.shapes.sizes import inputs_of
+from ge.transforms.shapes.binding import written
+from ge.transforms.shapes.sizes import SizeExpressions, inputs_of
+from ge.transforms.shapes.specialize import copy_into
+
+
+def as_tensor(value: SSAValue | Attribute) -> Attribute:
+    element, shape = data_type(value.type if isinstance(value, SSAValue) else value)
+    return tensor(shape, element)
+
+
+class Flat:
+    """A function that computes what a program computes outside of branches and loops. What these
+    make, and buffers that are written in parts, are arguments of it."""
+
+    def __init__(self, module: ModuleOp, main: FuncOp) -> None:
+        self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+        self.block = Block(arg_types=[as_tensor(a) for a in main.args])
+        self.func = FuncOp("flat", ((), ()), Region(self.block), arg_attrs=main.arg_attrs)
+        # Value of the program -> value of the function; of a buffer, what it holds by now
+        self.values: dict[SSAValue, SSAValue] = dict(zip(main.args, self.block.args, strict=True))
+        for op in main.body.block.ops:
+            self.copy(op)
+
+    def copy(self, op: Operation) -> None:
+        match op:
+            case TransferOp():
+                self.values[op.result] = self.of(op.source)
+            case ConstantOp() if isinstance(op.value, DenseIntOrFPElementsAttr):
+                new = GraphConstantOp.make(op.properties["value"], as_tensor(op.result))
+                self.block.add_op(new)
+                self.values[op.result] = new.result
+            case LaunchOp():
+                self.launch(op)
+            case _:
+                for value in (v for inner in op.walk() for v in written(inner)):
+                    self.values.pop(owner_of(value), None)
+
+    def launch(self, op: LaunchOp) -> None:
+        kernel = self.kernels[op.callee]
+        inside: dict[SSAValue, SSAValue] = dict(
+            zip(kernel.body.block.args, map(self.of, op.ins), strict=True)
+        )
+        for member in kernel.body.block.ops:
+            if member is not kernel.body.block.last_op:
+                copy_into(self.block, member, inside)
+        last = kernel.body.block.last_op
+        outs, results = iter(op.outs), iter(op.results)
+        for value in () if last is None else last.operands:
+            if is_dynamic(value.type):
+                self.values[next(results)] = inside[value]
+            else:
+                owner = owner_of(out := next(outs))
+                self.values.pop(owner, None)
+                if numel(shape_of(out)) == numel(shape_of(owner)):
+                    self.values[owner] = inside[value]
+
+    def of(self, value: SSAValue) -> SSAValue:
+        """What a value of the program is."""
+        if (known := self.values.get(value)) is not None:
+            return known
+        owner, shape = owner_of(value), shape_of(value)
+        whole = self.values.get(owner)
+        if whole is None or DYNAMIC in shape or not isinstance(value.owner, ReinterpretCastOp):
+            return self.block.insert_arg(as_tensor(value), len(self.block.args))
+        if numel(shape) != numel(shape_of(whole)) or view_of(value).offset:
+            return self.block.insert_arg(as_tensor(value), len(self.block.args))
+        self.block.add_op(view := ReshapeOp.of(whole, shape=list(shape), allow_zero=0 in shape))
+        return view.result
 
 
 class ExpressSizesPass(ModulePass):

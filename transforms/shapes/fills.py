@@ -1,6 +1,12 @@
-"""What padded elements hold: a known constant, or what is known of them otherwise."""
+"""What padded elements hold: a known constant, or what is known of them otherwise.
+
+In a `Folded` value a padded axis and axes before it are one, as in [batch * length, 16]: each row
+stays apart from the others, and a view has the axis again. `Mixes` says why a dimension cannot be
+padded.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from enum import Enum
 from math import isfinite, isinf
 from typing import TypeAlias
@@ -20,6 +26,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_value, element_type
 from ge.runtime import numbers
 from ge.runtime.data.arrays import array_of, dtype_of
+from ge.transforms.analysis.dimensions import Size, volume
 
 
 class FillKind(Enum):
@@ -40,7 +47,9 @@ Fill: TypeAlias = float | FillKind
 # A mask of this value, or less, swallows scores of up to ORDINARY of its size: exp of what is left
 # is 0
 LOWEST = -1e30
+
 LOWEST_OF_F16 = -6e4
+
 ORDINARY = 0.4
 
 # Whose results are finite where the operands are
@@ -176,3 +185,56 @@ def evaluated(op: TensorOp, values: Sequence[float]) -> Fill:
             return float(np.asarray(numbers.prepare(op)(*arrays)).reshape(-1)[0])
     except (GeError, ArithmeticError, ValueError, TypeError):
         return FillKind.ANY
+
+
+Axes = dict[int, Fill]  # padded axis -> what is there
+
+
+@dataclass(frozen=True)
+class Folded:
+    """A value that has a padded axis and axes before it as one, in which padded elements lie
+    between valid ones: the rows of all samples, one sample after another. Its sizes and padded axes
+    as if it had them apart: those from `at` on, as many as `count`, are its axis `at`; with a count
+    of 0 that is not known."""
+
+    sizes: Sequence[Size]
+    axes: Axes
+    at: int = 0
+    count: int = 0
+
+    @property
+    def group(self) -> tuple[Sequence[Size], set[int]]:
+        """The sizes that are one, and the padded ones of them."""
+        inside = {a - self.at for a in self.axes}
+        return tuple(self.sizes[self.at : self.at + self.count]), inside
+
+    def moved(self, axis: int, sizes: Sequence[Size], fill: Fill) -> "Folded":
+        """A value of these sizes, whose axis has the same ones as one, and holds this."""
+        group, inside = self.group
+        apart = (*sizes[:axis], *group, *sizes[axis + 1 :])
+        return Folded(apart, {axis + i: fill for i in inside}, axis, self.count)
+
+
+def fold(origin: Folded, sizes: Sequence[Size]) -> Folded:
+    """A view of a value that has axes as one."""
+    source, count = tuple(origin.sizes), len(origin.sizes) - len(sizes) + 1
+    for at, size in enumerate(sizes):
+        end = at + count
+        inside = all(at <= axis < end for axis in origin.axes)
+        if count > 1 and inside and size == volume(source[at:end]):
+            if tuple(sizes[:at]) == source[:at] and tuple(sizes[at + 1 :]) == source[end:]:
+                return Folded(source, origin.axes, at, count)
+    return Folded(source, origin.axes)
+
+
+FOLLOWS = "{} has valid elements that follow from padded ones"
+
+UNKNOWN = "nothing is known of how {} uses its elements"
+
+
+class Mixes(Exception):
+    """An op whose valid results depend on padded elements, or on the size; and in words why, with
+    "{}" where its name goes."""
+
+    def __init__(self, owner: object, why: str = FOLLOWS):
+        super().__init__(owner, why)

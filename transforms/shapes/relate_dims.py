@@ -48,11 +48,9 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
-from ge.transforms.analysis.dimensions import Dimensions
-from ge.transforms.analysis.stand_ins import stand_in
+from ge.transforms.analysis.dimensions import Dimensions, stand_in
 from ge.transforms.graph.infer_shapes import infer_block, refresh_signature
-from ge.transforms.shapes.size_expressions import SizeExpressions
-from ge.transforms.shapes.sizes import named_dims
+from ge.transforms.shapes.sizes import SizeExpressions, named_dims
 
 FIRST = 1_000_003  # numbers that stand for sizes: no model has these, or their differences
 STEP = 1_000_033

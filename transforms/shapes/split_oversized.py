@@ -8,8 +8,8 @@ becomes
     %y = graph.softmax %s
 
 What is fused while sizes are unknown may turn out too large at the sizes of a gear, or of a run
-(see `transforms/shapes/kernels.py`). A part has as many members, in their order, as fit; what has
-no program on its own stays without one.
+(see `specialize.py`). A part has as many members, in their order, as fit; what has no program on
+its own stays without one.
 """
 
 from collections.abc import Callable, Mapping, Sequence

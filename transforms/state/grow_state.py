@@ -73,10 +73,9 @@ from ge.dialects.support.types import (
 from ge.transforms.graph.control_flow import insert_before
 from ge.transforms.graph.eliminate_dead_code import eliminate_dead_code
 from ge.transforms.graph.infer_shapes import infer_block, refresh_signature
-from ge.transforms.rewriting.relations import Relation, SameSteps
+from ge.transforms.rewriting.passes import Relation, SameSteps
 from ge.transforms.shapes.relate_dims import relating
-from ge.transforms.state.closed import is_size
-from ge.transforms.state.growth import Beyond, Growth, LinearSize
+from ge.transforms.state.growth import Beyond, Growth, LinearSize, is_size
 from ge.transforms.state.mark_state import argument_tables
 
 

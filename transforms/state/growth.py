@@ -7,20 +7,24 @@ first ones are those of the program. An op keeps them apart from the rest if it 
 axis (`SplitInterface`), if it is a view that leaves the axis one of its own, or if it is one of a
 few others. Where no result grows, something sums over rows: only attention is told how many there
 are, and only it and the shape of a value may read one that grows.
+
+`closed_value` is one that follows from the sizes of a function's arguments alone.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.creation import RangeOp
 from ge.dialects.graph.indexing import GatherNdOp, GatherOp
 from ge.dialects.graph.ports import input_name
@@ -31,9 +35,10 @@ from ge.dialects.graph.support.parameters import elements_of
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.dims import Polynomial
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.tensor_op import split_axes
+from ge.dialects.support.tensor_op import TensorOp, split_axes
 from ge.dialects.support.types import (
     DYNAMIC,
+    Dense,
     element_type,
     is_ranked,
     normalize_axis,
@@ -41,10 +46,46 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
-from ge.runtime.data.arrays import Array
+from ge.runtime.data.arrays import Array, array_of, dtype_of
+from ge.runtime.numbers import evaluate
 from ge.transforms.graph.infer_shapes import infer_block
-from ge.transforms.state.closed import closed_value
 from ge.transforms.state.mark_state import argument_tables, typed_outputs
+
+
+def is_size(op: Operation, value: SSAValue) -> bool:
+    """Whether an op has a value for a size: of a result, or of a part."""
+    if isinstance(op, RangeOp):
+        return value is op.limit and value not in (op.start, op.delta)
+    if not isinstance(op, TensorOp):
+        return False
+    sizes = [name for name in op.PARAMETERS if getattr(op, name) is value]
+    return bool(sizes) and sum(v is value for v in op.operands) == len(sizes)
+
+
+def closed_value(value: SSAValue, follows: Callable[[SSAValue], bool]) -> Array | None:
+    """The elements of a value; None where they follow from more than constants and sizes. A number
+    that `follows` from a size is taken as a size alone, not as data."""
+    op = value.owner
+    if not isinstance(op, TensorOp):
+        return None
+    if isinstance(op, ConstantOp):
+        dense = op.value
+        is_dense = isinstance(dense, DenseIntOrFPElementsAttr)
+        return array_of(cast(Dense, dense)) if is_dense else None
+    if isinstance(op, ShapeOfOp):
+        known = elements_of(value)
+        if known is None or None in known:
+            return None
+        return np.array(known, dtype_of(element_type(value))).reshape(shape_of(value))
+    arrays: list[Array] = []
+    for operand in op.operands:
+        if follows(operand) and not (is_size(op, operand) or follows(value)):
+            return None
+        if (array := closed_value(operand, follows)) is None:
+            return None
+        arrays.append(array)
+    return evaluate(op, arrays)[op.results.index(value)]
+
 
 SIZES = (1009, 1013, 1021)  # at which a dimension is tried: no model has them as other sizes
 

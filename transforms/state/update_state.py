@@ -36,7 +36,7 @@ from ge.dialects.npu_task.program_info import STATE
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import ops_of
 from ge.dialects.support.types import numel, shape_of
-from ge.transforms.analysis.aliasing import arena_bytes, erase_unused, in_arena, users_of
+from ge.transforms.analysis.dependencies import arena_bytes, erase_unused, in_arena, users_of
 from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph
 from ge.transforms.memory.overwrite_operands import replace
 from ge.transforms.memory.write_parts import PartWriting, Placement, move, part_view

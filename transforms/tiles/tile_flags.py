@@ -21,44 +21,417 @@ becomes
     tile.wait mte1 -> mte2[%c0]
     tile.wait mte1 -> mte2[%c1]
 
-`hazards.py` says where. A memref that a program both loads and stores counts as one buffer. Flags
+A memref that a program both loads and stores counts as one buffer. Flags
 of a pair of pipes are numbered from 0 on. Where the target has fewer, rings get flags for fewer
 slots than they have copies, a part of them (4 copies: 2, then 1): slots that have one flag are used
 one after the other. Or two buffers share flags, as if they were one: the pipes then take turns with
 both. What is in the fewest loops does so first. A program that has flags stays as it is.
 So do fifos: a push and its pop need no flags.
+
+A buffer's slot belongs to one pipe at a time. It passes on from access to access, in the order of
+the program; where two in a row are on different pipes, the second waits for a flag of the first:
+
+    pipes of the accesses    load (mte2)   move (mte1)   move (mte1)    store (fix)
+    flags                            mte2 -> mte1                 mte1 -> fix
+
+Reads are not told from writes: two pipes that only read, one after the other, are also ordered.
+
+In a loop the sequence is cyclic: the pipe of the last access passes the slot back to that of the
+first. With n copies, where all slots are `ring[i + number]` for the loop's variable i, an access of
+number c at slot s comes c steps earlier than that of number 0; sorted by this, the sequence is the
+same for each slot, and it comes back after n steps. So an iteration waits for the one n before it.
+Otherwise the buffer passes on as a whole, and iterations run one after the other.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from math import inf
+from typing import NamedTuple
 
 from xdsl.builder import Builder
 from xdsl.context import Context
+from xdsl.dialects.arith import MaxSIOp
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.scf import ForOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint
 
-from ge.dialects.support.diagnostics import remark
+from ge.dialects.support.diagnostics import error_at, remark
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import put_after, put_before
+from ge.dialects.support.operation import ops_of, put_after, put_before
 from ge.dialects.targets.target import target_for
+from ge.dialects.tile.buffers import AllocOp, SlotOp, buffer_of, constant_index, slot_of
 from ge.dialects.tile.compute import FlagOp, SetOp, WaitOp
-from ge.dialects.tile.kernel import KernelOp, ProgramOp
-from ge.runtime.library.language.arith import Constants, Emit
-from ge.transforms.tiles.hazards import (
-    BufferUnit,
-    Mark,
-    Marks,
-    Pair,
-    Sharing,
-    accesses_of,
-    copies_of,
-    mark,
-    units_of,
+from ge.dialects.tile.instruction import CoreProgram, Instruction
+from ge.dialects.tile.kernel import BarrierOp, KernelOp, ProgramOp
+from ge.dialects.tile.types import FifoType, Pipe
+from ge.runtime.library.language.arith import (
+    NESTING,
+    Constants,
+    Emit,
+    Sum,
+    is_outside,
+    known,
+    sum_of,
 )
+
+Pair = tuple[Pipe, Pipe]
+"""Who sets a flag, and who waits for it."""
+
+
+@dataclass(eq=False, slots=True)
+class BufferAccess:
+    """One of a buffer, by an instruction; `index` is that of the slot, None for the whole buffer.
+    Instructions of a `run` follow each other on one pipe, nothing between."""
+
+    op: Instruction
+    pipe: Pipe
+    index: Sum | None
+    loops: tuple[ForOp, ...]
+    run: int
+    order: int
+
+
+@dataclass(eq=False)
+class BufferUnit:
+    """Buffers that pass from pipe to pipe together, and their accesses."""
+
+    buffers: list[SSAValue]
+    copies: int  # slots that count: slot s and slot s + copies are one
+    accesses: list[BufferAccess]
+    need: dict[Pair, int] = field(default_factory=dict[Pair, int])  # flags for each pair
+
+    def take(self, pair: Pair, count: int) -> None:
+        self.need[pair] = max(self.need.get(pair, 0), count)
+
+    @property
+    def depth(self) -> int:
+        """In how many loops it is used."""
+        return max(len(a.loops) for a in self.accesses)
+
+    @property
+    def names(self) -> str:
+        return ", ".join(f"%{b.name_hint or '?'}" for b in self.buffers)
+
+
+def accesses_of(program: CoreProgram) -> dict[SSAValue, list[BufferAccess]] | None:
+    """The accesses of each buffer that two pipes use; such a memref is also written. None for a
+    program that has flags."""
+    collector = Collector()
+    if not collector.collect(program.regions[0].block, ()):
+        return None
+    if collector.branches:
+        message = "this branch has instructions, and flags are not set in branches"
+        raise error_at(
+            collector.branches[0],
+            message,
+            "tile-split-loops cuts loops where a condition compares their variable with "
+            "what is known before the loop",
+        )
+    accesses = collector.accesses.items()
+    return {b: found for b, found in accesses if len({a.pipe for a in found}) > 1}
+
+
+def copies_of(buffer: SSAValue) -> int:
+    return buffer.owner.copies if isinstance(buffer.owner, AllocOp) else 1
+
+
+@dataclass
+class Sharing:
+    """Which memory has flags of its own: of each buffer so many slots, and buffers that are one
+    unit whatever their accesses are."""
+
+    copies: dict[SSAValue, int]
+    together: list[list[SSAValue]] = field(default_factory=list[list[SSAValue]])
+
+
+def units_of(
+    accesses: Mapping[SSAValue, Sequence[BufferAccess]], sharing: Sharing
+) -> list[BufferUnit]:
+    """What pipes share. Buffers whose accesses stand side by side are one unit: they need one flag,
+    which is set after the last and waited for before the first."""
+    units: dict[object, BufferUnit] = {}
+    for buffer, found in accesses.items():
+        number = sharing.copies[buffer]
+        steps = tuple(dict.fromkeys((a.run, a.index) for a in found))
+        if (unit := units.get((number, steps))) is None:
+            units[number, steps] = BufferUnit([buffer], number, [*found])
+        else:
+            unit.buffers.append(buffer)
+            unit.accesses.extend(found)
+    unit_of = {buffer: unit for unit in units.values() for buffer in unit.buffers}
+    for buffers in sharing.together:
+        first, *others = dict.fromkeys(map(unit_of.__getitem__, buffers))
+        for unit in others:
+            first.buffers += unit.buffers
+            first.accesses += unit.accesses
+            unit_of.update(dict.fromkeys(unit.buffers, first))
+    result = list(dict.fromkeys(unit_of.values()))
+    for unit in result:
+        unit.accesses.sort(key=lambda a: a.order)
+    return result
+
+
+class Collector:
+    """Finds the accesses of a program."""
+
+    def __init__(self) -> None:
+        self.accesses: dict[SSAValue, list[BufferAccess]] = {}  # by buffer
+        self.branches: list[Operation] = []  # that have instructions
+        self.runs = self.orders = 0
+
+    def collect(self, block: Block, loops: tuple[ForOp, ...]) -> bool:
+        """Add the accesses of a block and of its loops; False where there are flags."""
+        last: Pipe | None = None
+        for op in ops_of(block):
+            if type(op) in NESTING:
+                last = None
+                if type(op) is not ForOp:
+                    found = [o for o in op.walk() if isinstance(o, Instruction)]
+                    if any(isinstance(o, FlagOp) for o in found):
+                        return False
+                    self.branches += [op] if found else []
+                elif not self.collect(op.regions[0].block, (*loops, op)):
+                    return False
+            elif isinstance(op, Instruction):
+                if isinstance(op, FlagOp):
+                    return False
+                if (pipe := op.pipe()) is not last:
+                    last = pipe
+                    self.runs += 1
+                self.add(op, pipe, loops)
+            elif isinstance(op, BarrierOp):
+                last = None
+        return True
+
+    def add(self, op: Instruction, pipe: Pipe, loops: tuple[ForOp, ...]) -> None:
+        """Add the accesses of an instruction: one of each place that it reads or writes."""
+        self.orders += 1
+        for buffer, slot in dict.fromkeys(map(place_of, (*op.reads(), *op.writes()))):
+            if type(buffer.type) is not FifoType:
+                index = None if slot is None else sum_of(slot.index)
+                access = BufferAccess(op, pipe, index, loops, self.runs, self.orders)
+                self.accesses.setdefault(buffer, []).append(access)
+
+
+def place_of(value: SSAValue) -> tuple[SSAValue, SlotOp | None]:
+    return buffer_of(value), slot_of(value)
+
+
+# ---- the sequence of a unit's accesses ---------------------------------------------------------
+
+
+class Mark(NamedTuple):
+    """A flag to set or to wait for; `slot` is a sum of which the remainder by the unit's copies
+    counts."""
+
+    is_set: bool
+    pair: Pair
+    unit: BufferUnit
+    slot: Sum | None = None
+
+
+NOTHING = Sum((), 0)
+
+
+@dataclass
+class Item:
+    """An instruction, or a loop, in the sequence of a unit's accesses. It starts when the pipe
+    `begin` has the buffers and leaves them to the pipe `end`."""
+
+    op: Operation
+    begin: Pipe
+    end: Pipe
+    alone: bool  # whether no other pipe is in it
+    index: Sum | None = None  # the slot, if all of it is on one
+    # Of a loop: the flags that are set when an iteration begins, by slot, counted from `first`
+    # (before the loop) and `beyond` (after it). (p, p): no flag, pipe p has the slot.
+    pending: tuple[Pair, ...] = ()
+    first: Sum = NOTHING
+    beyond: Sum = NOTHING
+
+    @cached_property
+    def uniform(self) -> Pair | None:
+        """The pair of pipes, if it is the same for all slots."""
+        return self.pending[0] if len(set(self.pending)) == 1 else None
+
+
+class Places(dict[Operation, list[Mark]]):
+    """Flags by the op that they stand at."""
+
+    def set(self, op: Operation, pair: Pair, unit: BufferUnit, slot: Sum | None = None) -> None:
+        self._add(op, Mark(True, pair, unit, slot))
+
+    def wait(self, op: Operation, pair: Pair, unit: BufferUnit, slot: Sum | None = None) -> None:
+        self._add(op, Mark(False, pair, unit, slot))
+
+    def _add(self, op: Operation, mark: Mark) -> None:
+        mark.unit.take(mark.pair, 1 if mark.slot is None else mark.unit.copies)
+        self.setdefault(op, []).append(mark)
+
+
+@dataclass
+class Marks:
+    """The flags of a program, before ops and after them."""
+
+    before: Places = field(default_factory=Places)
+    after: Places = field(default_factory=Places)
+
+
+def mark(unit: BufferUnit, marks: Marks) -> None:
+    """Add the flags of a unit."""
+    _sequence(unit, _items(unit, unit.accesses, 0, marks), False, marks)
+
+
+def _sequence(unit: BufferUnit, items: Sequence[Item], cyclic: bool, marks: Marks) -> None:
+    """The flags between items that follow each other; cyclic: the first also follows the last."""
+    for i, item in enumerate(items):
+        before = items[i - 1] if i or cyclic else None
+        if not (i and _stays(items[i - 1], item)):
+            if before is not None and before.end is not item.begin:
+                marks.before.wait(item.op, (before.end, item.begin), unit)
+            _open(unit, item, marks)
+        after = items[i + 1] if i + 1 < len(items) else items[0] if cyclic else None
+        if i + 1 == len(items) or not _stays(item, items[i + 1]):
+            _close(unit, item, marks)
+            if after is not None and item.end is not after.begin:
+                marks.after.set(item.op, (item.end, after.begin), unit)
+
+
+def _stays(item: Item, after: Item) -> bool:
+    """Whether the flags that one loop leaves are those that the next one waits for."""
+    return item.uniform is not None and item.pending == after.pending
+
+
+def _slots(item: Item, start: Sum) -> Iterable[tuple[Pair, Sum | None]]:
+    """The pending flags of a loop, with the slots that they are of."""
+    for n, pair in enumerate(item.pending):
+        yield pair, None if len(item.pending) == 1 else Sum(start.terms, start.number + n)
+
+
+def _open(unit: BufferUnit, item: Item, marks: Marks) -> None:
+    """Before a loop: the flags that its first iterations wait for. The pipe `begin` has the
+    buffers; where another one sets a flag, it gets that slot first."""
+    if not item.pending:
+        return
+    given = {item.begin}
+    for (source, _), slot in _slots(item, item.first):
+        if source not in given:
+            given.add(source)
+            marks.before.set(item.op, (item.begin, source), unit, slot)
+            marks.before.wait(item.op, (item.begin, source), unit, slot)
+    for (source, target), slot in _slots(item, item.first):
+        if source is not target:
+            marks.before.set(item.op, (source, target), unit, slot)
+
+
+def _close(unit: BufferUnit, item: Item, marks: Marks) -> None:
+    """After a loop: the flags that its last iterations set. The pipe `end` gets all the buffers."""
+    if not item.pending:
+        return
+    for (source, target), slot in _slots(item, item.beyond):
+        if source is not target:
+            marks.after.wait(item.op, (source, target), unit, slot)
+    given = {item.end}
+    for (_, target), slot in _slots(item, item.beyond):
+        if target not in given:
+            given.add(target)
+            marks.after.set(item.op, (target, item.end), unit, slot)
+            marks.after.wait(item.op, (target, item.end), unit, slot)
+
+
+def _items(
+    unit: BufferUnit, accesses: Sequence[BufferAccess], depth: int, marks: Marks
+) -> list[Item]:
+    """The sequence in a block that is `depth` loops deep."""
+    items: list[Item] = []
+    start, end = 0, len(accesses)
+    inner = slice(depth, depth + 1)  # the loop that an access is in, if any
+    for i, access in enumerate(accesses):
+        if not (loop := access.loops[inner]):
+            items.append(Item(access.op, access.pipe, access.pipe, True, access.index))
+            start = i + 1
+        elif i + 1 == end or accesses[i + 1].loops[inner] != loop:
+            items.append(_loop(unit, accesses[start : i + 1], depth, marks))
+            start = i + 1
+    return items
+
+
+def _loop(unit: BufferUnit, accesses: Sequence[BufferAccess], depth: int, marks: Marks) -> Item:
+    """A loop as an item of what is around it; adds the flags within it."""
+    loop = accesses[0].loops[depth]
+    if len({a.pipe for a in accesses}) == 1:
+        pipe, indices = accesses[0].pipe, {a.index for a in accesses}
+        index = indices.pop() if len(indices) == 1 else None
+        if index is not None and not all(is_outside(t, loop) for t in index.terms):
+            index = None
+        return Item(loop, pipe, pipe, True, index)
+    items = _items(unit, accesses, depth + 1, marks)
+    states = {item.uniform for item in items}
+    if len(states) == 1 and (pair := states.pop()) is not None:
+        if len({len(item.pending) for item in items}) == 1:  # the flags stay set in between
+            return Item(loop, *pair, False, None, items[0].pending)
+    numbers = _numbers(unit, items, loop)
+    if numbers is None:
+        _sequence(unit, items, True, marks)
+        pair = items[-1].end, items[0].begin
+        return Item(loop, *pair, False, None, (pair,) if pair[0] is not pair[1] else ())
+    return _rotating(unit, items, numbers, loop, marks)
+
+
+def _numbers(unit: BufferUnit, items: Sequence[Item], loop: ForOp) -> list[int] | None:
+    """For slots of a ring that are the loop's variable and a number, apart from terms that all have
+    in common: the numbers. None for others."""
+    if unit.copies == 1 or constant_index(loop.step) != 1:
+        return None
+    rests = list[Sum]()
+    for item in items:
+        rest = None if item.index is None else item.index.without(loop.body.block.args[0])
+        if rest is None or not item.alone or not all(is_outside(t, loop) for t in rest.terms):
+            return None
+        rests.append(rest)
+    return [r.number for r in rests] if len({r.terms for r in rests}) == 1 else None
+
+
+def _rotating(
+    unit: BufferUnit, items: Sequence[Item], numbers: Sequence[int], loop: ForOp, marks: Marks
+) -> Item:
+    """A loop that uses the slots of a ring in turn."""
+    n = unit.copies
+    order = sorted(range(len(items)), key=lambda i: (-numbers[i] % n, i))
+    cycle = [items[i] for i in order]
+    previous = {i: items[order[at - 1]] for at, i in enumerate(order)}
+    for item, after in zip(cycle, [*cycle[1:], cycle[0]], strict=True):
+        if (pair := (item.end, after.begin))[0] is not pair[1]:
+            marks.after.set(item.op, pair, unit, item.index)
+            marks.before.wait(after.op, pair, unit, after.index)
+    pending = list[Pair]()
+    for r in range(n):
+        first = min(range(len(items)), key=lambda i: ((r - numbers[i]) % n, i))
+        pending.append((previous[first].end, items[first].begin))
+    ends = pending[0]
+    if len(set(pending)) == 1:
+        return Item(loop, *ends, False, None, tuple(pending) if ends[0] is not ends[1] else ())
+    index = items[0].index
+    assert index is not None
+    terms = tuple(t for t in index.terms if t is not loop.body.block.args[0])
+    first, beyond = (Sum((*terms, *s.terms), s.number) for s in ends_of(loop))
+    return Item(loop, *ends, False, None, tuple(pending), first, beyond)
+
+
+def ends_of(loop: ForOp) -> tuple[Sum, Sum]:
+    """The first value of the variable of a loop, and the one after its last; step 1."""
+    begin, end = known(loop.lb), known(loop.ub)
+    if isinstance(begin, int) and isinstance(end, int):
+        return Sum((), begin), Sum((), max(begin, end))
+    last = loop.prev_op
+    if not isinstance(last, MaxSIOp) or (last.lhs, last.rhs) != (loop.lb, loop.ub):
+        last = Builder(InsertPoint.before(loop)).insert(MaxSIOp(loop.lb, loop.ub))
+    return sum_of(loop.lb), Sum((last.result,), 0)
+
 
 Numbers = dict[tuple[BufferUnit, Pair], int]
 

@@ -11,7 +11,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import AddOp
 from ge.lowering.plugins.extensions import register_pass
 from ge.transforms.rewriting.driver import rewrite
-from ge.transforms.rewriting.relations import BitExact, Relation, Ulps
+from ge.transforms.rewriting.passes import BitExact, Relation, Ulps
 
 
 class DropZero(RewritePattern):

@@ -1,22 +1,41 @@
-"""Sums, products, powers and reductions in their simplest form."""
+"""Sums, products, powers and reductions in their simplest form.
 
-from xdsl.dialects.builtin import f32, f64
+Two constants in a row become one: of integers this is exact, of floats it rounds in another place.
+Pooling by a window over the whole image is a reduction.
+"""
+
+import numpy as np
+from xdsl.dialects.builtin import f16, f32, f64
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.reduction import ReduceOp, reduced_shape
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.graph.support.folding import is_unsigned, same_number, splat
 from ge.dialects.support.element_types import is_float, is_integer
-from ge.dialects.support.types import element_type, is_static, numel, rank_of, shape_of
-from ge.transforms.graph.canonical.facts import (
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import (
+    constant_value,
+    element_type,
+    is_static,
+    numel,
+    rank_of,
+    shape_of,
+)
+from ge.runtime.data.arrays import array_of
+from ge.transforms.graph.canonical.local import (
+    Make,
+    Replacement,
     exact_reciprocal,
     is_constant,
     never_negative,
     never_negative_zero,
+    normal,
+    rule,
     uniform,
+    with_constant,
 )
-from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
 # ---- signs -------------------------------------------------------------------------------------
 
@@ -197,7 +216,9 @@ def root_as_power(op: g.PowOp, make: Make) -> Replacement:
 # ---- reductions --------------------------------------------------------------------------------
 
 KEEPS_ONE = ("max", "min", "prod")  # kinds whose result for one element is that element
+
 ADDS = ("sum", "mean")  # the same but for -0.0, whose result is 0.0
+
 COMPOSES = ("sum", *KEEPS_ONE)  # kinds that may reduce some axes first and others then
 
 
@@ -273,3 +294,143 @@ def sum_over_count(op: g.DivOp | g.MulOp, make: Make) -> Replacement:
             params = {"kind": "mean", "axes": axes, "keep_dims": total.keep_dims}
             return make(ReduceOp, total.input, **params)
     return None
+
+
+def magnitudes(value: SSAValue) -> tuple[float, float] | None:
+    """The smallest and the largest magnitude of the elements of a constant in the IR, of those that
+    are not zero if there are any."""
+    if (number := splat(value)) is not None:
+        return abs(number), abs(number)
+    if (elements := constant_value(value)) is None or not len(elements):
+        return None
+    numbers = np.abs(array_of(elements).astype(np.float64))
+    numbers = numbers[numbers != 0]
+    return (float(numbers.min()), float(numbers.max())) if len(numbers) else (0.0, 0.0)
+
+
+def joined(kind: type[TensorOp], a: SSAValue, b: SSAValue, make: Make) -> SSAValue | None:
+    """kind(a, b) of two constants, unless it is larger than both or leaves the range of normal
+    numbers. Weights whose numbers are not known are assumed to stay in it, but for those of f16."""
+    result = make(kind, a, b)
+    shape = shape_of(result)
+    if not is_static(shape) or numel(shape) > max(numel(shape_of(v)) for v in (a, b)):
+        return None
+    element = element_type(a)
+    if kind is g.AddOp or is_integer(element):
+        return result
+    x, y = magnitudes(a), magnitudes(b)
+    if x is None or y is None:
+        return None if element == f16 else result
+    if kind is g.MulOp:
+        ends = x[0] * y[0], x[1] * y[1]
+    elif y[0] and not has_zeros(b):
+        ends = x[0] / y[1], x[1] / y[0]
+    else:
+        return None
+    return result if all(normal(n, element) for n in (*x, *y, *ends)) else None
+
+
+def has_zeros(value: SSAValue) -> bool:
+    elements = constant_value(value)
+    return elements is not None and not array_of(elements).all()
+
+
+def may_overflow(a: SSAValue, divided: bool, b: SSAValue, divides: bool) -> bool:
+    """Whether the first factor alone may overflow where the two together do not."""
+    if is_integer(element_type(a)):
+        return False
+    x, y = magnitudes(a), magnitudes(b)
+    if x is None or y is None or not all((*x, *y)):
+        return False
+    grows = x[0] < 1 if divided else x[1] > 1
+    return grows and (y[1] > 1 if divides else y[0] < 1)
+
+
+def add_constants(op: g.AddOp, make: Make) -> Replacement:
+    """x + (a + b) for (x + a) + b"""
+    outer = with_constant(op)
+    if outer is None or not isinstance(inner := outer[0].owner, g.AddOp):
+        return None
+    if not inner.result.has_one_use() or (first := with_constant(inner)) is None:
+        return None
+    total = joined(g.AddOp, first[1], outer[1], make)
+    return None if total is None else make(g.AddOp, first[0], total)
+
+
+def multiply_constants(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
+    """One factor for (x * a) * b, (x * a) / b, (x / a) * b and (x / a) / b"""
+    outer = factor(op)
+    inner = None if outer is None else factor(outer[0].owner)
+    if outer is None or inner is None or not outer[0].has_one_use():
+        return None
+    value, a, divided = inner
+    _, b, divides = outer
+    if may_overflow(a, divided, b, divides):
+        return None
+    if divided == divides:  # x * (a * b) or x / (a * b)
+        number = joined(g.MulOp, a, b, make)
+        kind = g.DivOp if divided else g.MulOp
+    else:  # x * (a / b) or x * (b / a)
+        number = joined(g.DivOp, *((b, a) if divided else (a, b)), make)
+        kind = g.MulOp
+    return None if number is None else make(kind, value, number)
+
+
+def factor(op: object) -> tuple[SSAValue, SSAValue, bool] | None:
+    """Operand, constant, and whether the op divides by it."""
+    if isinstance(op, g.MulOp) and (sides := with_constant(op)) is not None:
+        return *sides, False
+    if isinstance(op, g.DivOp) and is_constant(op.rhs) and not is_constant(op.lhs):
+        return op.lhs, op.rhs, True
+    return None
+
+
+@rule(g.AddOp)
+def add_integers(op: g.AddOp, make: Make) -> Replacement:
+    """(x + a) + b = x + (a + b) of integers"""
+    return add_constants(op, make) if is_integer(element_type(op.lhs)) else None
+
+
+@rule(g.AddOp, exact=False)
+def add_floats(op: g.AddOp, make: Make) -> Replacement:
+    """(x + a) + b = x + (a + b)"""
+    return add_constants(op, make)
+
+
+@rule(g.MulOp)
+def multiply_integers(op: g.MulOp, make: Make) -> Replacement:
+    """(x * a) * b = x * (a * b) of integers"""
+    outer = with_constant(op)
+    if outer is None or not is_integer(element_type(op.lhs)):
+        return None
+    return multiply_constants(op, make) if isinstance(outer[0].owner, g.MulOp) else None
+
+
+@rule(g.MulOp, g.DivOp, exact=False)
+def multiply_floats(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
+    """(x * a) / b = x * (a / b) and such"""
+    return None if is_integer(element_type(op.lhs)) else multiply_constants(op, make)
+
+
+def reduced(op: PoolOp, make: Make, kind: str | None) -> Replacement:
+    """The reduction of this kind over all spatial dimensions, where one window covers them."""
+    shape = shape_of(op.input)
+    if kind is None or not is_static(shape) or 0 in shape or not op.window().covers(shape[2:]):
+        return None
+    return make(ReduceOp, op.input, kind=kind, axes=range(2, rank_of(op.input)))
+
+
+@rule(PoolOp)
+def maximum_of_image(op: PoolOp, make: Make) -> Replacement:
+    """The maximum under a window over the whole image is that of the image."""
+    return reduced(op, make, "max" if op.kind.data == "max" else None)
+
+
+@rule(PoolOp, exact=False)
+def average_of_image(op: PoolOp, make: Make) -> Replacement:
+    """An average or a norm under a window over the whole image is that of the image; where
+    padding counts as zeros there must be none."""
+    if op.kind.data == "lp":
+        return reduced(op, make, {1: "l1", 2: "l2"}.get(op.p.value.data))
+    counts_padding = op.count_include_pad.value.data and any(op.window().pads)
+    return reduced(op, make, "mean" if op.kind.data == "average" and not counts_padding else None)

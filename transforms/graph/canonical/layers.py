@@ -1,28 +1,42 @@
-"""Layers in ops that have programs: `expand_layers.py` says why."""
+"""Layers in ops that have programs: `expand_layers.py` says why.
 
-from itertools import combinations, pairwise
-from math import prod
+So is what moves elements to computed places. Fourier transforms are products with constant
+matrices, on the cube. CANN's `Stft` takes such a matrix, its `plan`, too. A matrix of n elements
+costs n^2: longer transforms than `MOST` elements of a matrix stay as they are.
+"""
+
+from itertools import combinations, pairwise, product
+from math import gcd, pi, prod
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import f32
+from xdsl.dialects.builtin import f32, i32, i64
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.attention import RotaryEmbeddingOp
-from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
+from ge.dialects.graph.convolution import Col2ImOp, ConvOp, ConvTransposeOp
 from ge.dialects.graph.image import ResizeOp
-from ge.dialects.graph.indexing import GatherElementsOp, GatherOp, TopKOp
+from ge.dialects.graph.indexing import (
+    GatherElementsOp,
+    GatherOp,
+    ScatterElementsOp,
+    ScatterNdOp,
+    TopKOp,
+)
 from ge.dialects.graph.linear import DetOp, MatmulOp
-from ge.dialects.graph.pooling import LrnOp, PoolOp
+from ge.dialects.graph.pooling import LrnOp, MaxPoolIndicesOp, MaxUnpoolOp, PoolOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TransposeOp
+from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, ReverseSequenceOp, TransposeOp
+from ge.dialects.graph.signal import DftOp, StftOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, distinct_axes
 from ge.dialects.graph.support.folding import highest, lowest
+from ge.dialects.graph.support.window import Window
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import (
     DYNAMIC,
+    Shape,
     element_type,
     is_static,
     normalize_axis,
@@ -33,11 +47,23 @@ from ge.dialects.support.types import (
 from ge.runtime.data.arrays import Array, dense, dtype_of
 from ge.transforms.graph.canonical.linear_maps import as_type, is_prepared, shaped
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
+from ge.transforms.graph.canonical.sampling import (
+    MOST_TAPS,
+    FloatArithmetic,
+    can_sample,
+    channels_first,
+    table_of,
+    weighted_rows,
+)
 
 MOST_MINORS = 4  # rows of a matrix whose determinant is written out
+
 MOST_WEIGHTS = 1 << 22  # elements of a matrix that resizes an axis
+
 LAST = ("input_channels_last", "operandSegmentSizes")
+
 GIVEN = ("axes", "scales", "sizes", "operandSegmentSizes")
+
 PART = 4096  # elements of a row: with their numbers and copies they take half of a core's 192 KB
 
 
@@ -282,6 +308,7 @@ def grouped_conv_of_last_channels(op: ConvOp, make: Make) -> Replacement:
 # ---- moves ---------------------------------------------------------------------------------------
 
 WIDE = 16  # elements that are added on a side, of which fewer are set side by side
+
 LEAST_MOVED = 1024  # elements, below which they are moved one by one
 
 
@@ -345,3 +372,260 @@ def gather_of_columns(op: GatherOp, make: Make) -> Replacement:
     found = make(GatherOp, rows, op.indices, axis=0)
     order = [*range(count, count + rank - 1), *range(count)]
     return make(TransposeOp, found, permutation=order)
+
+
+LEAST_ROW = 8  # elements of rows that are gathered whole
+
+
+@rule(ReverseSequenceOp)
+def reverse_by_indices(op: ReverseSequenceOp, make: Make) -> Replacement:
+    """Rows, or elements, at indices that fall as far as the lengths say"""
+    shape, rank = shape_of(op.input), rank_of(op.input)
+    batch, time = (normalize_axis(a.value.data, rank) for a in (op.batch_axis, op.time_axis))
+    if not can_sample(op):
+        return None
+    ends, n = as_type(make, op.lengths, i32), FloatArithmetic(make)
+    steps = make.dense(dense(np.arange(shape[time], dtype=np.int32)[:, None]))
+    fallen = make(g.SubOp, make(g.SubOp, ends, make.constant(1, i32)), steps)
+    places = n.where(make(g.CompareOp, steps, ends, predicate="lt"), fallen, steps)  # time x batch
+    if {batch, time} != {0, 1} or prod(shape[2:]) < LEAST_ROW:
+        if batch < time:
+            places = make(TransposeOp, places, permutation=[1, 0])
+        own = [d if i in (batch, time) else 1 for i, d in enumerate(shape)]
+        places = make(BroadcastToOp, shaped(make, places, own), shape=shape)
+        return make(GatherElementsOp, op.input, places, axis=time)
+    strides = (1, shape[time]) if batch == 0 else (shape[batch], 1)
+    first = np.arange(shape[batch], dtype=np.int32) * strides[1]
+    places = make(g.MulOp, places, make.constant(strides[0], i32)) if strides[0] > 1 else places
+    places = make(g.AddOp, places, make.dense(dense(first)))
+    if batch == 0:
+        places = make(TransposeOp, places, permutation=[1, 0])
+    rows = shaped(make, op.input, (prod(shape[:2]), prod(shape[2:])))
+    found = make(GatherOp, rows, shaped(make, places, (prod(shape[:2]),)), axis=0)
+    return shaped(make, found, shape)
+
+
+@rule(GatherOp, GatherElementsOp)
+def gather_of_one(op: GatherOp | GatherElementsOp, make: Make) -> Replacement:
+    """What stands along a dimension of one element is at every index"""
+    shape, result = shape_of(op.input), shape_of(op.result)
+    axis = normalize_axis(op.axis.value.data, len(shape))
+    if shape[axis] != 1 or not is_static(result):
+        return None
+    count = rank_of(op.indices) if isinstance(op, GatherOp) else 1
+    alone = (*shape[:axis], *(1,) * count, *shape[axis + 1 :])
+    if any(d not in (1, n) for d, n in zip(alone, result, strict=True)):
+        return None  # indices are of a part
+    x = shaped(make, op.input, alone)
+    return x if alone == result else make(BroadcastToOp, x, shape=result)
+
+
+@rule(ScatterElementsOp)
+def scatter_in_part(op: ScatterElementsOp, make: Make) -> Replacement:
+    """Where indices are of a part of the input, the rest stands beside it as it is"""
+    shape, indices = shape_of(op.input), shape_of(op.indices)
+    along = normalize_axis(op.axis.value.data, len(shape))
+    if not is_static((*shape, *indices)) or 0 in indices:
+        return None
+    pairs = enumerate(zip(shape, indices, strict=True))
+    axis = next((i for i, (d, n) in pairs if i != along and n < d), None)
+    if axis is None:
+        return None
+    part, rest = (
+        make(SliceOp, op.input, starts=[a], ends=[b], axes=[axis])
+        for a, b in ((0, indices[axis]), (indices[axis], shape[axis]))
+    )
+    placed = op.with_operands([part, op.indices, op.updates])
+    make.ops.append(placed)
+    return make(ConcatOp, [placed.result, rest], axis=axis)
+
+
+# ---- windows -------------------------------------------------------------------------------------
+
+
+def blocks_over(window: Window, image: Shape, places: Shape) -> tuple[Array, Array]:
+    """Which elements of blocks [kernel, places] lie over each element of an image, [taps, image]:
+    their numbers, and 1 where there are as many, else 0."""
+    rank, tap, place, there = window.rank, np.array(0), np.array(0), np.array(True)
+    for i, (size, count) in enumerate(zip(image, places, strict=True)):
+        own = np.arange(window.kernel[i])[:, None]
+        at, rest = np.divmod(
+            np.arange(size) + window.pads[i] - own * window.dilations[i], window.strides[i]
+        )
+        found = (rest == 0) & (at >= 0) & (at < count)
+        taps = np.argsort(~found, axis=0, kind="stable")[: max(found.sum(0).max(), 1)]
+        shape = [1] * (2 * rank)
+        shape[i], shape[rank + i] = taps.shape
+        at, found = (np.take_along_axis(a, taps, 0).reshape(shape) for a in (at, found))
+        tap = tap * window.kernel[i] + taps.reshape(shape)
+        place, there = place * count + at, there & found
+    numbers = np.where(there, tap * prod(places) + place, 0)
+    return numbers.reshape(-1, prod(image)), there.reshape(-1, prod(image))
+
+
+@rule(Col2ImOp, exact=False)
+def col2im_of_rows(op: Col2ImOp, make: Make) -> Replacement:
+    """Each element of the image is the sum of those of blocks that lie over it"""
+    (batch, _, count), (_, channels, *image) = shape_of(op.input), shape_of(op.result)
+    block = op.ints("block_shape")
+    if not can_sample(op) or block is None or op.image_shape_value is not None:
+        return None
+    window = op.window_over(block).resolved(tuple(image))
+    numbers, there = blocks_over(window, tuple(image), window.output(tuple(image)))
+    if len(numbers) > MOST_TAPS:
+        return None
+    blocks = shaped(make, op.input, (batch, channels, prod(block) * count))
+    images = np.arange(batch)[:, None] * prod(block) * count
+    index = (numbers[:, None] + images).reshape(len(numbers), -1).astype(np.int32)
+    weight = np.repeat(there[:, None], batch, 1).reshape(index.shape).astype(np.float32)
+    table = table_of(make, blocks)
+    lacks, at, each = bool((weight == 0).any()), dense(index), dense(weight)
+    rows = weighted_rows(make, table, make.dense(at), make.dense(each), may_be_nothing=lacks)
+    return channels_first(make, rows, (batch, prod(image), channels), [0, 2, 1], op.result)
+
+
+@rule(MaxUnpoolOp)
+def unpool_by_scatter(op: MaxUnpoolOp, make: Make) -> Replacement:
+    """Elements that are put at indices into zeros, around which others may stand"""
+    shape, element = shape_of(op.result), element_type(op.result)
+    inner = op.unpooled_shape(shape_of(op.input))
+    if not can_sample(op) or op.output_shape_value is not None:
+        return None
+    count = numel(shape_of(op.input))
+    zeros = make(BroadcastToOp, make.constant(0, element), shape=(prod(inner),))
+    at, updates = shaped(make, op.indices, (count, 1)), shaped(make, op.input, (count,))
+    found = shaped(make, make(ScatterNdOp, zeros, at, updates), inner)
+    ends = [d - n for d, n in zip(shape, inner, strict=True)]
+    return found if not any(ends) else make(PadOp, found, pads=[0] * len(inner) + ends)
+
+
+@rule(MaxPoolIndicesOp)
+def pool_by_taps(op: MaxPoolIndicesOp, make: Make) -> Replacement:
+    """The elements at each place of the window, one after the other, with their numbers"""
+    shape, places, element = shape_of(op.input), shape_of(op.result)[2:], element_type(op.input)
+    sizes, window = shape[2:], op.window().resolved(shape_of(op.input)[2:])
+    if not can_sample(op) or prod(window.kernel) > MOST_TAPS or prod(shape) > 1 << 31:
+        return None
+    rank, n = window.rank, FloatArithmetic(make)
+    reach = [(m - 1) * s + window.extent(i) for i, (m, s) in enumerate(zip(places, window.strides))]
+    ends = [max(r - p - d, 0) for r, p, d in zip(reach, window.pads, sizes, strict=False)]
+    pads = [0, 0, *window.pads[:rank], 0, 0, *ends]
+    low = make.constant(lowest(element), element)
+    x = make(PadOp, op.input, value=low, pads=pads) if any(pads) else op.input
+    order = "F" if op.column_major.value.data else "C"
+    numbers = np.arange(prod(sizes), dtype=np.int32).reshape(sizes, order=order)
+    inside = list(zip(window.pads[:rank], ends, strict=True))
+    numbers = np.pad(numbers, inside, constant_values=-1)
+    best = indices = None
+    zero = make.constant(0, i32)
+    for tap in product(*(range(k) for k in window.kernel)):
+        starts = [t * d for t, d in zip(tap, window.dilations, strict=True)]
+        stops = [
+            s + (m - 1) * w + 1 for s, m, w in zip(starts, places, window.strides, strict=True)
+        ]
+        axes, steps = [*range(2, rank + 2)], list(window.strides)
+        found = make(SliceOp, x, starts=starts, ends=stops, axes=axes, steps=steps)
+        where = tuple(slice(*s) for s in zip(starts, stops, steps, strict=True))
+        number = make.dense(dense(np.ascontiguousarray(numbers[where])))
+        if best is None or indices is None:
+            best = found
+            indices = make(BroadcastToOp, number, shape=shape_of(found))
+            continue
+        better, none = n.test("gt", found, best), n.make(g.CompareOp, indices, zero, predicate="lt")
+        better = make(g.OrOp, better, none)
+        best = make(g.SelectOp, better, found, best)
+        indices = make(g.SelectOp, better, number, indices)
+    assert best is not None
+    assert indices is not None
+    first = np.arange(prod(shape[:2]), dtype=np.int32) * prod(sizes)
+    first = make.dense(dense(first.reshape(*shape[:2], *(1,) * rank)))
+    return [best, as_type(make, make(g.AddOp, indices, first), i64)]
+
+
+MOST = 1 << 24  # elements of a matrix: 64 MB of f32
+
+
+def real(matrix: Array, ins: int, outs: int) -> Array:
+    """A complex matrix [n, m] on real and imaginary parts, [n, ins, m, outs], of which signals and
+    results have so many."""
+    re, im = np.real(matrix), np.imag(matrix)
+    parts = np.array([[re, im], [-im, re]])
+    return parts[:ins, :outs].transpose(2, 0, 3, 1)
+
+
+def fourier(given: int, length: int, bins: int, sign: int) -> Array:
+    """exp(sign 2 pi i n k / length) for the elements below `given` and the frequencies below
+    `bins`; elements from `length` on are left out."""
+    turns = np.arange(given)[:, None] * np.arange(bins) % length
+    return np.exp(sign * 2j * pi / length * turns) * (np.arange(given)[:, None] < length)
+
+
+def inverse_onesided(given: int, length: int) -> Array:
+    """The real signal of the first frequencies: those between the ends stand for two."""
+    twice = np.where((np.arange(given) == 0) | (2 * np.arange(given) == length), 1, 2)
+    there = np.arange(given) <= length // 2
+    return fourier(length, length, given, 1).T * (twice * there)[:, None] / length
+
+
+@rule(DftOp, exact=False)
+def dft_by_matmul(op: DftOp, make: Make) -> Replacement:
+    """A product with a constant matrix, on real and imaginary parts"""
+    shape, result, axis = shape_of(op.input), shape_of(op.result), op.ints("axis")
+    if (
+        axis is None
+        or op.length_value is not None
+        or not is_static((*shape, *result))
+        or not numel(shape)
+    ):
+        return None
+    at, rank, element = normalize_axis(axis[0], len(shape)), len(shape), element_type(op.input)
+    given, count, ins, outs = shape[at], result[at], shape[-1], result[-1]
+    inverse, onesided = bool(op.inverse.value.data), bool(op.onesided.value.data)
+    if not numel(shape) or given * ins * count * outs > MOST:
+        return None
+    if inverse and onesided:
+        matrix = inverse_onesided(given, count)
+    elif inverse:
+        matrix = fourier(given, count, count, 1) / count
+    else:
+        length = given if op.length is None else op.length.value.data
+        matrix = fourier(given, length, count, -1)
+    own = f32 if bitwidth(element) < 32 else element
+    weight = real(matrix, ins, outs).reshape(given * ins, count * outs)
+    order = [i for i in range(rank - 1) if i != at] + [at, rank - 1]
+    rows = make(TransposeOp, as_type(make, op.input, own), permutation=order)
+    lines = [shape[i] for i in order[:-2]]
+    rows = shaped(make, rows, (numel(tuple(lines)), given * ins))
+    y = make(MatmulOp, rows, make.dense(dense(weight.astype(dtype_of(own)))))
+    y = shaped(make, as_type(make, y, element), (*lines, count, outs))
+    return make(TransposeOp, y, permutation=np.argsort(order).tolist())
+
+
+@rule(StftOp, exact=False)
+def stft_by_conv(op: StftOp, make: Make) -> Replacement:
+    """A convolution whose filters are the frequencies, of lines as long as frames and steps have in
+    common; they are multiplied by the window"""
+    shape, result, step = shape_of(op.signal), shape_of(op.result), op.ints("frame_step")
+    if step is None or op.frame_length_value is not None or not is_static((*shape, *result)):
+        return None
+    (batch, _, parts), (_, frames, bins, _), length = shape, result, op.frame()
+    if not numel(result) or length * parts * bins * 2 > MOST:
+        return None
+    element = element_type(op.signal)
+    own = f32 if bitwidth(element) < 32 else element
+    line = gcd(step[0], length)
+    used = (frames - 1) * step[0] + length
+    x = make(SliceOp, as_type(make, op.signal, own), starts=[0], ends=[used], axes=[1])
+    x = shaped(make, x, (batch, used // line, line * parts))
+    x = make(TransposeOp, x, permutation=[0, 2, 1])
+    filters = real(fourier(length, length, bins, -1), parts, 2)
+    filters = filters.reshape(length // line, line, parts, bins * 2).transpose(3, 1, 2, 0)
+    weight = make.dense(dense(np.ascontiguousarray(filters, dtype_of(own))))
+    if op.window is not None:
+        window = shaped(make, as_type(make, op.window, own), (length // line, line))
+        window = make(TransposeOp, window, permutation=[1, 0])
+        weight = make(g.MulOp, weight, shaped(make, window, (line, 1, length // line)))
+    weight = shaped(make, weight, (bins * 2, line * parts, length // line))
+    y = make(ConvOp, x, weight, None, strides=[step[0] // line])
+    y = make(TransposeOp, y, permutation=[0, 2, 1])
+    return shaped(make, as_type(make, y, element), result)

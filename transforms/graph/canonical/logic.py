@@ -1,15 +1,29 @@
-"""Truth values, comparisons and choices in their simplest form."""
+"""Truth values, comparisons and choices in their simplest form; limits (maximum, minimum, relu,
+clamp) joined to one interval; chains of conversions, and rounding of what is whole.
+"""
 
-from xdsl.dialects.builtin import i1
-from xdsl.ir import SSAValue
+import math
+from dataclasses import dataclass
+from typing import cast
 
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i1
+from xdsl.ir import Attribute, SSAValue
+
+from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as g
+from ge.dialects.graph.creation import FillOp
 from ge.dialects.graph.shape import BroadcastToOp
-from ge.dialects.graph.support.folding import Number, is_splat, splat
-from ge.dialects.support.element_types import is_float, is_integer
+from ge.dialects.graph.support.folding import Number, holds, is_splat, same_number, splat
+from ge.dialects.support.element_types import bitwidth, is_float, is_integer
 from ge.dialects.support.types import element_type, is_static, shape_of
-from ge.transforms.graph.canonical.facts import uniform
-from ge.transforms.graph.canonical.local import Make, Replacement, rule
+from ge.transforms.graph.canonical.local import (
+    Make,
+    Replacement,
+    is_whole,
+    never_negative,
+    rule,
+    uniform,
+)
 
 OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
@@ -158,3 +172,195 @@ def never_nan(op: g.IsNanOp, make: Make) -> Replacement:
         return None
     source = element_type(inner.input)
     return make.constant(0, i1, shape) if source == i1 or is_integer(source) else None
+
+
+@dataclass(frozen=True)
+class Interval:
+    """What a clamp limits `value` to, None without limit."""
+
+    value: SSAValue
+    low: Number | None = None
+    high: Number | None = None
+
+    def within(self, low: Number | None, high: Number | None) -> "Interval":
+        inside = [
+            absent if limit is None else _clamped(limit, low, high)
+            for limit, absent in ((self.low, low), (self.high, high))
+        ]
+        return Interval(self.value, *inside)
+
+    @property
+    def limits(self) -> list[Number]:
+        return [x for x in (self.low, self.high) if x is not None]
+
+    def is_valid(self) -> bool:
+        """Whether low <= high, and neither is nan."""
+        return sorted(self.limits) == self.limits and not any(map(math.isnan, self.limits))
+
+    def make(self, make: Make, element: Attribute) -> SSAValue:
+        if self.high is None and self.low is not None and same_number(self.low, 0.0):
+            return make(a.ReluOp, self.value)
+        low = None if self.low is None else make.constant(self.low, element)
+        high = None if self.high is None else make.constant(self.high, element)
+        return make(g.ClampOp, self.value, low, high)
+
+
+def _clamped(limit: Number, low: Number | None, high: Number | None) -> Number:
+    if low is not None and limit < low:
+        return low
+    return high if high is not None and limit > high else limit
+
+
+def interval_of(op: object) -> Interval | None:
+    """The interval of a relu, or of a clamp with constant limits."""
+    if isinstance(op, a.ReluOp):
+        return Interval(op.input, zero_of(op.input))
+    if not isinstance(op, g.ClampOp):
+        return None
+    low = None if op.low is None else splat(op.low)
+    high = None if op.high is None else splat(op.high)
+    if (op.low is not None and low is None) or (op.high is not None and high is None):
+        return None
+    interval = Interval(op.input, low, high)
+    return interval if interval.is_valid() else None
+
+
+def zero_of(value: SSAValue) -> Number:
+    return 0.0 if is_float(element_type(value)) else 0
+
+
+@rule(a.ReluOp)
+def relu_of_positive(op: a.ReluOp, make: Make) -> Replacement:
+    """relu x = x where x is never negative"""
+    return op.input if never_negative(op.input) else None
+
+
+@rule(g.MaximumOp, g.MinimumOp)
+def limit_by_constant(op: g.MaximumOp | g.MinimumOp, make: Make) -> Replacement:
+    """max(x, c) is a clamp, max(x, 0) relu. (max(0.0, x) is not: which of 0.0 and -0.0 comes out
+    depends on the order.)"""
+    return limited(op, op.lhs, uniform(op.rhs, op.lhs), make)
+
+
+@rule(g.MaximumOp, g.MinimumOp)
+def limit_constant(op: g.MaximumOp | g.MinimumOp, make: Make) -> Replacement:
+    """max(c, x) is a clamp if c is not zero"""
+    return limited(op, op.rhs, uniform(op.lhs, op.rhs) or None, make)
+
+
+@rule(g.MaximumOp, g.MinimumOp, exact=False)
+def limit_zero(op: g.MaximumOp | g.MinimumOp, make: Make) -> Replacement:
+    """max(0, x) = relu x"""
+    return limited(op, op.rhs, uniform(op.lhs, op.rhs), make)
+
+
+def limited(
+    op: g.MaximumOp | g.MinimumOp, value: SSAValue, number: Number | None, make: Make
+) -> Replacement:
+    """The value limited by a number, if there is one and it is not nan."""
+    if number is None or math.isnan(number):
+        return None
+    is_low = isinstance(op, g.MaximumOp)
+    interval = Interval(value, number) if is_low else Interval(value, None, number)
+    return interval.make(make, element_type(value))
+
+
+def joined(op: g.ClampOp | a.ReluOp) -> Interval | None:
+    outer, inner = interval_of(op), interval_of(op.input.owner)
+    if outer is None or inner is None:
+        return None
+    return inner.within(outer.low, outer.high)
+
+
+@rule(g.ClampOp, a.ReluOp)
+def clamp_twice(op: g.ClampOp | a.ReluOp, make: Make) -> Replacement:
+    """Two limitations are one. (With a limit of 0 the sign of zero may differ.)"""
+    interval, element = joined(op), element_type(op.input)
+    if interval is None or (is_float(element) and 0 in interval.limits):
+        return None
+    return interval.make(make, element)
+
+
+@rule(g.ClampOp, a.ReluOp, exact=False)
+def clamp_at_zero(op: g.ClampOp | a.ReluOp, make: Make) -> Replacement:
+    """min(relu x, 6) is one limitation"""
+    interval = joined(op)
+    return None if interval is None else interval.make(make, element_type(op.input))
+
+
+@rule(g.ClampOp)
+def clamp_above_zero(op: g.ClampOp, make: Make) -> Replacement:
+    """A clamp whose only limit is a lower one of 0 is relu."""
+    interval = interval_of(op)
+    if interval is None or interval.high is not None or interval.low is None:
+        return None
+    return make(a.ReluOp, op.input) if same_number(interval.low, zero_of(op.input)) else None
+
+
+@rule(g.ClampOp)
+def drop_infinite_limit(op: g.ClampOp, make: Make) -> Replacement:
+    """Infinite limits do not limit."""
+    if (interval := interval_of(op)) is None:
+        return None
+    low = None if interval.low == -math.inf else interval.low
+    high = None if interval.high == math.inf else interval.high
+    if (low, high) == (interval.low, interval.high):
+        return None
+    return Interval(op.input, low, high).make(make, element_type(op.input))
+
+
+@rule(g.CastOp)
+def cast_through_wider(op: g.CastOp, make: Make) -> Replacement:
+    """f16 -> f32 -> i8 is f16 -> i8: the type between holds every value."""
+    inner = op.input.owner
+    if (
+        isinstance(inner, g.CastOp)
+        and holds(inner.to, element_type(inner.input))
+        and not inner.saturate.value.data
+    ):
+        return make(g.CastOp, inner.input, **op.properties)
+    return None
+
+
+@rule(g.CastOp)
+def cast_narrower_twice(op: g.CastOp, make: Make) -> Replacement:
+    """i64 -> i32 -> i16 is i64 -> i16: integers wrap around."""
+    inner = op.input.owner
+    if not isinstance(inner, g.CastOp):
+        return None
+    kinds = (element_type(inner.input), inner.to, op.to)
+    if not all(is_integer(t) for t in kinds) or bitwidth(op.to) > bitwidth(inner.to):
+        return None
+    return make(g.CastOp, inner.input, to=op.to)
+
+
+@rule(g.CastOp)
+def cast_filled(op: g.CastOp, make: Make) -> Replacement:
+    """Zeros and ones are written as what they would be converted to."""
+    fill, to = op.input.owner, op.to
+    if not isinstance(fill, FillOp) or bitwidth(to) < 8:
+        return None
+    number = fill.value.value.data
+    if number not in (0, 1) or str(number).startswith("-"):
+        return None
+    if is_integer(to):
+        value = IntegerAttr(int(number), cast(IntegerType, to))
+    elif bitwidth(to) > 8:  # those of 8 bits need not have a zero
+        value = FloatAttr(float(number), cast(AnyFloat, to))
+    else:
+        return None
+    return make(FillOp, fill.shape_value, shape=fill.shape, value=value)
+
+
+@rule(g.BitcastOp)
+def bitcast_twice(op: g.BitcastOp, make: Make) -> Replacement:
+    """One look at the bits is enough."""
+    if isinstance(inner := op.input.owner, g.BitcastOp):
+        return make(g.BitcastOp, inner.input, to=op.to)
+    return None
+
+
+@rule(g.FloorOp, g.CeilOp, g.RoundOp)
+def round_whole(op: g.FloorOp | g.CeilOp | g.RoundOp, make: Make) -> Replacement:
+    """Whole numbers are rounded already."""
+    return op.input if is_whole(op.input) else None

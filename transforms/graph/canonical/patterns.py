@@ -1,22 +1,36 @@
-"""The rules of `simplify-algebra` and `simplify-movement` as canonicalization patterns of xDSL."""
+"""The rules of `simplify-algebra` and `simplify-movement` as canonicalization patterns of xDSL; and
+one that these alone have: constants stand on the right, so that equal ops look equal.
+"""
 
 from functools import cache
+from typing import TypeAlias
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.traits import IsolatedFromAbove
 
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.elementwise import AddOp, AndOp, MulOp, OrOp, XorOp
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import NotStatic
-from ge.transforms.graph.canonical import commutation
-from ge.transforms.graph.canonical.local import LocalRule
-from ge.transforms.graph.canonical.simplify import table_of
+from ge.transforms.graph.canonical.local import LocalRule, Make, Replacement, rule, table_of
 from ge.transforms.graph.simplify_algebra import SimplifyAlgebraPass
 from ge.transforms.graph.simplify_movement import SimplifyMovementPass
 from ge.transforms.rewriting.counts import count, disabled_at_hand
 
-FAMILIES = (commutation, *SimplifyMovementPass.families, *SimplifyAlgebraPass.families)
+Swappable: TypeAlias = AddOp | MulOp | AndOp | OrOp | XorOp
+
+
+@rule(AddOp, MulOp, AndOp, OrOp, XorOp, below=(ConstantOp,))
+def constant_right(op: Swappable, make: Make) -> Replacement:
+    """c + x = x + c, where c alone is a constant"""
+    if isinstance(op.lhs.owner, ConstantOp) and not isinstance(op.rhs.owner, ConstantOp):
+        return make(type(op), op.rhs, op.lhs)
+    return None
+
+
+FAMILIES = (constant_right, *SimplifyMovementPass.families, *SimplifyAlgebraPass.families)
 
 
 class Canonicalize(RewritePattern):

@@ -40,8 +40,7 @@ from ge.transforms.analysis.layouts import (
     regroup,
 )
 from ge.transforms.rewriting.driver import rewrite
-from ge.transforms.rewriting.passes import FunctionPass
-from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.rewriting.passes import FunctionPass, Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Search, substitute
 
 RULE = "absorb-attention-layout"

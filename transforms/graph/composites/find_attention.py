@@ -17,8 +17,7 @@ from xdsl.passes import ModulePass
 from ge.transforms.graph.composites.absorb_attention_layout import AbsorbAttentionLayoutPass
 from ge.transforms.graph.composites.match_attention import MatchAttentionPass
 from ge.transforms.graph.composites.narrow_computation import NarrowComputationPass
-from ge.transforms.rewriting.passes import PassSequence
-from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.rewriting.passes import PassSequence, Relation, Ulps
 
 
 class FindAttentionPass(PassSequence):

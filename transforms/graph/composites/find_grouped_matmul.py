@@ -23,7 +23,7 @@ from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import element_type, normalize_axis, rank_of
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op, Value
-from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.rewriting.passes import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule
 
 

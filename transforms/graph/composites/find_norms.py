@@ -41,16 +41,14 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, element_type, is_static, numel, rank_of, shape_of
 from ge.transforms.analysis import polynomials as poly
 from ge.transforms.analysis.dimensions import Dimensions
-from ge.transforms.analysis.splats import near, number_of
+from ge.transforms.analysis.polynomials import near, number_of
 from ge.transforms.graph.composites.narrow_computation import NarrowComputation
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import is_enabled
 from ge.transforms.rewriting.driver import rewrite
-from ge.transforms.rewriting.losses import loss_us, made_of
 from ge.transforms.rewriting.matching import Match, Number, Op, Value
-from ge.transforms.rewriting.passes import FunctionPass
-from ge.transforms.rewriting.relations import Relation, Ulps
-from ge.transforms.rewriting.rules import Emit, Rule, Search, substitute
+from ge.transforms.rewriting.passes import FunctionPass, Relation, Ulps
+from ge.transforms.rewriting.rules import Emit, Rule, Search, loss_us, made_of, substitute
 
 # ---- means -----------------------------------------------------------------------------------
 

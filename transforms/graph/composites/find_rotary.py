@@ -33,13 +33,12 @@ from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp, slice_bounds
 from ge.dialects.support.types import DYNAMIC, constant_ints, numel, rank_of, set_type, shape_of
 from ge.transforms.analysis.dimensions import Dimensions, Size
-from ge.transforms.analysis.splats import number_of
+from ge.transforms.analysis.polynomials import number_of
 from ge.transforms.graph.composites.narrow_computation import NarrowComputation
 from ge.transforms.rewriting import matching
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Number, Op, Pattern, State, Value
-from ge.transforms.rewriting.passes import FunctionPass
-from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.rewriting.passes import FunctionPass, Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule, Search, is_attached, substitute
 
 # ---- parts of a value ------------------------------------------------------------------------

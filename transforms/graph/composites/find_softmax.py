@@ -23,7 +23,7 @@ from ge.dialects.graph.normalization import LogSoftmaxOp, SoftmaxLike, SoftmaxOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op, Value
-from ge.transforms.rewriting.relations import Relation, Ulps
+from ge.transforms.rewriting.passes import Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule
 
 

@@ -20,13 +20,16 @@ Rows that are masked as a whole keep their weights: equal ones for a mask that a
 number, nan for one of -inf, 0 with the guard (see graph.attention). If sizes are known only at run
 time, a mask is assumed to broadcast to the scores and not the other way round, and batches to be
 equal; the op refuses what is not.
+
+Scores and weights may be rounded to a grid, by a quantize and a dequantize after it.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import frexp, inf
-from typing import ClassVar
+from typing import ClassVar, cast
 
+from xdsl.dialects.builtin import FloatAttr, IntegerAttr, IntegerType, f64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
@@ -35,21 +38,64 @@ from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.attention import KEYS, AttentionOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
-from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
+from ge.dialects.graph.quantization import DequantizeOp, Granular, QuantizeOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp, View
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import array_ints, element_type, numel, rank_of, shape_of
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, Sizes, volume
-from ge.transforms.analysis.splats import number_of
+from ge.transforms.analysis.polynomials import number_of
 from ge.transforms.graph.composites.absorb_attention_layout import is_empty, target_of
 from ge.transforms.graph.composites.narrow_computation import before_widening
-from ge.transforms.graph.composites.value_grids import IntegerGrid, dequantized_again
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.driver import rewrite
-from ge.transforms.rewriting.losses import loss_us
-from ge.transforms.rewriting.passes import FunctionPass
-from ge.transforms.rewriting.relations import Relation, Ulps
-from ge.transforms.rewriting.rules import Emit, Search, substitute
+from ge.transforms.rewriting.passes import FunctionPass, Relation, Ulps
+from ge.transforms.rewriting.rules import Emit, Search, loss_us, substitute
+
+
+@dataclass(frozen=True)
+class IntegerGrid:
+    """Scale and zero point of the integers of type `to` between a value and what it becomes."""
+
+    source: SSAValue
+    scale: float
+    zero: int
+    to: IntegerType
+
+    @staticmethod
+    def of(op: DequantizeOp) -> "IntegerGrid | None":
+        """None for what is no quantize and dequantize by the same two numbers."""
+        before = op.input.owner
+        if not isinstance(before, QuantizeOp) or not op.input.has_one_use():
+            return None
+        scales, zeros = zip(*(numbers_of(o) for o in (before, op)), strict=True)
+        scale, zero = scales[0], zeros[0]
+        if None in (scale, zero) or scales[0] != scales[1] or zeros[0] != zeros[1]:
+            return None
+        if scale is None or not 0 < scale < inf or before.input.type != op.result.type:
+            return None
+        integers = before.to
+        if not isinstance(integers, IntegerType):
+            return None
+        return IntegerGrid(before.input, scale, int(zero or 0), cast(IntegerType, integers))
+
+    def params(self, name: str, factor: float = 1.0) -> dict[str, Attribute]:
+        scale, zero = FloatAttr(self.scale * factor, f64), IntegerAttr(self.zero, self.to)
+        return {f"{name}_scale": scale, f"{name}_zero_point": zero}
+
+
+def numbers_of(op: Granular) -> tuple[float | None, float | None]:
+    """Scale and zero point, None where it is no number that is known."""
+    scale, zero = op.scale, op.zero_point
+    single = numel(shape_of(scale)) == 1 and not op.block_size.value.data
+    return number_of(scale) if single else None, 0.0 if zero is None else number_of(zero)
+
+
+def dequantized_again(op: QuantizeOp) -> DequantizeOp | None:
+    """The only user of a quantize, if that is a dequantize."""
+    use = op.result.first_use
+    after = None if use is None or not op.result.has_one_use() else use.operation
+    return after if isinstance(after, DequantizeOp) else None
+
 
 MOST_STEPS = 12  # ops between a matmul and the softmax
 

@@ -22,8 +22,7 @@ from xdsl.dialects.func import FuncOp
 from ge.transforms.analysis.dimensions import Dimensions
 from ge.transforms.graph.composites.match_attention import FindAttention
 from ge.transforms.rewriting.driver import rewrite
-from ge.transforms.rewriting.passes import FunctionPass
-from ge.transforms.rewriting.relations import Decibels, Relation
+from ge.transforms.rewriting.passes import Decibels, FunctionPass, Relation
 
 
 class MatchQuantizedAttentionPass(FunctionPass):
