@@ -27,7 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 HEART = {
     "fusion": ["transforms/fusion/*.py"],
-    "liveness": ["transforms/analysis/live*.py", "transforms/analysis/aliasing.py"],
+    "liveness": ["transforms/analysis/live*.py", "transforms/analysis/dependencies.py"],
     "packing": ["transforms/memory/packing*.py", "transforms/memory/assign_offsets.py"],
     "schedule": ["transforms/schedule/*.py"],
     "clock": ["runtime/clock/*.py"],

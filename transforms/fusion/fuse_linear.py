@@ -6,7 +6,7 @@ becomes
     %4 = fused_op.linear(%x, %v, %w) { graph.matmul, graph.matmul, graph.silu, graph.mul }
 
 Three steps. *Operands*: weights that are stored as integers are dequantized, inputs of the model
-quantized, in the launch (see `operands.py`). *Siblings*: matmuls of one input with different
+quantized, in the launch (see `epilogues.py`). *Siblings*: matmuls of one input with different
 weights share a launch (a grouped GEMM): the input is read once, and small matmuls fill all cores
 together. *Epilogue*: bias, scale, activation, residual, gates, head splits and the like join (see
 `epilogues.py`), and so does a softmax where a whole row of the matmul fits on the core.

@@ -11,7 +11,7 @@ becomes
     %4 = npu_task.launch @exp_0 ins(%x : ...) ...
     %3 = npu_task.launch @mul_0 ins(%4, %2 : ...) ...
 
-`recomputation.py` chooses the values. Only launches of pure kernels of known cost are repeated:
+Only launches of pure kernels of known cost are repeated:
 nothing random, no branch or loop, no dynamic shape. `npu_task.recomputed` of the function is the
 number of repeated launches. Run `order-tasks` before: the order of the tasks stays.
 

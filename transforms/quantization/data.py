@@ -122,7 +122,7 @@ class Calibration:
     random: Samples | None = None
     estimated: bool = False
     kept: frozenset[str] = frozenset()
-    observed: Any = None  # what passes keep for the next, see layer_samples.py
+    observed: Any = None  # what passes keep for the next, see observe.py
     accuracy: Accuracy | None = None  # what is asked of the outputs
     sensitivity: bool = False  # whether the noise of all layers is to be measured
     layers: dict[str, LayerFacts] = field(default_factory=dict[str, LayerFacts])
