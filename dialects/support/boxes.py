@@ -143,7 +143,6 @@ class WorkInterface(GeOp):
 
 
 Offset: TypeAlias = Any
-
 """An int, or a number with its own + - * // and `divisor`: see `divisor_of`."""
 
 
@@ -192,7 +191,6 @@ class Unknown:
 
 
 Span: TypeAlias = tuple[Offset, int]
-
 """Offset and size of a box along one dimension."""
 
 

@@ -323,7 +323,6 @@ class GeOp(IRDLOperation, metaclass=OpClass):
 
 
 FILLS = GeOp.__post_init__, IRDLOperation.__post_init__
-
 """Add properties and attributes that are defaults, and do nothing else."""
 
 

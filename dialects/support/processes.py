@@ -147,7 +147,6 @@ class Once:
 
 
 Work = Callable[[str], None]
-
 """Does the piece of a name, and leaves the result in a file."""
 
 

@@ -67,11 +67,9 @@ from ge.dialects.support.types import (
 )
 
 Param = Attribute | bool | int | float | str | Sequence[int] | Sequence[float] | None
-
 """A Python value that `attribute` turns into an attribute."""
 
 Operand = SSAValue | Operation | Sequence[SSAValue] | None
-
 """What `InferenceInterface.of` takes for an operand definition."""
 
 _UNKNOWN_LOC = UnknownLoc()

@@ -334,7 +334,6 @@ DOMAIN: Final = "com.microsoft"
 LAYOUTS: Final = "com.microsoft.nchwc"
 
 ANY: Final = object()
-
 """An attribute that may have any value: the handler itself says what it does not take."""
 
 Names = Mapping[int, str]

@@ -483,12 +483,10 @@ DROPPED: Mapping[str, Wrong] = {
     "aten::xlogy.Scalar_Self": ALWAYS,  # of 0 and no number: 0
     "aten::xlogy.Tensor": ALWAYS,
 }
-
 """Op -> argument -> whether the translation does not do what a call asks for by it."""
 
 
 MADE_UP: Mapping[str, int] = {"aten::_native_batch_norm_legit_no_training": 1}
-
 """Op -> how many of its results a translation computes; the others it makes up."""
 
 

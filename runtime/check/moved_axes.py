@@ -9,6 +9,12 @@ stays one where axes are joined or cut up:
 Through an op a digit goes along axes of which each element of the result needs the element at its
 place alone, or the first n the first n (`each_axes`, `prefix_axes` of what ops say of their boxes).
 What else an op does is for the classes that follow something (`growing_state.py`, `padding.py`).
+
+Elements may be picked by constant indices, which count along an axis of the result or do not.
+
+    graph.gather_nd %mask, dense<[[[0, 0], [0, 1]], [[1, 0], [1, 1]]]> : tensor<2x2xi1>
+
+names elements 0, 1, 0, 1 along axis 1 of the mask, at 2x2 places: they follow axis 1 of the result.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -19,12 +25,21 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ge.dialects.fused_op import CustomOp, FusedOp
+from ge.dialects.graph.indexing import GatherNdOp, GatherOp, Picking
 from ge.dialects.graph.shape import View
 from ge.dialects.npu_task.memory import row_major, view_of
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, KernelOp, LaunchOp, TransferOp
 from ge.dialects.support.boxes import each_axes, prefix_axes
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Dense, constant_value, is_dynamic, numel, rank_of, shape_of
+from ge.dialects.support.types import (
+    Dense,
+    Shape,
+    constant_value,
+    is_dynamic,
+    numel,
+    rank_of,
+    shape_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +51,11 @@ class Digit:
 
 
 Key: TypeAlias = tuple[int, Digit]  # an axis, and a digit of the index along it
+
 Source: TypeAlias = tuple[int, Key]  # of an operand, by its number
 
 T = TypeVar("T")  # what is known of what a digit tells apart
+
 Marks: TypeAlias = dict[Key, T]
 
 
@@ -255,3 +272,40 @@ def first_digit(digit: Digit, length: int, size: int) -> Digit | None:
     if digit.unit * digit.count != length or size % length:
         return None
     return Digit(digit.unit * (size // length), digit.count)
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """The indices along an axis of the input, one for each place in row-major order; `first` is the
+    axis of the result that is the first one of `places`."""
+
+    elements: Sequence[int]
+    places: Shape
+    first: int
+
+
+def picked_elements(op: Picking, axis: int, indices: Dense) -> Picked:
+    """What constant indices say of one of the axes that they are along."""
+    shape = shape_of(op.indices)
+    elements = [int(n) for n in indices.get_values()]
+    if len(elements) == 1:  # stored once
+        elements *= numel(shape)
+    if isinstance(op, GatherNdOp):
+        depth = axis - op.batch_dims.value.data
+        return Picked(elements[depth :: shape[-1]], shape[:-1], 0)
+    return Picked(elements, shape, axis if isinstance(op, GatherOp) else 0)
+
+
+def followed(numbers: Sequence[int], picked: Picked, count: int) -> Key | None:
+    """The digit of an axis of the result that `numbers` are at each place, where it goes through
+    all of `count` of them again and again to the end of the axis."""
+    stride = numel(picked.places)
+    for axis, size in enumerate(picked.places):
+        stride //= max(size, 1)
+        line = numbers[: stride * size : max(stride, 1)]
+        unit = next((i for i, n in enumerate(line) if n == 1), 0)
+        if not unit or size % (unit * count):
+            continue
+        if all(n == at // stride % size // unit % count for at, n in enumerate(numbers)):
+            return picked.first + axis, Digit(unit, count)
+    return None

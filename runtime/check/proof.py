@@ -34,16 +34,20 @@ from ge.dialects.npu_task.sizes import placed_results
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import is_dynamic
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.check.certificate import CertificateProof, prove_certificate
+from ge.runtime.check.certificate import (
+    CertificateProof,
+    check_figures,
+    is_buffer,
+    prove_certificate,
+    taken_bytes,
+)
 from ge.runtime.check.dynamic_sizes import DynamicSizes
-from ge.runtime.check.engines import prove_cores
-from ge.runtime.check.figures import check_figures, is_buffer, taken_bytes
 from ge.runtime.check.growing_state import masks_of
 from ge.runtime.check.happens_before import HappensBefore
 from ge.runtime.check.memory import check_plan
 from ge.runtime.check.padding import check_padding, unmeasured
 from ge.runtime.check.problems import Problem, require_none
-from ge.runtime.check.schedule import check_streams
+from ge.runtime.check.schedule import check_streams, prove_cores
 from ge.runtime.check.tiles import KernelProof, check_kernels
 
 # Problems of a schedule that the plan's check has as well

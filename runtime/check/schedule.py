@@ -5,26 +5,41 @@ before they are waited for, no streams wait for each other in a circle.
 
 Nothing here is shared with the scheduler in `transforms`; `memory.py` proves that no two tasks race
 for the same bytes.
-"""
 
-from collections.abc import Iterator, Sequence
+An engine runs the kernels that are its own: matmuls the cube, shape arithmetic the host, the rest
+the vector cores; their work on the cores is proved by tile programs (`tiles.py`).
+
+Runs which overlap do not disturb each other: of two tasks of different runs on the
+same bytes, one of which writes, one waits for the other.
+
+Inputs and outputs with slots of their own (`places.py`) have `prefetch` sets of memory, which runs
+take in turn; all else is there once. A slot that a task touches counts as a whole. Given are the
+tasks of all runs in the order of issue, each with those that it waits for; what the tasks of one
+run do to each other is proved by `memory.py`."""
+
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
+from typing import NamedTuple, Protocol
 
 from xdsl.dialects.builtin import IntegerAttr, MemRefType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
 
-from ge.dialects.npu_task.attributes import HBM
-from ge.dialects.npu_task.memory import owner_of
-from ge.dialects.npu_task.ops import RecordOp, SlotOp, WaitOp, event_number
-from ge.dialects.npu_task.program_info import CAP, figure, is_outside_arena
+from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.shape import is_shape_arithmetic
+from ge.dialects.npu_task.attributes import HBM, Engine
+from ge.dialects.npu_task.memory import access, owner_of
+from ge.dialects.npu_task.ops import KernelOp, RecordOp, SlotOp, WaitOp, event_number
+from ge.dialects.npu_task.places import input_places, output_places
+from ge.dialects.npu_task.program_info import CAP, OPEN_TILES, figure, is_outside_arena
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size, is_dynamic
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.check.happens_before import Epoch, HappensBefore, Item
 from ge.runtime.check.memory import check_plan
-from ge.runtime.check.problems import Problem, require_none
+from ge.runtime.check.problems import Problem, name_of, require_none
 
 # ---- live bytes ------------------------------------------------------------------------------
 
@@ -208,3 +223,135 @@ def require_schedule(
 ) -> None:
     check = check_schedule if with_races else check_streams
     require_none(check(module, target), "schedule")
+
+
+def engine_problem(kernel: KernelOp) -> str | None:
+    """Why the engine of a kernel cannot run it."""
+    engine, op = kernel.engine.data, kernel.main
+    members = op.members if isinstance(op, FusedOp) else [op]
+    work = op.work()
+    matmul = any(o.ALWAYS_MACS for o in members) if work is None else work.macs > 0
+    if engine is Engine.DMA:
+        return "DMA copies between host and device, and runs no kernel"
+    if matmul and engine is not Engine.CUBE:
+        return f"matmuls run on the cube, not on {engine}"
+    multiplies = matmul or (work is None and any(o.IS_MATMUL for o in members))
+    if engine is Engine.CUBE and not multiplies:
+        return f"the cube computes matmuls, and there are none in {op.name}"
+    shapes = all(is_shape_arithmetic(o) for o in members)
+    if engine is Engine.HOST and not shapes and not any(is_dynamic(r.type) for r in op.results):
+        return f"the host does shape arithmetic only, not {op.name}"
+    return None
+
+
+ON_CORES = Engine.CUBE, Engine.VECTOR
+
+
+@dataclass
+class CoreProof:
+    """The kernels of a program by who says what they do on a core."""
+
+    problems: list[Problem] = field(default_factory=list[Problem])
+    programs: int = 0
+    open: int = 0  # whose tile programs have sizes for arguments
+    others: int = 0  # on cores, without a tile program
+
+    @property
+    def summary(self) -> Iterator[str]:
+        """A clause for each kind of kernels that there are."""
+        if self.programs:
+            yield f"tile programs of {plural(self.programs)}"
+        if self.open:
+            programs = f"the tile programs of {plural(self.open)}, whose sizes are arguments"
+            yield f"nothing yet of {programs}"
+        if self.others:
+            yield f"nothing of what {plural(self.others)} without a tile program keep on a core"
+
+
+def plural(count: int) -> str:
+    return f"{count} kernel{'s' * (count > 1)}"
+
+
+def prove_cores(module: ModuleOp, target: Target) -> CoreProof:
+    """Whether each kernel runs on an engine that can run it, on no more cores than there are."""
+    proof = CoreProof()
+    for kernel in module.ops:
+        if not isinstance(kernel, KernelOp):
+            continue
+        engine, tiling = kernel.engine.data, kernel.tiling
+        rule, problem = "K1", engine_problem(kernel)
+        if problem is None and tiling is not None:
+            rule, is_cube = "K2", len(tiling.sizes) == 3
+            cores = target.cube_cores if is_cube else target.vector_cores
+            if engine not in ON_CORES:
+                problem = "has tiles, but runs on no core"
+            elif not 1 <= tiling.blocks.data <= cores:
+                kind = "cube" if is_cube else "vector"
+                problem = f"has {tiling.blocks.data} blocks for {cores} {kind} cores"
+        if problem is not None:
+            text = f"@{kernel.sym_name.data}: {problem}"
+            proof.problems.append(Problem(rule, text, kernel))
+        is_open = OPEN_TILES in kernel.attributes
+        proof.programs += kernel.tiles is not None
+        proof.open += is_open
+        proof.others += kernel.tiles is None and not is_open and engine in ON_CORES
+    return proof
+
+
+class Issued(Protocol):
+    """A task of a run."""
+
+    @property
+    def op(self) -> Operation: ...
+
+    @property
+    def run(self) -> int: ...
+
+    @property
+    def after(self) -> "Sequence[Issued]": ...
+
+
+class Touched(NamedTuple):
+    memory: tuple[str, int]  # segment, and which set of it
+    low: int
+    high: int
+    writes: bool
+
+    def disturbs(self, other: "Touched") -> bool:
+        shared = self.low < other.high and other.low < self.high
+        return shared and self.memory == other.memory and (self.writes or other.writes)
+
+
+def check_runs(main: FuncOp, tasks: Sequence[Issued], prefetch: int) -> Iterator[Problem]:
+    """What is wrong with runs that overlap, of which so many copies are made ahead."""
+    before: dict[Issued, int] = {}  # a bit for each task that has ended
+    for i, task in enumerate(tasks):
+        before[task] = 1 << i
+        for other in task.after:
+            if other not in before:
+                yield Problem("S9", f"{of_run(task)} waits for one that is issued later", task.op)
+            before[task] |= before.get(other, 0)
+    block = main.body.block
+    places = (*input_places(block).values(), *output_places(block).values())
+    in_turn = {p.value.owner for p in places if p.is_slot}
+    touched = [list(slots_of(t, in_turn, prefetch)) for t in tasks]
+    for (i, a), (j, b) in combinations(enumerate(tasks), 2):
+        if a.run == b.run or before[b] >> i & 1:
+            continue
+        if any(mine.disturbs(other) for mine in touched[i] for other in touched[j]):
+            text = f"{of_run(a)} and {of_run(b)} touch the same bytes, and nothing orders them"
+            yield Problem("S10", text, b.op)
+
+
+def of_run(task: Issued) -> str:
+    return f"{name_of(task.op)} of run {task.run}"
+
+
+def slots_of(task: Issued, in_turn: Container[object], prefetch: int) -> Iterator[Touched]:
+    effects = access(task.op)
+    for values, writes in ((effects.reads, False), (effects.writes, True)):
+        for slot in map(owner_of, values):
+            if isinstance(op := slot.owner, SlotOp):
+                low = op.offset.value.data
+                memory = op.segment.data, task.run % prefetch if op in in_turn else 0
+                yield Touched(memory, low, low + byte_size(slot.type), writes)

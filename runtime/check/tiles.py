@@ -52,8 +52,7 @@ from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.dialects.tile.types import BoxType
 from ge.runtime.check.memory import span_of
 from ge.runtime.check.problems import Problem, Problems, placed
-from ge.runtime.check.tile_cores import ordered_memory
-from ge.runtime.check.tile_device import ALONE, NOTHING, Device, Sharing, Use, name
+from ge.runtime.check.tile_device import ALONE, NOTHING, Device, Sharing, Use, name, ordered_memory
 from ge.runtime.check.tile_numbers import StoredPlaces
 from ge.runtime.check.tile_program import KernelFacts, ReadNumbers, WalkError
 from ge.runtime.check.tile_replay import Core, replay

@@ -42,7 +42,6 @@ HEADER = 1 << 17  # bytes: more than the header of an array can have
 SMALL = 1 << 20  # elements that are read at once: later checks say all that is wrong with them
 
 Fits = Callable[[str, Shape], None]
-
 """Raises GeError for the shape of an array, by name, that would not be taken."""
 
 

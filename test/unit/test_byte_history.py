@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, SSAValue
 
 from ge.dialects.npu_task.boxes import ByteBox
-from ge.runtime.check.byte_history import Bytes, History, runs_of
+from ge.runtime.check.memory import Bytes, History, runs_of
 
 BUFFERS: list[SSAValue] = list(Block(arg_types=[f32] * 3).args)
 

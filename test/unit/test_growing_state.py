@@ -25,8 +25,8 @@ from ge.lowering.driver.compiler import load, lower
 from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
+from ge.runtime.check.growing_state import states_of
 from ge.runtime.check.proof import assumptions, check_program
-from ge.runtime.check.state import states_of
 from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.runs import simulate_runs
 from ge.runtime.device.session import Session, main_of

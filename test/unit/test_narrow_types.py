@@ -38,7 +38,7 @@ from ge.lowering.driver.compiler import compile_file, context
 from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
-from ge.runtime.check.byte_history import runs_of
+from ge.runtime.check.memory import runs_of
 from ge.runtime.data.arrays import array_of, dense, dtype_of, packed, statistics, unpacked
 from ge.runtime.data.files import Outputs
 from ge.runtime.data.npz import read_npz

@@ -16,7 +16,7 @@ from ge.dialects.targets.target import Target
 from ge.lowering.driver.compiler import load, lower
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
-from ge.runtime.check.overlapping_runs import check_runs
+from ge.runtime.check.schedule import check_runs
 from ge.runtime.clock import runs as clock_of_runs
 from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.runs import COMPUTE, INPUTS, OUTPUTS, overlapping, simulate_runs

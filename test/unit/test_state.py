@@ -20,8 +20,8 @@ from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
+from ge.runtime.check.growing_state import states_of
 from ge.runtime.check.proof import check_program
-from ge.runtime.check.state import states_of
 from ge.runtime.clock.clock import simulate
 from ge.runtime.device.proposal import propose_state
 from ge.runtime.device.session import Session, main_of

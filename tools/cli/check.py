@@ -118,7 +118,7 @@ def prove_overlap(module: "ModuleOp", target: "Target | None", prefetch: int) ->
     again; later ones wait as these do. Whether they are proved, and how that is told."""
     from ge.dialects.support.functions import main_function
     from ge.dialects.targets.target import target_for
-    from ge.runtime.check.overlapping_runs import check_runs
+    from ge.runtime.check.schedule import check_runs
     from ge.runtime.clock.clock import simulate
     from ge.runtime.clock.runs import overlapping
 
@@ -158,7 +158,7 @@ def prove_at(
     from ge.lowering.driver.binding import Binder, is_open, planned_for, ranges_in
     from ge.lowering.driver.program import Program
     from ge.lowering.pipeline.options import Options
-    from ge.runtime.check.engines import plural
+    from ge.runtime.check.schedule import plural
 
     if not is_open(module) or (main := main_function(module)) is None:
         raise GeError("the program's sizes are fixed: it takes no --dim and no --shape")

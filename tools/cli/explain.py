@@ -315,7 +315,7 @@ def read_again(args: argparse.Namespace, model: "Program", variant: "Variant") -
 
 def device_bytes(module: "ModuleOp") -> int:
     """What a program holds in the memory of the device: all segments, and workspaces."""
-    from ge.runtime.check.figures import OUTSIDE, taken_bytes
+    from ge.runtime.check.certificate import OUTSIDE, taken_bytes
     from ge.runtime.device.session import main_of
 
     return sum(n for name, n in taken_bytes(module, main_of(module)).items() if name != OUTSIDE)

@@ -35,11 +35,9 @@ PARSERS: Mapping[str, str] = {
     "ge-tune": "tune",
     "ge-visualizer": "visualize",
 }
-
 """Tool -> the module of `tools/cli` with its command line."""
 
 DEFAULT = re.compile(r" ?\(default:? ([^()]*(?:\([^()]*\)[^()]*)?)\)|; default ([^;()]+)$")
-
 """Where a help text states the default."""
 
 COMMAND_LINES = """# Command lines
