@@ -36,6 +36,7 @@ from ge.dialects.graph import (
     trigonometry,
 )
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.graph.support import window
 from ge.dialects.support.modules import attributes_of, ops_of
 
 FAMILIES: tuple[ModuleType, ...] = (
@@ -52,4 +53,6 @@ class _MaterializeConstant(ConstantMaterializationInterface):
         return None
 
 
-Graph = Dialect("graph", ops_of(*FAMILIES), attributes_of(*FAMILIES), [_MaterializeConstant()])
+Graph = Dialect(
+    "graph", ops_of(*FAMILIES), attributes_of(*FAMILIES, window), [_MaterializeConstant()]
+)

@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import FloatAttr
 from xdsl.irdl import irdl_op_definition, prop_def
 
 from ge.dialects.graph.support.elementwise_bases import Binary, FloatUnary, Unary
-from ge.dialects.support.choices import choice_def
+from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import F64
 
 
@@ -35,13 +35,16 @@ class SiluOp(FloatUnary):
     VECTOR_COST: ClassVar = 7
 
 
+Approximation = choice("graph.approximation", "none", "tanh", "sigmoid")
+
+
 @irdl_op_definition
 class GeluOp(FloatUnary):
     """x * Phi(x) with the normal distribution function Phi: `approximate` is "none" (by erf),
     "tanh" (Hendrycks and Gimpel, arXiv 1606.08415) or "sigmoid" (x * sigmoid(1.702 x))."""
 
     name = "graph.gelu"
-    approximate = choice_def("approximate", ("none", "tanh", "sigmoid"), "none")
+    approximate = choice_def(Approximation, "none")
     VECTOR_COST: ClassVar = 14
 
 

@@ -73,7 +73,7 @@ from ge.dialects.graph.support.parameters import (
     parameter,
 )
 from ge.dialects.support.boxes import Access, Box, Span, Work, aligned_box, blocks, element_span
-from ge.dialects.support.choices import choice_def
+from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import (
     F64,
     FLOATS,
@@ -99,6 +99,8 @@ from ge.dialects.support.types import (
 )
 
 STAGES = ("raw", "capped", "biased", "weights")
+ScoreStage = choice("graph.score_stage", *STAGES)
+UndefinedRows = choice("graph.undefined_rows", "zero", "nan", "guard")
 KEYS = 512  # keys that a tile of queries meets at a time
 STEPS = 255  # of rounded weights between 0 and 1
 LOW = -1024.0  # rows of 16-bit attention without a score above it are rounded before softmax
@@ -111,10 +113,7 @@ MASKS = TensorOf([*FLOATS.elements, i1], "floats or truth values (i1)")
 
 _OFF = BoolAttr.from_bool(False)
 
-_OPTIONS = (
-    "(`mask` $masks^ `:` type($masks))? "
-    f"{optional('key_lengths')} {parameter('offset')} attr-dict `:`"
-)
+_OPTIONS = f"(`mask` $masks^)? {optional('key_lengths')} {parameter('offset')}"
 
 
 def merge(what: str, a: int, b: int) -> int:
@@ -134,7 +133,7 @@ class AttentionLike(OneResultOp, SplitInterface, ABC):
     scale = opt_prop_def(F64)
     softcap = prop_def(NOT_NEGATIVE, default_value=FloatAttr(0.0, 64))
     fill = prop_def(F64, default_value=FloatAttr(float("-inf"), 64))
-    undefined = choice_def("undefined", ("zero", "nan", "guard"), "zero")
+    undefined = choice_def(UndefinedRows, "zero")
     causal = prop_def(BoolAttr, default_value=_OFF)
     left_window = prop_def(INT, default_value=IntegerAttr(-1, i64))
     right_window = prop_def(INT, default_value=IntegerAttr(-1, i64))
@@ -265,10 +264,7 @@ class AttentionOp(AttentionLike):
     score_zero_point = opt_prop_def(INTEGER)
     weight_scale = opt_prop_def(POSITIVE)
     weight_zero_point = opt_prop_def(INTEGER)
-    assembly_format = (
-        f"$query `,` $key `,` $value {optional('length', 'table')} {_OPTIONS} type($query) `,` "
-        "type($key) `,` type($value) `->` type($result)"
-    )
+    assembly_format = f"$query `,` $key `,` $value {_OPTIONS} {optional('length', 'table')} {TYPES}"
 
     def local_parts(self, index: int) -> int | None:
         """Rows. Where those of the query lie in another order than those of the result, a kernel
@@ -354,10 +350,8 @@ class AttentionScoresOp(AttentionLike):
     (after softmax)."""
 
     name = "graph.attention_scores"
-    stage = choice_def("stage", STAGES)
-    assembly_format = (
-        f"$stage $query `,` $key {_OPTIONS} type($query) `,` type($key) `->` type($result)"
-    )
+    stage = choice_def(ScoreStage)
+    assembly_format = f"$stage $query `,` $key {_OPTIONS} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         check_same_element(self.query, self.key)

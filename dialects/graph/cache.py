@@ -16,6 +16,7 @@ from ge.dialects.graph.support.parameters import (
     check_same_element,
     check_scalar,
     element_axis,
+    optional,
 )
 from ge.dialects.support.boxes import Access, Box, Work
 from ge.dialects.support.constraints import (
@@ -49,7 +50,7 @@ class AppendOp(Movement, OneResultOp, HasAxes):
     ACCESS: ClassVar = Access.WHOLE
     IN_PLACE: ClassVar = (0,)
     TAKES_INDICES: ClassVar = True
-    assembly_format = f"$cache `,` $rows `at` $length (`table` $table^)? `axis` $axis {TYPES}"
+    assembly_format = f"$cache `,` $rows `at` $length {optional('table')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         check_same_element(self.cache, self.rows)

@@ -118,7 +118,7 @@ def yielded(region: Region, what: str) -> Sequence[SSAValue]:
 class IfOp(TensorOp):
     """The values of one branch: of `then_region` if the condition holds, else of `else_region`.
 
-    %y = graph.if %cond : tensor<i1> -> (tensor<4xf32>) {
+    %y = graph.if %cond : (tensor<i1>) -> tensor<4xf32> {
       graph.yield %a : tensor<4xf32>
     } else {
       graph.yield %b : tensor<4xf32>
@@ -132,8 +132,8 @@ class IfOp(TensorOp):
     else_region = region_def("single_block")
     traits = traits_def(RecursiveMemoryEffect(), RecursivelySpeculatable())
     assembly_format = (
-        "$condition `:` type($condition) `->` `(` type($outputs) `)` $then_region `else` "
-        "$else_region attr-dict"
+        "$condition `:` functional-type(operands, results) $then_region `else` $else_region "
+        "attr-dict"
     )
 
     def infer(self) -> Sequence[Attribute]:
@@ -164,7 +164,7 @@ def joined(branches: Sequence[Region]) -> Sequence[Attribute]:
 class CaseOp(TensorOp):
     """The values of the branch with the number `index`.
 
-    %y = graph.case %i : tensor<i64> -> (tensor<4xf32>) {
+    %y = graph.case %i : (tensor<i64>) -> tensor<4xf32> {
       graph.yield %a : tensor<4xf32>
     } {
       graph.yield %b : tensor<4xf32>
@@ -177,7 +177,7 @@ class CaseOp(TensorOp):
     branches = var_region_def("single_block")
     traits = traits_def(RecursiveMemoryEffect())  # there may be no such branch
     assembly_format = (
-        "$index `:` type($index) `->` `(` type($outputs) `)` attr-dict-with-keyword $branches"
+        "$index `:` functional-type(operands, results) attr-dict-with-keyword $branches"
     )
 
     def infer(self) -> Sequence[Attribute]:

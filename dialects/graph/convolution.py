@@ -20,17 +20,17 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.linear import product_element
 from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.graph.support.parameters import (
-    ENDING,
     SEGMENTED,
     TYPES,
     OneResultOp,
     check_same_element,
     check_shape,
     dims,
+    optional,
     parameter,
     partial_ints,
 )
-from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, spatial_dims
+from ge.dialects.graph.support.window import Window, WindowedOp, spatial_dims
 from ge.dialects.support.boxes import Box, Span, Work, blocks, joined, scaled
 from ge.dialects.support.constraints import (
     COMPUTED,
@@ -70,7 +70,7 @@ class Convolution(WindowedOp, OneResultOp, ABC):
     group = prop_def(COUNT, default_value=IntegerAttr(1, i64))
     input_channels_last = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     ALWAYS_MACS: ClassVar = True
-    assembly_format = f"$input `,` $weight (`bias` $bias^)? {WINDOW} {TYPES}"
+    assembly_format = f"$input `,` $weight {optional('bias')} {TYPES}"
 
     @property
     def groups(self) -> int:
@@ -251,11 +251,7 @@ class DeformConvOp(WindowedOp, OneResultOp):
     group = prop_def(COUNT, default_value=IntegerAttr(1, i64))
     offset_group = prop_def(COUNT, default_value=IntegerAttr(1, i64))
     irdl_options = SEGMENTED
-    assembly_format = (
-        "$input `,` $weight `,` $offset (`bias` $bias^ `:` type($bias))? (`mask` $mask^ `:` "
-        f"type($mask))? {WINDOW} attr-dict `:` type($input) `,` type($weight) `,` type($offset) "
-        "`->` type($result)"
-    )
+    assembly_format = f"$input `,` $weight `,` $offset {optional('bias', 'mask')} {TYPES}"
 
     def window(self) -> Window:
         return self.window_over(shape_of(self.weight)[2:])
@@ -314,9 +310,7 @@ class Col2ImOp(WindowedOp, OneResultOp):
     result = result_def(COMPUTED)
     PARAMETERS: ClassVar = {"image_shape_value": "image_shape", "block_shape_value": "block_shape"}
     irdl_options = SEGMENTED
-    assembly_format = (
-        f"$input {parameter('image_shape')} {parameter('block_shape')} {WINDOW} {ENDING}"
-    )
+    assembly_format = f"$input {parameter('image_shape', 'block_shape')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)

@@ -18,7 +18,6 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
-    ENDING,
     TYPES,
     Elements,
     Movement,
@@ -56,8 +55,6 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
-
-CREATED = " attr-dict `->` type($result)"  # the end of the format of ops that have parameters only
 
 
 @irdl_op_definition
@@ -137,7 +134,7 @@ class FillOp(Created, ShapeComputation):
 
     name = "graph.fill"
     value = prop_def(SCALAR)
-    assembly_format = f"$value {parameter('shape')} {CREATED}"
+    assembly_format = f"$value {parameter('shape')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = self.created_shape(), self.value.type
@@ -158,7 +155,7 @@ class EyeOp(Created):
     result = result_def(ANY.of_rank(2))
     element = prop_def(ELEMENT)
     diagonal = prop_def(INT, default_value=IntegerAttr(0, i64))
-    assembly_format = f"$element {parameter('shape')}(`diagonal` $diagonal^)?{CREATED}"
+    assembly_format = f"$element {parameter('shape')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape = self.created_shape()
@@ -180,7 +177,7 @@ class TriOp(Movement, OneResultOp):
     k = opt_prop_def(INT)
     upper = prop_def(BoolAttr)
     PARAMETERS: ClassVar = {"k_value": "k"}
-    assembly_format = f"$input {parameter('k')} {ENDING}"
+    assembly_format = f"$input {parameter('k')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         if len(shape_of(self.input)) < 2:

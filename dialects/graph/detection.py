@@ -9,9 +9,11 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     SEGMENTED,
+    TYPES,
     OneResultOp,
     check_same_element,
     check_scalar,
+    optional,
 )
 from ge.dialects.support.boxes import Work
 from ge.dialects.support.constraints import FLOATS, INDICES, INTEGERS
@@ -47,10 +49,7 @@ class NonMaxSuppressionOp(OneResultOp):
     center_point_box = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     irdl_options = SEGMENTED
     assembly_format = (
-        "$boxes `,` $scores (`max_output` `(` $max_output^ `:` type($max_output) `)`)? "
-        "(`iou_threshold` `(` $iou_threshold^ `:` type($iou_threshold) `)`)? "
-        "(`score_threshold` `(` $score_threshold^ `:` type($score_threshold) `)`)? attr-dict "
-        "`:` type($boxes) `,` type($scores) `->` type($result)"
+        f"$boxes `,` $scores {optional('max_output', 'iou_threshold', 'score_threshold')} {TYPES}"
     )
 
     def dims(self) -> tuple[int, int, int]:

@@ -31,14 +31,14 @@ from ge.dialects.graph.support.elementwise_bases import (
     is_bits,
 )
 from ge.dialects.graph.support.parameters import (
-    ENDING,
     SEGMENTED,
     TYPES,
     OneResultOp,
     check_same_element,
+    optional,
 )
 from ge.dialects.support.boxes import Access
-from ge.dialects.support.choices import choice_def
+from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import ANY, BITS, COMPUTED, ELEMENT, INTEGERS, NUMBERS, TRUTHS
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer, row_of
 from ge.dialects.support.tensor_op import Permuted, PermuteInterface
@@ -299,6 +299,9 @@ class XorOp(OfBits):
     traits = traits_def(Commutative())
 
 
+ShiftDirection = choice("graph.shift_direction", "left", "right")
+
+
 @irdl_op_definition
 class ShiftOp(Binary):
     """Bits of lhs moved by rhs places to the "left" or "right" (zeros come in)."""
@@ -309,7 +312,8 @@ class ShiftOp(Binary):
     lhs = operand_def(INTEGERS)
     rhs = operand_def(INTEGERS)
     result = result_def(INTEGERS)
-    direction = choice_def("direction", ("left", "right"))
+    direction = choice_def(ShiftDirection)
+    assembly_format = f"$direction $lhs `,` $rhs {TYPES}"
 
 
 COMPARISONS: dict[str, Callable[[int, int], bool]] = {
@@ -317,6 +321,7 @@ COMPARISONS: dict[str, Callable[[int, int], bool]] = {
     "le": operator.le, "gt": operator.gt, "ge": operator.ge,
 }  # fmt: skip
 PREDICATES = tuple(COMPARISONS)
+Predicate = choice("graph.predicate", *PREDICATES)
 
 
 @irdl_op_definition
@@ -324,7 +329,7 @@ class CompareOp(Binary):
     """lhs `predicate` rhs, as i1; any comparison with nan is false, but for "ne"."""
 
     name = "graph.compare"
-    predicate = choice_def("predicate", PREDICATES)
+    predicate = choice_def(Predicate)
     lhs = operand_def(COMPUTED)
     rhs = operand_def(COMPUTED)
     result = result_def(TRUTHS)
@@ -406,10 +411,7 @@ class ClampOp(OneResultOp, PermuteInterface, HasFolderInterface):
     irdl_options = SEGMENTED
     ACCESS: ClassVar = Access.POINTWISE
     VECTOR_COST: ClassVar = 2
-    assembly_format = (
-        "$input (`low` `(` $low^ `:` type($low) `)`)? (`high` `(` $high^ `:` type($high) `)`)? "
-        f"{ENDING}"
-    )
+    assembly_format = f"$input {optional('low', 'high')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         for limit in (self.low, self.high):
@@ -431,6 +433,9 @@ class ClampOp(OneResultOp, PermuteInterface, HasFolderInterface):
         return (self.input,) if low and high and self.input.type == self.result.type else None
 
 
+CastRounding = choice("graph.cast_rounding", "nearest", "up", "down")
+
+
 @irdl_op_definition
 class CastOp(Unary):
     """Conversion to element type `to`: of floats to integers toward zero, of numbers to i1 by
@@ -446,8 +451,8 @@ class CastOp(Unary):
     result = result_def(ANY)
     to = prop_def(ELEMENT)
     saturate = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
-    rounding = choice_def("rounding", ("nearest", "up", "down"), "nearest")
-    assembly_format = f"$input `to` $to {TYPES}"
+    rounding = choice_def(CastRounding, "nearest")
+    assembly_format = f"$input {TYPES}"
 
     def result_element(self) -> Attribute:
         row = row_of(self.to)
@@ -481,7 +486,7 @@ class BitcastOp(Unary):
     input = operand_def(ANY)
     result = result_def(ANY)
     to = prop_def(ELEMENT)
-    assembly_format = f"$input `to` $to {TYPES}"
+    assembly_format = f"$input {TYPES}"
 
     def result_element(self) -> Attribute:
         if bitwidth(self.to) != bitwidth(element_type(self.input)):

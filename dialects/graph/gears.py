@@ -9,6 +9,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, prop_def, result_def, tra
 from xdsl.traits import NoMemoryEffect, Pure
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.graph.support.parameters import TYPES
 from ge.dialects.support.boxes import Box, Work
 from ge.dialects.support.constraints import (
     ANY,
@@ -37,9 +38,7 @@ class MapIndexOp(IndexMap, TensorOp):
     name = "graph.map_index"
     result = result_def(INDICES.of_rank(0))
     traits = traits_def(Pure())
-    assembly_format = (
-        "$inputs `axes` $axes `table` $table attr-dict `:` functional-type($inputs, $result)"
-    )
+    assembly_format = f"$inputs {TYPES}"
 
     @classmethod
     def make(
@@ -64,7 +63,7 @@ class AssumeShapeOp(TensorOp):
     """The input, of which `shape` is known where this runs (-1: any size): an error where it is
     another one.
 
-    %y = graph.assume_shape %x shape [1, 256] : tensor<?x?xi64> -> tensor<1x256xi64>
+    %y = graph.assume_shape %x shape [1, 256] : (tensor<?x?xi64>) -> tensor<1x256xi64>
     """
 
     name = "graph.assume_shape"
@@ -72,7 +71,7 @@ class AssumeShapeOp(TensorOp):
     shape = prop_def(INTS)
     result = result_def(ANY)
     traits = traits_def(NoMemoryEffect(), SpeculatableUnlessItFails())
-    assembly_format = "$input `shape` $shape attr-dict `:` type($input) `->` type($result)"
+    assembly_format = f"$input {TYPES}"
 
     @classmethod
     def at(cls, value: SSAValue, shape: Sequence[int]) -> "AssumeShapeOp":

@@ -18,7 +18,6 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
-    ENDING,
     SEGMENTED,
     TYPES,
     HasAxes,
@@ -26,12 +25,13 @@ from ge.dialects.graph.support.parameters import (
     check_shape,
     dims,
     distinct_axes,
+    optional,
     parameter,
     partial_ints,
 )
 from ge.dialects.graph.support.window import spatial_dims
 from ge.dialects.support.boxes import Access, Box, Work, blocks
-from ge.dialects.support.choices import choice_def
+from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import (
     COMPUTED,
     F64,
@@ -64,6 +64,12 @@ COORDINATES = (
 NEAREST = ("round_prefer_floor", "round_prefer_ceil", "floor", "ceil")
 POLICIES = ("stretch", "not_larger", "not_smaller")
 PADDINGS = ("zeros", "border", "reflection")
+
+Interpolation = choice("graph.interpolation", *INTERPOLATIONS)
+Coordinates = choice("graph.coordinates", *COORDINATES)
+NearestMode = choice("graph.nearest_mode", *NEAREST)
+AspectRatioPolicy = choice("graph.aspect_ratio_policy", *POLICIES)
+PaddingMode = choice("graph.padding_mode", *PADDINGS)
 
 
 def scaled_dim(size: int, scale: float) -> int:
@@ -108,20 +114,18 @@ class ResizeOp(OneResultOp, PermuteInterface, HasAxes):
     scales = opt_prop_def(F64S)
     sizes = opt_prop_def(INTS)
     axes = opt_prop_def(INTS)
-    mode = choice_def("mode", INTERPOLATIONS, "nearest")
-    coordinates = choice_def("coordinates", COORDINATES, "half_pixel")
-    nearest_mode = choice_def("nearest_mode", NEAREST, "round_prefer_floor")
+    mode = choice_def(Interpolation, "nearest")
+    coordinates = choice_def(Coordinates, "half_pixel")
+    nearest_mode = choice_def(NearestMode, "round_prefer_floor")
     cubic_coeff_a = prop_def(F64, default_value=FloatAttr(-0.75, 64))
     exclude_outside = prop_def(BoolAttr, default_value=NO)
     antialias = prop_def(BoolAttr, default_value=NO)
     extrapolation_value = prop_def(F64, default_value=FloatAttr(0.0, 64))
-    keep_aspect_ratio_policy = choice_def("keep_aspect_ratio_policy", POLICIES, "stretch")
+    keep_aspect_ratio_policy = choice_def(AspectRatioPolicy, "stretch")
     ACCESS: ClassVar = Access.WINDOW
     PARAMETERS: ClassVar = {"scales_value": "scales", "sizes_value": "sizes"}
     irdl_options = SEGMENTED
-    assembly_format = (
-        f"$input (`roi` $roi^ `:` type($roi))? {parameter('scales')} {parameter('sizes')} {ENDING}"
-    )
+    assembly_format = f"$input {optional('roi')} {parameter('scales', 'sizes')} {TYPES}"
 
     def resized_axes(self) -> tuple[int, ...]:
         axes, rank = self.ints("axes"), len(shape_of(self.input))
@@ -240,8 +244,8 @@ class GridSampleOp(OneResultOp):
     input = operand_def(COMPUTED)
     grid = operand_def(FLOATS)
     result = result_def(COMPUTED)
-    mode = choice_def("mode", INTERPOLATIONS, "linear")
-    padding_mode = choice_def("padding_mode", PADDINGS, "zeros")
+    mode = choice_def(Interpolation, "linear")
+    padding_mode = choice_def(PaddingMode, "zeros")
     align_corners = prop_def(BoolAttr, default_value=NO)
     assembly_format = f"$input `,` $grid {TYPES}"
 
@@ -281,7 +285,7 @@ class AffineGridOp(OneResultOp):
     size = opt_prop_def(INTS)
     align_corners = prop_def(BoolAttr, default_value=NO)
     PARAMETERS: ClassVar = {"size_value": "size"}
-    assembly_format = f"$theta {parameter('size')} attr-dict `:` type($theta) `->` type($result)"
+    assembly_format = f"$theta {parameter('size')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         theta, element = shape_of(self.theta), element_type(self.theta)

@@ -17,7 +17,6 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
-    ENDING,
     TYPES,
     Elements,
     HasAxes,
@@ -34,7 +33,7 @@ from ge.dialects.graph.support.parameters import (
     scalar_parameter,
 )
 from ge.dialects.support.boxes import Access, Box, Work
-from ge.dialects.support.choices import choice_def
+from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import ANY, COMPUTED, INDICES, INT, INTEGERS, NUMBERS, TRUTHS
 from ge.dialects.support.element_types import check_computed
 from ge.dialects.support.types import (
@@ -74,7 +73,7 @@ class Picking(Movement, OneResultOp, ABC):
     TAKES_INDICES: ClassVar = True
     input = operand_def(ANY)
     indices = operand_def(INTEGERS)
-    assembly_format = f"$input `,` $indices (`axis` $axis^)? {TYPES}"
+    assembly_format = f"$input `,` $indices {TYPES}"
 
     @abstractmethod
     def indexed_axes(self) -> Collection[int]:
@@ -167,7 +166,7 @@ class GatherNdOp(Picking):
     name = "graph.gather_nd"
     result = result_def(ANY.or_unranked())
     batch_dims = prop_def(INT, default_value=ZERO)
-    assembly_format = f"$input `,` $indices (`batch_dims` $batch_dims^)? {TYPES}"
+    assembly_format = f"$input `,` $indices {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, indices = shape_of(self.input), shape_of(self.indices)
@@ -201,6 +200,9 @@ def check_depth(depth: int, rank: int) -> None:
 # ---- scatter ---------------------------------------------------------------------------------
 
 
+ScatterReduction = choice("graph.scatter_reduction", "none", "add", "mul", "max", "min")
+
+
 class Placing(Movement, OneResultOp, ABC):
     """Ops that put updates into a copy of the input; negative indices count from the end.
     `reduction` combines them with the elements there; with "none" the last of several updates of
@@ -212,8 +214,8 @@ class Placing(Movement, OneResultOp, ABC):
     input = operand_def(ANY)
     indices = operand_def(INTEGERS)
     updates = operand_def(ANY)
-    reduction = choice_def("reduction", ("none", "add", "mul", "max", "min"), "none")
-    assembly_format = f"$input `,` $indices `,` $updates (`reduction` $reduction^)? {TYPES}"
+    reduction = choice_def(ScatterReduction, "none")
+    assembly_format = f"$input `,` $indices `,` $updates {TYPES}"
 
     @abstractmethod
     def indexed_axes(self) -> Collection[int]:
@@ -242,9 +244,7 @@ class ScatterElementsOp(Placing, HasAxes):
 
     name = "graph.scatter_elements"
     axis = prop_def(INT, default_value=ZERO)
-    assembly_format = (
-        f"$input `,` $indices `,` $updates (`axis` $axis^)? (`reduction` $reduction^)? {TYPES}"
-    )
+    assembly_format = f"$input `,` $indices `,` $updates {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         self.check_elements()
@@ -289,6 +289,9 @@ class ScatterNdOp(Placing):
         return Box.part(shape, own) if index else box
 
 
+WriteMode = choice("graph.write_mode", "linear", "circular")
+
+
 @irdl_op_definition
 class TensorScatterOp(Movement, OneResultOp, HasAxes):
     """A copy of `input` (a cache: batch first) in which `updates` stand on `axis` from
@@ -304,10 +307,8 @@ class TensorScatterOp(Movement, OneResultOp, HasAxes):
     write_indices = opt_operand_def(INTEGERS.of_rank(1))
     result = result_def(COMPUTED)
     axis = prop_def(INT, default_value=IntegerAttr(-2, i64))
-    mode = choice_def("mode", ("linear", "circular"), "linear")
-    assembly_format = (
-        f"$input `,` $updates (`at` $write_indices^)? (`axis` $axis^)? (`mode` $mode^)? {TYPES}"
-    )
+    mode = choice_def(WriteMode, "linear")
+    assembly_format = f"$input `,` $updates (`at` $write_indices^)? {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         check_same_element(self.input, self.updates)
@@ -354,7 +355,7 @@ class NonZeroOp(Movement, OneResultOp):
     name = "graph.nonzero"
     input = operand_def(COMPUTED)
     result = result_def(INDICES.of_rank(2))
-    assembly_format = f"$input {ENDING}"
+    assembly_format = f"$input {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         return (tensor((rank_of(self.input), DYNAMIC), i64),)
@@ -372,7 +373,7 @@ class CompressOp(Movement, OneResultOp, HasAxes):
     condition = operand_def(TRUTHS.of_rank(1))
     result = result_def(COMPUTED)
     axis = opt_prop_def(INT)
-    assembly_format = f"$input `,` $condition (`axis` $axis^)? {TYPES}"
+    assembly_format = f"$input `,` $condition {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape = list(shape_of(self.input))
@@ -397,7 +398,7 @@ class UniqueOp(Movement, HasAxes):
     first = result_def(INDICES.of_rank(1))
     inverse = result_def(INDICES.of_rank(1))
     counts = result_def(INDICES.of_rank(1))
-    assembly_format = f"$input (`axis` $axis^)? {TYPES}"
+    assembly_format = f"$input {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = list(shape_of(self.input)), element_type(self.input)
@@ -427,10 +428,7 @@ class OneHotOp(Movement, OneResultOp, HasAxes):
     values = operand_def(ANY.of_rank(1))
     axis = prop_def(INT, default_value=IntegerAttr(-1, i64))
     PARAMETERS: ClassVar = {"depth_value": "depth"}
-    assembly_format = (
-        f"$indices `,` $values {parameter('depth')} (`axis` $axis^)? attr-dict `:` "
-        "type($indices) `,` type($values) `->` type($result)"
-    )
+    assembly_format = f"$indices `,` $values {parameter('depth')} {TYPES}"
 
     def axes_rank(self) -> int:
         return super().axes_rank() + 1
@@ -474,10 +472,7 @@ class TopKOp(Movement, HasAxes):
     values = result_def(COMPUTED)
     indices = result_def(INDICES)
     PARAMETERS: ClassVar = {"k_value": "k"}
-    assembly_format = (
-        f"$input {parameter('k')} (`axis` $axis^)? attr-dict `:` type($input) `->` "
-        "type($values) `,` type($indices)"
-    )
+    assembly_format = f"$input {parameter('k')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape = list(shape_of(self.input))

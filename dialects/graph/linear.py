@@ -22,9 +22,10 @@ from ge.dialects.graph.support.parameters import (
     OneResultOp,
     check_length,
     check_same_element,
+    optional,
 )
 from ge.dialects.support.boxes import Box, Work, aligned_box
-from ge.dialects.support.choices import choice_def
+from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import (
     COMPUTED,
     FACTORS,
@@ -117,6 +118,9 @@ class MatmulOp(OneResultOp, SplitInterface):
         return Work(numel((*batch, m, n, k)), 0, *self.traffic())
 
 
+GivenGroups = choice("graph.given_groups", "numbers", "sizes", "offsets")
+
+
 @irdl_op_definition
 class GroupedMatmulOp(OneResultOp, SplitInterface):
     """Each matmul of a batch takes one of several right-hand sides: that of its group, the matrix
@@ -130,7 +134,7 @@ class GroupedMatmulOp(OneResultOp, SplitInterface):
 
         %y = graph.grouped_matmul %x, %w groups %g : ...
         %y = graph.grouped_matmul %x, %w rows [300, 0, 41] : ...
-        %y = graph.grouped_matmul %x, %w groups %sizes {given = "sizes"} : ...
+        %y = graph.grouped_matmul %x, %w groups %sizes given sizes : ...
     """
 
     name = "graph.grouped_matmul"
@@ -139,12 +143,12 @@ class GroupedMatmulOp(OneResultOp, SplitInterface):
     groups = opt_operand_def(INTEGERS)
     result = result_def(FLOATS)
     rows = opt_prop_def(INTS)
-    given = choice_def("given", ("numbers", "sizes", "offsets"), "numbers")
+    given = choice_def(GivenGroups, "numbers")
     transpose_rhs = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     IS_MATMUL: ClassVar = True
     ALWAYS_MACS: ClassVar = True
     TAKES_INDICES: ClassVar = True
-    assembly_format = f"$lhs `,` $rhs (`groups` $groups^)? (`rows` $rows^)? {TYPES}"
+    assembly_format = f"$lhs `,` $rhs {optional('groups')} {TYPES}"
 
     @property
     def in_order(self) -> bool:

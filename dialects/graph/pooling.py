@@ -22,9 +22,9 @@ from ge.dialects.graph.support.parameters import (
     OneResultOp,
     parameter,
 )
-from ge.dialects.graph.support.window import WINDOW, Window, WindowedOp, spatial_dims
+from ge.dialects.graph.support.window import Window, WindowedOp, spatial_dims
 from ge.dialects.support.boxes import Access, Box, Work, window_span
-from ge.dialects.support.choices import choice_def
+from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import (
     COMPUTED,
     COUNT,
@@ -90,17 +90,20 @@ class Pooling(WindowedOp, ABC):
         return Work(0, elements, *self.traffic())
 
 
+PoolKind = choice("graph.pool_kind", "max", "average", "lp")
+
+
 @irdl_op_definition
 class PoolOp(Pooling, OneResultOp):
     """Pooling of `kind` "max", "average" or "lp" = (sum |x|^p)^(1/p). Padding does not count,
     except as zeros in the number of elements of an average with `count_include_pad`."""
 
     name = "graph.pool"
-    kind = choice_def("kind", ("max", "average", "lp"))
+    kind = choice_def(PoolKind)
     result = result_def(NUMBERS)
     count_include_pad = prop_def(BoolAttr, default_value=NO)
     p = prop_def(COUNT, default_value=IntegerAttr(2, i64))
-    assembly_format = f"$kind $input `kernel` $kernel {WINDOW} {TYPES}"
+    assembly_format = f"$kind $input {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         kind, element = self.kind.data, element_type(self.input)
@@ -119,7 +122,7 @@ class MaxPoolIndicesOp(Pooling):
     column_major = prop_def(BoolAttr, default_value=NO)
     result = result_def(NUMBERS)
     indices = result_def(INDICES)
-    assembly_format = f"$input `kernel` $kernel {WINDOW} {TYPES}"
+    assembly_format = f"$input {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         element, shape = element_type(self.input), self.pooled_shape()
@@ -145,10 +148,7 @@ class MaxUnpoolOp(WindowedOp, OneResultOp):
     kernel = prop_def(INTS)
     output_shape = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"output_shape_value": "output_shape"}
-    assembly_format = (
-        f"$input `,` $indices {parameter('output_shape')} `kernel` $kernel {WINDOW} attr-dict "
-        "`:` type($input) `,` type($indices) `->` type($result)"
-    )
+    assembly_format = f"$input `,` $indices {parameter('output_shape')} {TYPES}"
 
     def unpooled_shape(self, shape: Shape) -> Shape:
         window = self.window_over(self.ints("kernel") or ())
@@ -238,6 +238,9 @@ class RegionPooling(OneResultOp, ABC):
         return Box.part(shape_of(self.operands[index]), {0: regions} if index else {1: channels})
 
 
+RegionMode = choice("graph.region_mode", "average", "max")
+
+
 @irdl_op_definition
 class RoiAlignOp(RegionPooling):
     """RoIAlign (Mask R-CNN, arXiv 1703.06870). A row of `rois` is x1, y1, x2, y2;
@@ -249,7 +252,7 @@ class RoiAlignOp(RegionPooling):
     input = operand_def(FLOATS.of_rank(4))
     rois = operand_def(FLOATS.of_rank(2))
     batch_indices = operand_def(INTEGERS.of_rank(1))
-    mode = choice_def("mode", ("average", "max"), "average")
+    mode = choice_def(RegionMode, "average")
     sampling_ratio = prop_def(INT, default_value=IntegerAttr(0, i64))
     half_pixel = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     ROI_COLUMNS: ClassVar = 4

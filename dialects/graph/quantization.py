@@ -33,7 +33,7 @@ from ge.dialects.graph.support.parameters import (
     optional,
 )
 from ge.dialects.support.boxes import Access, Box, blocks
-from ge.dialects.support.choices import ROUNDINGS, choice_def
+from ge.dialects.support.choices import ROUNDINGS, choice, choice_def
 from ge.dialects.support.constraints import (
     ANY,
     BYTES,
@@ -207,7 +207,7 @@ class QuantizeOp(Granular):
     to = prop_def(ELEMENT)
     saturate = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     VECTOR_COST: ClassVar = 5
-    assembly_format = f"$input `,` $scale (`,` $zero_point^)? `to` $to {TYPES}"
+    assembly_format = f"$input `,` $scale (`,` $zero_point^)? {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         if not self.saturate.value.data and not is_float(self.to):
@@ -238,6 +238,9 @@ class DequantizeOp(Granular):
         return (tensor(shape, to),)
 
 
+Rounding = choice("graph.rounding", *ROUNDINGS)
+
+
 @irdl_op_definition
 class RequantizeOp(OneResultOp, PermuteInterface, SplitInterface, HasAxes):
     """saturate(round((x - offset) * scale) + zero_point) as element type `to`, in integers: each
@@ -263,17 +266,14 @@ class RequantizeOp(OneResultOp, PermuteInterface, SplitInterface, HasAxes):
     result = result_def(QUANTIZED)
     to = prop_def(ELEMENT)
     axis = opt_prop_def(INT)
-    rounding = choice_def("rounding", ROUNDINGS, "half_even")
+    rounding = choice_def(Rounding, "half_even")
     low = opt_prop_def(INT)
     high = opt_prop_def(INT)
     irdl_options = SEGMENTED
     ACCESS: ClassVar = Access.POINTWISE
     IN_PLACE: ClassVar = (0,)
     VECTOR_COST: ClassVar = 5
-    assembly_format = (
-        f"$input `,` $scale {optional('offset', 'zero_point')} `to` $to attr-dict `:` "
-        "type($input) `,` type($scale) `->` type($result)"
-    )
+    assembly_format = f"$input `,` $scale {optional('offset', 'zero_point')} {TYPES}"
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         return parameter_box(self, index, box, 0) if index else box

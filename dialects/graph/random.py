@@ -1,7 +1,7 @@
 """Random numbers as functions of a seed, so that each level, schedule and tiling has the same ones.
 
     func.func @main(%seed: tensor<2xi64> {graph.name = "seed", graph.seed}) -> ... {
-      %0 = graph.random_uniform f32, %seed stream 3 shape [4, 8] -> tensor<4x8xf32>
+      %0 = graph.random_uniform f32, %seed shape [4] stream 3 : (tensor<2xi64>) -> tensor<4xf32>
 
 A seed is two numbers, that of the session and that of the run; `graph.seed` marks the argument that
 the session gives. Each op draws from a stream of its own: element i follows from the seed, `stream`
@@ -20,7 +20,7 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_prop_def, prop_def, result_def
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.creation import CREATED, Created
+from ge.dialects.graph.creation import Created
 from ge.dialects.graph.support.parameters import (
     TYPES,
     OneResultOp,
@@ -59,9 +59,7 @@ class RandomOp(Created, ABC):
     stream = prop_def(INT, default_value=IntegerAttr(0, i64))
     own = opt_prop_def(INT)
     VECTOR_PROGRAM: ClassVar = True
-    assembly_format = (
-        f"$element `,` $seed (`stream` $stream^)? (`own` $own^)? {parameter('shape')} {CREATED}"
-    )
+    assembly_format = f"$element `,` $seed {parameter('shape')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         check_seed(self.seed)

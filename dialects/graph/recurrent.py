@@ -30,13 +30,14 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
     SEGMENTED,
+    TYPES,
     GraphOp,
     check_same_element,
     check_shape,
     optional,
 )
 from ge.dialects.support.boxes import Box, Work
-from ge.dialects.support.choices import ChoiceConstraint, choice_def
+from ge.dialects.support.choices import ChoiceConstraint, choice, choice_def
 from ge.dialects.support.constraints import (
     F64S,
     FLOATS,
@@ -56,11 +57,11 @@ ACTIVATIONS = (
     "relu", "tanh", "sigmoid", "affine", "leaky_relu", "thresholded_relu", "scaled_tanh",
     "hard_sigmoid", "elu", "softsign", "softplus",
 )  # fmt: skip
-ACTIVATION = ChoiceConstraint("activation", ACTIVATIONS)
+Activation = choice("graph.activation", *ACTIVATIONS)
+Direction = choice("graph.direction", "forward", "reverse", "bidirectional")
 
 
-_TEXT = f"$input `,` $weights `,` $recurrence {optional('bias', 'lengths', 'initial_state')}"
-_TYPES = "attr-dict `:` type($input) `,` type($weights) `,` type($recurrence) `->` type($states) "
+_OPERANDS = f"$input `,` $weights `,` $recurrence {optional('bias', 'lengths', 'initial_state')}"
 
 
 class Recurrent(GraphOp, ABC):
@@ -76,15 +77,15 @@ class Recurrent(GraphOp, ABC):
     bias = opt_operand_def(FLOATS.of_rank(2))
     lengths = opt_operand_def(INTEGERS.of_rank(1))
     initial_state = opt_operand_def(FLOATS.of_rank(3))
-    direction = choice_def("direction", ("forward", "reverse", "bidirectional"), "forward")
-    activations = opt_prop_def(ArrayAttr.constr(ACTIVATION))
+    direction = choice_def(Direction, "forward")
+    activations = opt_prop_def(ArrayAttr.constr(ChoiceConstraint(Activation)))
     alphas = opt_prop_def(F64S)
     betas = opt_prop_def(F64S)
     clip = opt_prop_def(NOT_NEGATIVE)
     states = result_def(FLOATS.of_rank(4))
     last_state = result_def(FLOATS.of_rank(3))
     irdl_options = SEGMENTED
-    assembly_format = f"{_TEXT} {_TYPES}`,` type($last_state)"
+    assembly_format = f"{_OPERANDS} {TYPES}"
 
     @property
     def directions(self) -> int:
@@ -197,10 +198,7 @@ class LstmOp(Recurrent):
     states = result_def(FLOATS.of_rank(4))
     last_state = result_def(FLOATS.of_rank(3))
     last_cell = result_def(FLOATS.of_rank(3))
-    assembly_format = (
-        f"{_TEXT} {optional('initial_cell', 'peephole')} {_TYPES}`,` type($last_state) "
-        "`,` type($last_cell)"
-    )
+    assembly_format = f"{_OPERANDS} {optional('initial_cell', 'peephole')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         types = super().infer()

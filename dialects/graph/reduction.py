@@ -16,7 +16,6 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
-    ENDING,
     TYPES,
     HasAxes,
     OneResultOp,
@@ -26,7 +25,7 @@ from ge.dialects.graph.support.parameters import (
     vector_parameter,
 )
 from ge.dialects.support.boxes import Box, Work
-from ge.dialects.support.choices import choice_def
+from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import (
     COMPUTED,
     INDICES,
@@ -50,6 +49,9 @@ from ge.dialects.support.types import (
 REDUCE_KINDS = (
     "sum", "mean", "max", "min", "prod", "l1", "l2", "log_sum", "log_sum_exp", "sum_square",
 )  # fmt: skip
+ReduceKind = choice("graph.reduce_kind", *REDUCE_KINDS)
+ArgReduceKind = choice("graph.arg_reduce_kind", "max", "min")
+CumulativeKind = choice("graph.cumulative_kind", "sum", "prod")
 
 
 def reduced_shape(shape: Shape, axes: Sequence[int], keep_dims: bool) -> Shape:
@@ -71,14 +73,14 @@ class ReduceOp(OneResultOp, RowsInterface, SplitInterface, PermuteInterface, Has
 
     name = "graph.reduce"
     AXES: ClassVar = ("axes",)
-    kind = choice_def("kind", REDUCE_KINDS)
+    kind = choice_def(ReduceKind)
     input = operand_def(COMPUTED)
     axes_value = opt_operand_def(INTEGERS.of_rank(1))
     result = result_def(COMPUTED.or_unranked())
     axes = opt_prop_def(INTS)
     keep_dims = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))
     PARAMETERS: ClassVar = {"axes_value": "axes"}
-    assembly_format = f"$kind $input {parameter('axes')} {ENDING}"
+    assembly_format = f"$kind $input {parameter('axes')} {TYPES}"
 
     def row_axes(self) -> Collection[int] | None:
         return self.reduced_axes()
@@ -135,7 +137,7 @@ class ArgReduceOp(OneResultOp, RowsInterface, HasAxes):
     equal ones, or the last with `select_last_index`. `kind` is "max" or "min"."""
 
     name = "graph.arg_reduce"
-    kind = choice_def("kind", ("max", "min"))
+    kind = choice_def(ArgReduceKind)
     input = operand_def(COMPUTED)
     result = result_def(INDICES)
     axis = prop_def(INT, default_value=IntegerAttr(0, i64))
@@ -165,7 +167,7 @@ class CumulativeOp(OneResultOp, RowsInterface, HasAxes):
     `exclusive`, from the end when `reverse`. `kind` is "sum" or "prod"."""
 
     name = "graph.cumulative"
-    kind = choice_def("kind", ("sum", "prod"))
+    kind = choice_def(CumulativeKind)
     input = operand_def(NUMBERS)
     axis_value = opt_operand_def(INTEGERS)
     result = result_def(NUMBERS)
@@ -173,7 +175,7 @@ class CumulativeOp(OneResultOp, RowsInterface, HasAxes):
     exclusive = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     reverse = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     PARAMETERS: ClassVar = {"axis_value": "axis"}
-    assembly_format = f"$kind $input {parameter('axis')} {ENDING}"
+    assembly_format = f"$kind $input {parameter('axis')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape = shape_of(self.input)

@@ -18,7 +18,6 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
-    ENDING,
     TYPES,
     Elements,
     HasAxes,
@@ -36,7 +35,7 @@ from ge.dialects.graph.support.parameters import (
     vector_parameter,
 )
 from ge.dialects.support.boxes import Access, Box, Work, aligned_box, joined, spread
-from ge.dialects.support.choices import choice_def
+from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import (
     ANY,
     COUNT,
@@ -143,7 +142,7 @@ class ReshapeOp(View):
     shape = opt_prop_def(INTS)
     allow_zero = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     PARAMETERS: ClassVar = {"shape_value": "shape"}
-    assembly_format = f"$input {parameter('shape')} {ENDING}"
+    assembly_format = f"$input {parameter('shape')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         count = vector_parameter(self, "shape", "the shape is missing")
@@ -159,7 +158,7 @@ class AxesView(View, HasAxes, ABC):
     axes_value = opt_operand_def(INTEGERS.of_rank(1))
     axes = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"axes_value": "axes"}
-    assembly_format = f"$input {parameter('axes')} {ENDING}"
+    assembly_format = f"$input {parameter('axes')} {TYPES}"
 
 
 @irdl_op_definition
@@ -219,7 +218,7 @@ class TransposeOp(Movement, OneResultOp, SplitInterface, HasFolderInterface):
     name = "graph.transpose"
     input = operand_def(ANY)
     permutation = prop_def(INTS)
-    assembly_format = f"$input `permutation` $permutation {ENDING}"
+    assembly_format = f"$input {TYPES}"
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         order, spans = array_ints(self.permutation), box.spans
@@ -237,14 +236,17 @@ class TransposeOp(Movement, OneResultOp, SplitInterface, HasFolderInterface):
         return (self.input,) if same else None
 
 
+BlockOrder = choice("graph.block_order", "dcr", "crd")
+
+
 class BlockOp(Movement, OneResultOp, ABC):
     """Moves between channels and blocks of pixels."""
 
     input = operand_def(ANY.of_rank(4))
     block = prop_def(COUNT)
     result = result_def(ANY.of_rank(4))
-    mode = choice_def("mode", ("dcr", "crd"), "dcr")
-    assembly_format = f"$input `block` $block {ENDING}"
+    mode = choice_def(BlockOrder, "dcr")
+    assembly_format = f"$input {TYPES}"
 
     def checked_shape(self) -> Shape:
         return shape_of(self.input)
@@ -321,7 +323,7 @@ class ReverseSequenceOp(Movement, OneResultOp, HasAxes):
     lengths = operand_def(INTEGERS.of_rank(1))
     batch_axis = prop_def(INT)
     time_axis = prop_def(INT)
-    assembly_format = f"$input `,` $lengths `batch_axis` $batch_axis `time_axis` $time_axis {TYPES}"
+    assembly_format = f"$input `,` $lengths {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape = shape_of(self.input)
@@ -353,7 +355,7 @@ class BroadcastToOp(Movement, OneResultOp, ShapeComputation):
     shape_value = opt_operand_def(INTEGERS.of_rank(1))
     shape = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"shape_value": "shape"}
-    assembly_format = f"$input {parameter('shape')} {ENDING}"
+    assembly_format = f"$input {parameter('shape')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         vector_parameter(self, "shape", "the shape is missing")
@@ -388,7 +390,7 @@ class TileOp(Movement, OneResultOp, HasFolderInterface):
     repeats_value = opt_operand_def(INTEGERS.of_rank(1))
     repeats = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"repeats_value": "repeats"}
-    assembly_format = f"$input {parameter('repeats')} {ENDING}"
+    assembly_format = f"$input {parameter('repeats')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, element = shape_of(self.input), element_type(self.input)
@@ -431,7 +433,7 @@ class ShapeOfOp(OneResultOp, ShapeComputation):
     result = result_def(INDICES.of_rank(1))
     start = prop_def(INT, default_value=IntegerAttr(0, i64))
     end = opt_prop_def(INT)
-    assembly_format = f"$input (`start` $start^)? (`end` $end^)? {ENDING}"
+    assembly_format = f"$input {TYPES}"
 
     def bounds(self) -> slice:
         end = None if self.end is None else self.end.value.data

@@ -21,7 +21,6 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import (
-    ENDING,
     SEGMENTED,
     TYPES,
     GraphOp,
@@ -30,6 +29,7 @@ from ge.dialects.graph.support.parameters import (
     check_length,
     check_same_element,
     check_scalar,
+    optional,
     parameter,
     scalar_parameter,
 )
@@ -99,7 +99,7 @@ class DftOp(OneResultOp, HasAxes):
     onesided = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     PARAMETERS: ClassVar = {"length_value": "length", "axis_value": "axis"}
     irdl_options = SEGMENTED
-    assembly_format = f"$input {parameter('length')} {parameter('axis')} {ENDING}"
+    assembly_format = f"$input {parameter('length', 'axis')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         check_signal(self.input, 2)
@@ -156,8 +156,7 @@ class StftOp(OneResultOp):
     PARAMETERS: ClassVar = {"frame_step_value": "frame_step", "frame_length_value": "frame_length"}
     irdl_options = SEGMENTED
     assembly_format = (
-        f"$signal (`window` `(` $window^ `:` type($window) `)`)? {parameter('frame_step')} "
-        f"{parameter('frame_length')} attr-dict `:` type($signal) `->` type($result)"
+        f"$signal {optional('window')} {parameter('frame_step', 'frame_length')} {TYPES}"
     )
 
     def frame(self) -> int:

@@ -20,7 +20,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.shape import of_rank
 from ge.dialects.graph.support.parameters import (
-    ENDING,
     SEGMENTED,
     TYPES,
     Elements,
@@ -35,6 +34,7 @@ from ge.dialects.graph.support.parameters import (
     distinct_axes,
     element_axis,
     elements_of,
+    optional,
     parameter,
     partial_ints,
     same_static_type,
@@ -42,7 +42,7 @@ from ge.dialects.graph.support.parameters import (
 )
 from ge.dialects.support.boxes import Box, Work, element_span, plus, window_span
 from ge.dialects.support.boxes import times as multiple
-from ge.dialects.support.choices import choice_def
+from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import (
     ANY,
     INT,
@@ -77,7 +77,7 @@ class ConcatOp(Movement, OneResultOp, SplitInterface, PermuteInterface, ShapeCom
     name = "graph.concat"
     inputs = var_operand_def(ANY)
     axis = prop_def(INT)
-    assembly_format = f"$inputs `axis` $axis {TYPES}"
+    assembly_format = f"$inputs {TYPES}"
 
     def is_same_op(self, axis: int) -> bool:
         return axis != element_axis(self.axis.value.data, len(shape_of(self.result)))
@@ -139,9 +139,7 @@ class SplitOp(Movement, SliceInterface, PermuteInterface, HasAxes):
     axis = prop_def(INT)
     parts = var_result_def(ANY)
     PARAMETERS: ClassVar = {"sizes_value": "sizes"}
-    assembly_format = (
-        f"$input `axis` $axis {parameter('sizes')} attr-dict `:` type($input) `->` type($parts)"
-    )
+    assembly_format = f"$input {parameter('sizes')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape, count = shape_of(self.input), len(self.parts)
@@ -256,9 +254,7 @@ class SliceOp(
         "axes_value": "axes", "steps_value": "steps",
     }  # fmt: skip
     irdl_options = SEGMENTED
-    assembly_format = (
-        "$input " + " ".join(parameter(p) for p in ("starts", "ends", "axes", "steps")) + ENDING
-    )
+    assembly_format = f"$input {parameter('starts', 'ends', 'axes', 'steps')} {TYPES}"
 
     def part_starts(self) -> Sequence[Sequence[int]] | None:
         shape = shape_of(self.input)
@@ -365,6 +361,9 @@ def sliced_dim(dim: int, start: int | None, end: int | None, step: int | None) -
 PAD_MODES = ("constant", "edge", "reflect", "wrap")
 
 
+PadMode = choice("graph.pad_mode", *PAD_MODES)
+
+
 @irdl_op_definition
 class PadOp(Movement, OneResultOp, PermuteInterface, HasFolderInterface, HasAxes):
     """Elements added before and after each of `axes` (all when absent): `pads` has the numbers
@@ -380,13 +379,10 @@ class PadOp(Movement, OneResultOp, PermuteInterface, HasFolderInterface, HasAxes
     value = opt_operand_def(ANY)
     pads = opt_prop_def(INTS)
     axes = opt_prop_def(INTS)
-    mode = choice_def("mode", PAD_MODES, "constant")
+    mode = choice_def(PadMode, "constant")
     PARAMETERS: ClassVar = {"pads_value": "pads", "axes_value": "axes"}
     irdl_options = SEGMENTED
-    assembly_format = (
-        f"$input {parameter('pads')} {parameter('axes')} (`mode` $mode^)? (`value` `(` $value^ "
-        f"`:` type($value) `)`)? {ENDING}"
-    )
+    assembly_format = f"$input {parameter('pads', 'axes')} {optional('value')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         shape = shape_of(self.input)

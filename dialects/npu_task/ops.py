@@ -7,7 +7,7 @@ tasks    `npu_task.kernel` outlines what one launch computes (equal kernels are 
 buffers  the same launch on memrefs; static results are written to `outs` and are no SSA results:
            npu_task.launch @linear_0 ins(%x, %w : ...) outs(%y : memref<8x32xf32, ...>)
 program  buffers are slots of one pool, launches and copies are on streams, events order them:
-           %y = npu_task.slot "arena" 4096 : memref<8x32xf32, "hbm">
+           %y = npu_task.slot arena 4096 : memref<8x32xf32, "hbm">
            npu_task.launch @linear_0 on 0 ins(...) outs(%y : ...)
            %event = npu_task.record 3 on 0
            npu_task.wait %event on 2
@@ -70,7 +70,7 @@ from ge.dialects.npu_task.attributes import (
     symbol,
 )
 from ge.dialects.npu_task.effects import TouchingOp
-from ge.dialects.support.choices import choice_def
+from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import BUFFERS, SHAPED, VALUES
 from ge.dialects.support.functions import find_symbol, module_around
 from ge.dialects.support.operation import (
@@ -345,13 +345,16 @@ def check_spaces(source: Attribute, target: Attribute) -> None:
         raise VerifyException(f"a copy is from or to the device, not {source} to {target}")
 
 
+Segment = choice("npu_task.segment", "arena", "io", "state")
+
+
 @irdl_op_definition
 class SlotOp(GeOp):
     """A buffer at a byte offset of a segment of device memory: "arena" (activations and workspaces,
     reused), "io" (the model's inputs and outputs) or "state" (what stays from run to run)."""
 
     name = "npu_task.slot"
-    segment = choice_def("segment", ("arena", "io", "state"))
+    segment = choice_def(Segment)
     offset = prop_def(IntegerAttr[I64])
     result = result_def(BUFFERS)
     traits = traits_def(Pure())
@@ -361,7 +364,7 @@ class SlotOp(GeOp):
     def __init__(self, segment: str, offset: int, t: Attribute):
         Operation.__init__(
             self,
-            properties={"segment": StringAttr(segment), "offset": number(offset)},
+            properties={"segment": Segment.of(segment), "offset": number(offset)},
             result_types=[t],
         )
 

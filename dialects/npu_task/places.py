@@ -1,6 +1,6 @@
 """Where the inputs and outputs of a program are on the device.
 
-    %0 = npu_task.slot "io" 0 : memref<8x64xf32, hbm>
+    %0 = npu_task.slot io 0 : memref<8x64xf32, hbm>
     npu_task.copy %x to %0 on 2           input 0 is in %0, brought there by this copy
     npu_task.launch @relu_0 ins(%0) outs(%1)
     %2 = memref.alloc() : memref<8x64xf32, host>

@@ -23,7 +23,6 @@ from xdsl.irdl.operations import verify_variadic_size
 from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.support.choices import ChoiceConstraint
 from ge.dialects.support.discardable import check_of_op
 
 Verify = Callable[[Any], None]
@@ -117,8 +116,7 @@ def verify_property(name: str, constr: AttrConstraint, value: Attribute) -> None
     try:
         constr.verify(value, VerificationContext())
     except VerifyException as e:
-        named = isinstance(constr, ChoiceConstraint)
-        raise VerifyException(str(e) if named else f"property '{name}': {e}") from None
+        raise VerifyException(f"property '{name}': {e}") from None
 
 
 def ask_definition(op: IRDLOperation) -> None:
@@ -133,7 +131,7 @@ def ask_definition(op: IRDLOperation) -> None:
     for name in op.attributes:
         if name in definition.properties:  # it would say nothing, as the property does
             raise VerifyException(
-                f"'{name}' is a property, not an attribute: write it at its place in the text, "
+                f"'{name}' is a property, not an attribute: write '{name} ...' before the braces, "
                 f"<{{{name} = ...}}> in the generic form"
             )
     check_of_op(op, definition.properties)

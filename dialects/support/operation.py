@@ -54,6 +54,7 @@ from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import ParseError, PyRDLOpDefinitionError
 
 from ge.dialects.support.definitions import with_known_definitions
+from ge.dialects.support.directives import PartsParser
 
 Values: TypeAlias = Sequence[Any]
 
@@ -162,7 +163,7 @@ class Declared:
     def program(self) -> FormatProgram:
         """Raises PyRDLOpDefinitionError for a format that makes no sense."""
         try:
-            program = FormatProgram.from_str(self.text, self.definition)
+            program = PartsParser(self.text, self.definition).parse_format()
         except ParseError as e:
             name = self.definition.name
             raise PyRDLOpDefinitionError(f"the assembly format of {name}: {e}") from e
@@ -208,10 +209,8 @@ class OpClass(ABCMeta):
 
     @property
     def assembly_format(cls) -> str | None:
-        """The format of a class; of one of ge's own that xDSL is about to define, none."""
-        if cls.__module__.startswith("ge.") and "get_irdl_definition" not in vars(cls):
-            return None
-        return cls._format
+        """The format of a class; of one that xDSL is about to define, none."""
+        return cls._format if "get_irdl_definition" in vars(cls) else None
 
     @property
     def _format(cls) -> str | None:
@@ -226,7 +225,10 @@ class OpClass(ABCMeta):
             definition = cast("type[GeOp]", cls).get_irdl_definition()
             if definition.assembly_format is None:
                 definition.assembly_format = text
-                for method, made in Methods.of(Declared(text, definition))._asdict().items():
+                declared = Declared(text, definition)
+                if not cls.__module__.startswith("ge."):
+                    _ = declared.program  # a mistake of an author is told at once
+                for method, made in Methods.of(declared)._asdict().items():
                     super().__setattr__(method, made)
 
 

@@ -51,6 +51,7 @@ from ge.dialects.support.boxes import (
     aligned_box,
     rows_along,
 )
+from ge.dialects.support.choices import ChoiceConstraint
 from ge.dialects.support.constraints import ANY
 from ge.dialects.support.definitions import SEGMENTS, verify_operands, verify_property
 from ge.dialects.support.element_types import is_integer
@@ -210,9 +211,13 @@ class InferenceInterface(GeOp):
         for name, value in params.items():
             if (index := names.get(name)) is not None:
                 groups[index] = _values(cast(Operand, value))
+                continue
+            constr = slots.properties.get(name)
+            if isinstance(value, str) and isinstance(constr, ChoiceConstraint):
+                properties[name] = constr.attr.of(value, name)
             elif (built := attribute(cast(Param, value))) is not None:
                 properties[name] = built
-                if (constr := slots.properties.get(name)) is not None:
+                if constr is not None:
                     verify_property(name, constr, built)
         for name, index in names.items():
             if not groups[index] and not optional[index]:

@@ -6,7 +6,7 @@ is, for ops that have sizes,
     " ", name of source, "[", names of offsets, "] sizes ", text of sizes, " : ", type of source...
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from io import StringIO
 from itertools import takewhile
@@ -19,7 +19,7 @@ from xdsl.irdl import IRDLOperation, VariadicDef
 from xdsl.irdl import declarative_assembly_format as xdsl
 from xdsl.printer import Printer
 
-from ge.dialects.support.directives import Parameter
+from ge.dialects.support.directives import Parameter, Properties
 from ge.dialects.support.operation import Declared, Names, item, operands_of
 from ge.dialects.support.types import array_ints
 
@@ -28,11 +28,9 @@ LITERAL = (xdsl.WhitespaceDirective, xdsl.PunctuationDirective, xdsl.KeywordDire
 
 
 class Texts(Names, Protocol):
-    """Who knows also the texts that variables give attributes, and those of dictionaries."""
+    """Who knows also the texts that variables give attributes."""
 
     def variable_text(self, variable: xdsl.AttributeVariable, attribute: Attribute) -> str: ...
-
-    def dictionary_text(self, attributes: Mapping[str, Attribute]) -> str: ...
 
 
 Write: TypeAlias = Callable[[Texts, Operation], str]
@@ -105,6 +103,8 @@ class Format:
                 self._collect((d.then_first, *d.then_elements, *d.else_elements))
             elif isinstance(d, Parameter):
                 self._collect((d.property,))
+            elif isinstance(d, Properties):
+                self._collect(tuple(d.groups.values()))
 
     def _parts(self, choice: Sequence[bool]) -> FormatParts | None:
         found, state = list[Part](), xdsl.PrintingState()  # which knows where spaces stand
@@ -123,9 +123,14 @@ class Format:
         found: list[Part],
     ) -> None:
         is_chosen = id(d) not in self.numbers or choice[self.numbers[id(d)]]
-        if isinstance(d, xdsl.AttrDictDirective) and not d.expected_properties:
+        if isinstance(d, xdsl.AttrDictDirective):
+            if d.expected_properties:  # of dialects that are not ge's
+                raise UnknownFormat
             return  # of ops that have no attributes: see `text`
-        if isinstance(d, LITERAL):
+        if isinstance(d, Properties):
+            for group in d.groups.values():
+                self._add(group, choice, state, found)
+        elif isinstance(d, LITERAL):
             found.append(printed(lambda printer: d.print(printer, state, cast(Any, None))))
         elif isinstance(d, xdsl.OptionalGroupDirective):
             then = (*d.then_whitespace, d.then_first, *d.then_elements)
@@ -133,9 +138,6 @@ class Format:
                 self._add(inner, choice, state, found)
         elif isinstance(d, Parameter) and not is_chosen:
             self._add(d.property, choice, state, found)
-        elif is_chosen and isinstance(d, xdsl.AttrDictDirective | Parameter):
-            state.should_emit_space, state.last_was_punctuation = True, False
-            found.append(text_of(d, self.singles))
         elif is_chosen and not isinstance(d, SILENT):
             part = text_of(d, self.singles)
             found += [printed(state.print_whitespace), part]
@@ -154,8 +156,6 @@ def choice_of(d: xdsl.FormatDirective) -> IsPresent | None:
             return cast(IsPresent, anchor.is_present)
         case xdsl.OptionalGroupDirective():
             return choice_of(cast(Any, d.anchor)) or d.anchor.is_present
-        case xdsl.AttrDictDirective() if d.expected_properties:
-            return lambda op: bool(listed(d, op))
         case Parameter():
             return d.operand.is_present
         case xdsl.AttributeVariable():
@@ -169,17 +169,6 @@ def choice_of(d: xdsl.FormatDirective) -> IsPresent | None:
             return d.is_present
         case _:
             return None
-
-
-def listed(d: xdsl.AttrDictDirective, op: Operation) -> dict[str, Attribute]:
-    """The properties of an op that stand among its attributes, those left out that are a
-    default."""
-    defined = cast("type[IRDLOperation]", type(op)).get_irdl_definition().properties
-    return {
-        name: attribute
-        for name, attribute in op.properties.items()
-        if name in d.expected_properties and attribute != defined[name].default_value
-    }
 
 
 def is_said(d: xdsl.AttributeVariable, op: Operation) -> bool:
@@ -211,11 +200,9 @@ def text_of(d: xdsl.FormatDirective, singles: int) -> Part:
             sources = types_of(d.operand_typeable_directive)
             targets = types_of(d.result_typeable_directive)
             return lambda texts, op: function_text(texts, sources(op), targets(op))
-        case xdsl.AttrDictDirective(with_keyword=False):
-            return lambda texts, op: texts.dictionary_text(listed(d, op))
         case Parameter():
-            operand = d.operand.get
-            return lambda texts, op: typed_text(texts, operand(cast(IRDLOperation, op)))
+            value = attrgetter(d.operand.name)
+            return lambda texts, op: texts.name_of(value(op))
         case xdsl.DenseArrayAttributeVariable(elt_type=IntegerType()):
             attributes = attributes_of(d)
             return lambda texts, op: str([*array_ints(attributes(op)[d.name])])
@@ -253,12 +240,6 @@ def function_text(texts: Texts, sources: Sequence[Attribute], targets: Sequence[
     names = ", ".join(map(texts.attribute_text, targets))
     result = names if len(targets) == 1 else f"({names})"
     return f"({', '.join(map(texts.attribute_text, sources))}) -> {result}"
-
-
-def typed_text(texts: Texts, value: SSAValue | None) -> str:
-    """`(%0 : type)`"""
-    assert value is not None
-    return f"({texts.name_of(value)} : {texts.attribute_text(value.type)})"
 
 
 def attributes_of(d: xdsl.AttributeVariable) -> Callable[[Operation], dict[str, Attribute]]:

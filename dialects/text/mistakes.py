@@ -285,7 +285,14 @@ def redefined_block(mistake: Mistake, match: re.Match[str]) -> ParseError:
     return mistake.here(mistake.error.msg, *((a, b, "first defined here") for a, b in places))
 
 
+def bare_types(mistake: Mistake, _: re.Match[str]) -> ParseError:
+    if mistake.word not in BUILTIN_TYPES:
+        return on_its_line(mistake)
+    return mistake.here("types of operands stand in parentheses: (...) -> ...")
+
+
 MISTAKES: Sequence[tuple[str, Explain]] = (
+    (r"Expected '\('", bare_types),
     (r"SSA value (?P<name>%.*) is already defined", redefined),
     (r"operand is used with type (?P<new>.*), but .* with type (?P<old>.*)", other_type),
     (r"Result .* is defined with type .*", lambda mistake, _: mistake.error),

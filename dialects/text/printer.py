@@ -1,7 +1,7 @@
 """The printer of MLIR text."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cache
 from io import StringIO
 from typing import Any, cast
@@ -71,7 +71,6 @@ class TextPrinter(Printer):
         # by ids, and with what has them: hashes of structures, and of values, take longest
         self.by_id: dict[int, tuple[Attribute, str]] = {}
         self.variables: dict[tuple[int, int], tuple[Attribute, str]] = {}
-        self.dictionaries: dict[tuple[object, ...], tuple[object, str]] = {}
         self.names: dict[int, tuple[SSAValue, str]] = {}
 
     def print_whole(self, op: Operation) -> None:
@@ -246,16 +245,6 @@ class TextPrinter(Printer):
                 return text
             self.attributes[key] = text
         self.variables[ids] = attribute, text
-        return text
-
-    def dictionary_text(self, attributes: Mapping[str, Attribute]) -> str:
-        """The text of attributes of an op, with the space before."""
-        ids = (*attributes, *map(id, attributes.values()))
-        if (known := self.dictionaries.get(ids)) is not None:
-            return known[1]
-        text = self._apart(lambda: self.print_op_attributes(attributes))
-        if "\n" not in text:
-            self.dictionaries[ids] = dict(attributes), text
         return text
 
     def _apart(self, write: Callable[[], object]) -> str:

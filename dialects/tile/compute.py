@@ -5,7 +5,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import IndexType, StringAttr, f32, i1, i8, i32
+from xdsl.dialects.builtin import IndexType, f32, i1, i8, i32
 from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
@@ -24,7 +24,7 @@ from xdsl.traits import ConstantLike, HasParent, IsolatedFromAbove, IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.boxes import Access
-from ge.dialects.support.choices import choice_def
+from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import ANY
 from ge.dialects.support.element_types import row_of
 from ge.dialects.support.operation import GeOp, LineOp, Names, initialize, segments
@@ -216,6 +216,9 @@ class MapOp(VectorInstruction):
                 raise VerifyException(f"{op.name} is not elementwise: a map has no other ops")
 
 
+ReduceKind = choice("tile.reduce_kind", "max", "min", "sum")
+
+
 @irdl_op_definition
 class ReduceOp(VectorInstruction, LineOp):
     """The largest, the smallest or the sum: of each row where the target is a column, of each
@@ -225,13 +228,12 @@ class ReduceOp(VectorInstruction, LineOp):
     """
 
     name = "tile.reduce"
-    KINDS: ClassVar = ("max", "min", "sum")
-    kind = choice_def("kind", KINDS)
+    kind = choice_def(ReduceKind)
     source = operand_def(TileType)
     target = operand_def(TileType)
 
     def __init__(self, kind: str, source: SSAValue, target: SSAValue):
-        super().__init__(operands=[source, target], properties={"kind": StringAttr(kind)})
+        super().__init__(operands=[source, target], properties={"kind": ReduceKind.of(kind)})
 
     @property
     def along_rows(self) -> bool:
@@ -240,7 +242,7 @@ class ReduceOp(VectorInstruction, LineOp):
 
     @classmethod
     def parse(cls, parser: Parser) -> "ReduceOp":
-        kind = parser.parse_keyword_in(cls.KINDS)
+        kind = ReduceKind.parse_word(parser, "kind")
         op = cls(kind, *parse_ends(parser))
         parse_end(parser, op)
         return op
@@ -257,6 +259,9 @@ class ReduceOp(VectorInstruction, LineOp):
         check_same_element(source, target)
 
 
+IndexAxis = choice("tile.index_axis", "rows", "columns")
+
+
 @irdl_op_definition
 class IndexOp(VectorInstruction, LineOp):
     """target[r, c] = base + r (`rows`) or base + c (`columns`): masks compare it with a bound.
@@ -266,17 +271,16 @@ class IndexOp(VectorInstruction, LineOp):
 
     name = "tile.index"
     READS: ClassVar = ()
-    AXES: ClassVar = ("rows", "columns")
-    axis = choice_def("axis", AXES)
+    axis = choice_def(IndexAxis)
     base = operand_def(IndexType)
     target = operand_def(TileType)
 
     def __init__(self, axis: str, base: SSAValue, target: SSAValue):
-        super().__init__(operands=[base, target], properties={"axis": StringAttr(axis)})
+        super().__init__(operands=[base, target], properties={"axis": IndexAxis.of(axis)})
 
     @classmethod
     def parse(cls, parser: Parser) -> "IndexOp":
-        axis = parser.parse_keyword_in(cls.AXES)
+        axis = IndexAxis.parse_word(parser, "axis")
         op = cls(axis, *parse_ends(parser))
         parse_end(parser, op)
         return op
@@ -330,6 +334,9 @@ class GatherOp(VectorInstruction, LineOp):
         check_same_element(source, target)
 
 
+ScatterKind = choice("tile.scatter_kind", "none", "add", "mul", "max", "min")
+
+
 @irdl_op_definition
 class ScatterOp(VectorInstruction, LineOp):
     """target[r, at[r, c]] = source[r, c], column after column, or what both combine to. What an
@@ -341,19 +348,18 @@ class ScatterOp(VectorInstruction, LineOp):
 
     name = "tile.scatter"
     READS: ClassVar = ("source", "at", "target")
-    KINDS: ClassVar = ("none", "add", "mul", "max", "min")
-    kind = choice_def("kind", KINDS)
+    kind = choice_def(ScatterKind)
     source = operand_def(TileType)
     at = operand_def(TileType)
     target = operand_def(TileType)
 
     def __init__(self, kind: str, source: SSAValue, at: SSAValue, target: SSAValue):
-        kinds = {"kind": StringAttr(kind)}
+        kinds = {"kind": ScatterKind.of(kind)}
         super().__init__(operands=[source, at, target], properties=kinds)
 
     @classmethod
     def parse(cls, parser: Parser) -> "ScatterOp":
-        kind = parser.parse_keyword_in(cls.KINDS)
+        kind = ScatterKind.parse_word(parser, "kind")
         source = parse_value(parser)
         parser.parse_keyword("at")
         op = cls(kind, source, *parse_ends(parser))

@@ -48,7 +48,7 @@ func.func @flash_attention() -> tensor<1x1x1x1xf32> {
   %y = fused_op.flash_attention(%q, %past, %new, %v) : (tensor<1x1x1x2xf32>, tensor<1x1x1x2xf32>, tensor<1x1x1x2xf32>, tensor<1x1x2x1xf32>) -> tensor<1x1x1x1xf32> {
   ^bb0(%0: tensor<1x1x1x2xf32>, %1: tensor<1x1x1x2xf32>, %2: tensor<1x1x1x2xf32>, %3: tensor<1x1x2x1xf32>):
     %4 = graph.concat %1, %2 axis 2 : (tensor<1x1x1x2xf32>, tensor<1x1x1x2xf32>) -> tensor<1x1x2x2xf32>
-    %5 = graph.attention %0, %4, %3 : tensor<1x1x1x2xf32>, tensor<1x1x2x2xf32>, tensor<1x1x2x1xf32> -> tensor<1x1x1x1xf32>
+    %5 = graph.attention %0, %4, %3 : (tensor<1x1x1x2xf32>, tensor<1x1x2x2xf32>, tensor<1x1x2x1xf32>) -> tensor<1x1x1x1xf32>
     fused_op.yield %5 : tensor<1x1x1x1xf32>
   }
   func.return %y : tensor<1x1x1x1xf32>

@@ -15,13 +15,13 @@ func.func @sigmoid() -> tensor<3xf32> {
 
 func.func @silu() -> tensor<3xf32> {
   %x = graph.constant dense<[-2.0, 0.0, 2.0]> : tensor<3xf32>
-  %y = graph.silu %x {alpha = 2.0 : f64} : (tensor<3xf32>) -> tensor<3xf32>
+  %y = graph.silu %x alpha 2.0 : (tensor<3xf32>) -> tensor<3xf32>
   func.return %y : tensor<3xf32>
 }
 
 func.func @gelu() -> tensor<3xf32> {
   %x = graph.constant dense<[-1.0, 0.0, 1.0]> : tensor<3xf32>
-  %y = graph.gelu %x {approximate = "tanh"} : (tensor<3xf32>) -> tensor<3xf32>
+  %y = graph.gelu %x approximate tanh : (tensor<3xf32>) -> tensor<3xf32>
   func.return %y : tensor<3xf32>
 }
 
@@ -45,7 +45,7 @@ func.func @mish() -> tensor<3xf32> {
 
 func.func @elu() -> tensor<3xf32> {
   %x = graph.constant dense<[-1.0, 0.0, 2.0]> : tensor<3xf32>
-  %y = graph.elu %x {alpha = 0.5 : f64} : (tensor<3xf32>) -> tensor<3xf32>
+  %y = graph.elu %x alpha 0.5 : (tensor<3xf32>) -> tensor<3xf32>
   func.return %y : tensor<3xf32>
 }
 
@@ -57,25 +57,25 @@ func.func @selu() -> tensor<3xf32> {
 
 func.func @celu() -> tensor<3xf32> {
   %x = graph.constant dense<[-1.0, 0.0, 2.0]> : tensor<3xf32>
-  %y = graph.celu %x {alpha = 2.0 : f64} : (tensor<3xf32>) -> tensor<3xf32>
+  %y = graph.celu %x alpha 2.0 : (tensor<3xf32>) -> tensor<3xf32>
   func.return %y : tensor<3xf32>
 }
 
 func.func @leaky_relu() -> tensor<3xf32> {
   %x = graph.constant dense<[-1.0, 0.0, 2.0]> : tensor<3xf32>
-  %y = graph.leaky_relu %x {alpha = 0.1 : f64} : (tensor<3xf32>) -> tensor<3xf32>
+  %y = graph.leaky_relu %x alpha 0.1 : (tensor<3xf32>) -> tensor<3xf32>
   func.return %y : tensor<3xf32>
 }
 
 func.func @thresholded_relu() -> tensor<3xf32> {
   %x = graph.constant dense<[-1.0, 0.5, 2.0]> : tensor<3xf32>
-  %y = graph.thresholded_relu %x {alpha = 1.0 : f64} : (tensor<3xf32>) -> tensor<3xf32>
+  %y = graph.thresholded_relu %x alpha 1.0 : (tensor<3xf32>) -> tensor<3xf32>
   func.return %y : tensor<3xf32>
 }
 
 func.func @hard_sigmoid() -> tensor<3xf32> {
   %x = graph.constant dense<[-9.0, 0.0, 1.0]> : tensor<3xf32>
-  %y = graph.hard_sigmoid %x {alpha = 0.25 : f64, beta = 0.5 : f64} : (tensor<3xf32>) -> tensor<3xf32>
+  %y = graph.hard_sigmoid %x alpha 0.25 beta 0.5 : (tensor<3xf32>) -> tensor<3xf32>
   func.return %y : tensor<3xf32>
 }
 
@@ -87,7 +87,7 @@ func.func @hard_swish() -> tensor<3xf32> {
 
 func.func @shrink() -> tensor<4xf32> {
   %x = graph.constant dense<[-3.0, -0.5, 0.5, 3.0]> : tensor<4xf32>
-  %y = graph.shrink %x {bias = 1.0 : f64, lambd = 2.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+  %y = graph.shrink %x bias 1.0 lambd 2.0 : (tensor<4xf32>) -> tensor<4xf32>
   func.return %y : tensor<4xf32>
 }
 
@@ -102,14 +102,14 @@ func.func @attention() -> tensor<1x1x2x1xf32> {
   %q = graph.constant dense<[[[[1.0, 0.0], [0.0, 1.0]]]]> : tensor<1x1x2x2xf32>
   %k = graph.constant dense<[[[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]]]> : tensor<1x1x3x2xf32>
   %v = graph.constant dense<[[[[10.0], [20.0], [30.0]]]]> : tensor<1x1x3x1xf32>
-  %y = graph.attention %q, %k, %v {causal = true} : tensor<1x1x2x2xf32>, tensor<1x1x3x2xf32>, tensor<1x1x3x1xf32> -> tensor<1x1x2x1xf32>
+  %y = graph.attention %q, %k, %v causal true : (tensor<1x1x2x2xf32>, tensor<1x1x3x2xf32>, tensor<1x1x3x1xf32>) -> tensor<1x1x2x1xf32>
   func.return %y : tensor<1x1x2x1xf32>
 }
 
 func.func @attention_scores() -> tensor<1x1x1x3xf32> {
   %q = graph.constant dense<[[[[1.0, 2.0]]]]> : tensor<1x1x1x2xf32>
   %k = graph.constant dense<[[[[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]]]]> : tensor<1x1x3x2xf32>
-  %y = graph.attention_scores "raw" %q, %k {scale = 1.0 : f64} : tensor<1x1x1x2xf32>, tensor<1x1x3x2xf32> -> tensor<1x1x1x3xf32>
+  %y = graph.attention_scores raw %q, %k scale 1.0 : (tensor<1x1x1x2xf32>, tensor<1x1x3x2xf32>) -> tensor<1x1x1x3xf32>
   func.return %y : tensor<1x1x1x3xf32>
 }
 
@@ -143,18 +143,18 @@ func.func @range() -> tensor<4xi64> {
 }
 
 func.func @fill() -> tensor<2x2xf16> {
-  %y = graph.fill 1.5 : f16 shape [2, 2] -> tensor<2x2xf16>
+  %y = graph.fill 1.5 : f16 shape [2, 2] : () -> tensor<2x2xf16>
   func.return %y : tensor<2x2xf16>
 }
 
 func.func @eye() -> tensor<2x3xf32> {
-  %y = graph.eye f32 shape [2, 3] diagonal 1 -> tensor<2x3xf32>
+  %y = graph.eye f32 shape [2, 3] diagonal 1 : () -> tensor<2x3xf32>
   func.return %y : tensor<2x3xf32>
 }
 
 func.func @tri() -> tensor<2x2xf32> {
   %x = graph.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
-  %y = graph.tri %x {upper = true} : tensor<2x2xf32> -> tensor<2x2xf32>
+  %y = graph.tri %x upper true : (tensor<2x2xf32>) -> tensor<2x2xf32>
   func.return %y : tensor<2x2xf32>
 }
 
@@ -163,7 +163,7 @@ func.func @non_max_suppression() -> tensor<?x3xi64> {
   %s = graph.constant dense<[[[0.9, 0.8, 0.7]]]> : tensor<1x1x3xf32>
   %n = graph.constant dense<3> : tensor<i64>
   %t = graph.constant dense<0.5> : tensor<f32>
-  %y = graph.non_max_suppression %b, %s max_output(%n : tensor<i64>) iou_threshold(%t : tensor<f32>) : tensor<1x3x4xf32>, tensor<1x1x3xf32> -> tensor<?x3xi64>
+  %y = graph.non_max_suppression %b, %s max_output %n iou_threshold %t : (tensor<1x3x4xf32>, tensor<1x1x3xf32>, tensor<i64>, tensor<f32>) -> tensor<?x3xi64>
   func.return %y : tensor<?x3xi64>
 }
 
@@ -325,14 +325,14 @@ func.func @xor() -> tensor<3xui8> {
 func.func @shift() -> tensor<3xui8> {
   %x = graph.constant dense<[1, 2, 255]> : tensor<3xui8>
   %y = graph.constant dense<1> : tensor<ui8>
-  %z = graph.shift %x, %y {direction = "left"} : (tensor<3xui8>, tensor<ui8>) -> tensor<3xui8>
+  %z = graph.shift left %x, %y : (tensor<3xui8>, tensor<ui8>) -> tensor<3xui8>
   func.return %z : tensor<3xui8>
 }
 
 func.func @compare() -> tensor<3xi1> {
   %x = graph.constant dense<[1.0, 2.0, 3.0]> : tensor<3xf32>
   %y = graph.constant dense<2.0> : tensor<f32>
-  %z = graph.compare "lt" %x, %y : (tensor<3xf32>, tensor<f32>) -> tensor<3xi1>
+  %z = graph.compare lt %x, %y : (tensor<3xf32>, tensor<f32>) -> tensor<3xi1>
   func.return %z : tensor<3xi1>
 }
 
@@ -360,7 +360,7 @@ func.func @clamp() -> tensor<3xf32> {
   %x = graph.constant dense<[-1.0, 0.5, 7.0]> : tensor<3xf32>
   %low = graph.constant dense<0.0> : tensor<f32>
   %high = graph.constant dense<6.0> : tensor<f32>
-  %y = graph.clamp %x low(%low : tensor<f32>) high(%high : tensor<f32>) : tensor<3xf32> -> tensor<3xf32>
+  %y = graph.clamp %x low %low high %high : (tensor<3xf32>, tensor<f32>, tensor<f32>) -> tensor<3xf32>
   func.return %y : tensor<3xf32>
 }
 
@@ -384,26 +384,26 @@ func.func @map_index() -> tensor<i64> {
 
 func.func @assume_shape() -> tensor<3x2xf32> {
   %x = graph.constant dense<1.0> : tensor<3x2xf32>
-  %y = graph.assume_shape %x shape [3, 2] : tensor<3x2xf32> -> tensor<3x2xf32>
+  %y = graph.assume_shape %x shape [3, 2] : (tensor<3x2xf32>) -> tensor<3x2xf32>
   func.return %y : tensor<3x2xf32>
 }
 
 func.func @resize() -> tensor<1x1x3x3xf32> {
   %x = graph.constant dense<[[[[1.0, 2.0], [3.0, 4.0]]]]> : tensor<1x1x2x2xf32>
-  %y = graph.resize %x sizes [3, 3] {axes = array<i64: 2, 3>, mode = "linear", coordinates = "align_corners"} : tensor<1x1x2x2xf32> -> tensor<1x1x3x3xf32>
+  %y = graph.resize %x sizes [3, 3] axes [2, 3] mode linear coordinates align_corners : (tensor<1x1x2x2xf32>) -> tensor<1x1x3x3xf32>
   func.return %y : tensor<1x1x3x3xf32>
 }
 
 func.func @grid_sample() -> tensor<1x1x1x2xf32> {
   %x = graph.constant dense<[[[[1.0, 2.0], [3.0, 4.0]]]]> : tensor<1x1x2x2xf32>
   %g = graph.constant dense<[[[[-1.0, -1.0], [0.0, 0.0]]]]> : tensor<1x1x2x2xf32>
-  %y = graph.grid_sample %x, %g {align_corners = true} : (tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x1x2xf32>
+  %y = graph.grid_sample %x, %g align_corners true : (tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>) -> tensor<1x1x1x2xf32>
   func.return %y : tensor<1x1x1x2xf32>
 }
 
 func.func @affine_grid() -> tensor<1x2x2x2xf32> {
   %t = graph.constant dense<[[[1.0, 0.0, 0.5], [0.0, 1.0, 0.0]]]> : tensor<1x2x3xf32>
-  %y = graph.affine_grid %t size [1, 1, 2, 2] {align_corners = true} : tensor<1x2x3xf32> -> tensor<1x2x2x2xf32>
+  %y = graph.affine_grid %t size [1, 1, 2, 2] align_corners true : (tensor<1x2x3xf32>) -> tensor<1x2x2x2xf32>
   func.return %y : tensor<1x2x2x2xf32>
 }
 
@@ -440,7 +440,7 @@ func.func @scatter_nd() -> tensor<3x2xf32> {
   %x = graph.constant dense<0.0> : tensor<3x2xf32>
   %i = graph.constant dense<[[2], [2]]> : tensor<2x1xi64>
   %u = graph.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
-  %y = graph.scatter_nd %x, %i, %u reduction "add" : (tensor<3x2xf32>, tensor<2x1xi64>, tensor<2x2xf32>) -> tensor<3x2xf32>
+  %y = graph.scatter_nd %x, %i, %u reduction add : (tensor<3x2xf32>, tensor<2x1xi64>, tensor<2x2xf32>) -> tensor<3x2xf32>
   func.return %y : tensor<3x2xf32>
 }
 
@@ -454,7 +454,7 @@ func.func @tensor_scatter() -> tensor<1x4x2xf32> {
 
 func.func @nonzero() -> tensor<2x?xi64> {
   %x = graph.constant dense<[[1.0, 0.0], [3.0, 4.0]]> : tensor<2x2xf32>
-  %y = graph.nonzero %x : tensor<2x2xf32> -> tensor<2x?xi64>
+  %y = graph.nonzero %x : (tensor<2x2xf32>) -> tensor<2x?xi64>
   func.return %y : tensor<2x?xi64>
 }
 
@@ -474,13 +474,13 @@ func.func @unique() -> (tensor<?xf32>, tensor<?xi64>, tensor<4xi64>, tensor<?xi6
 func.func @one_hot() -> tensor<2x3xf32> {
   %i = graph.constant dense<[0, 2]> : tensor<2xi64>
   %v = graph.constant dense<[0.0, 1.0]> : tensor<2xf32>
-  %y = graph.one_hot %i, %v depth 3 : tensor<2xi64>, tensor<2xf32> -> tensor<2x3xf32>
+  %y = graph.one_hot %i, %v depth 3 : (tensor<2xi64>, tensor<2xf32>) -> tensor<2x3xf32>
   func.return %y : tensor<2x3xf32>
 }
 
 func.func @top_k() -> (tensor<2xf32>, tensor<2xi64>) {
   %x = graph.constant dense<[3.0, 1.0, 4.0, 2.0]> : tensor<4xf32>
-  %y, %z = graph.top_k %x k 2 : tensor<4xf32> -> tensor<2xf32>, tensor<2xi64>
+  %y, %z = graph.top_k %x k 2 : (tensor<4xf32>) -> (tensor<2xf32>, tensor<2xi64>)
   func.return %y, %z : tensor<2xf32>, tensor<2xi64>
 }
 
@@ -549,7 +549,7 @@ func.func @group_norm() -> tensor<1x4x1xf32> {
   %x = graph.constant dense<[[[1.0], [3.0], [10.0], [30.0]]]> : tensor<1x4x1xf32>
   %s = graph.constant dense<1.0> : tensor<4xf32>
   %b = graph.constant dense<0.0> : tensor<4xf32>
-  %y = graph.group_norm %x, %s, %b {groups = 2 : i64} : (tensor<1x4x1xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4x1xf32>
+  %y = graph.group_norm %x, %s, %b groups 2 : (tensor<1x4x1xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4x1xf32>
   func.return %y : tensor<1x4x1xf32>
 }
 
@@ -565,7 +565,7 @@ func.func @batch_norm() -> tensor<1x2xf32> {
 
 func.func @pool() -> tensor<1x1x2xf32> {
   %x = graph.constant dense<[[[1.0, 3.0, 2.0, 4.0]]]> : tensor<1x1x4xf32>
-  %y = graph.pool "max" %x kernel [2] strides [2] : (tensor<1x1x4xf32>) -> tensor<1x1x2xf32>
+  %y = graph.pool max %x kernel [2] strides [2] : (tensor<1x1x4xf32>) -> tensor<1x1x2xf32>
   func.return %y : tensor<1x1x2xf32>
 }
 
@@ -578,13 +578,13 @@ func.func @max_pool_indices() -> (tensor<1x1x2xf32>, tensor<1x1x2xi64>) {
 func.func @max_unpool() -> tensor<1x1x4xf32> {
   %x = graph.constant dense<[[[3.0, 4.0]]]> : tensor<1x1x2xf32>
   %i = graph.constant dense<[[[1, 3]]]> : tensor<1x1x2xi64>
-  %y = graph.max_unpool %x, %i kernel [2] strides [2] : tensor<1x1x2xf32>, tensor<1x1x2xi64> -> tensor<1x1x4xf32>
+  %y = graph.max_unpool %x, %i kernel [2] strides [2] : (tensor<1x1x2xf32>, tensor<1x1x2xi64>) -> tensor<1x1x4xf32>
   func.return %y : tensor<1x1x4xf32>
 }
 
 func.func @lrn() -> tensor<1x2x1xf32> {
   %x = graph.constant dense<[[[1.0], [2.0]]]> : tensor<1x2x1xf32>
-  %y = graph.lrn %x {size = 3 : i64, alpha = 1.0 : f64} : (tensor<1x2x1xf32>) -> tensor<1x2x1xf32>
+  %y = graph.lrn %x size 3 alpha 1.0 : (tensor<1x2x1xf32>) -> tensor<1x2x1xf32>
   func.return %y : tensor<1x2x1xf32>
 }
 
@@ -592,14 +592,14 @@ func.func @roi_align() -> tensor<1x1x1x1xf32> {
   %x = graph.constant dense<[[[[1.0, 2.0], [3.0, 4.0]]]]> : tensor<1x1x2x2xf32>
   %r = graph.constant dense<[[0.0, 0.0, 2.0, 2.0]]> : tensor<1x4xf32>
   %b = graph.constant dense<[0]> : tensor<1xi64>
-  %y = graph.roi_align %x, %r, %b {output_size = array<i64: 1, 1>, sampling_ratio = 1 : i64} : (tensor<1x1x2x2xf32>, tensor<1x4xf32>, tensor<1xi64>) -> tensor<1x1x1x1xf32>
+  %y = graph.roi_align %x, %r, %b output_size [1, 1] sampling_ratio 1 : (tensor<1x1x2x2xf32>, tensor<1x4xf32>, tensor<1xi64>) -> tensor<1x1x1x1xf32>
   func.return %y : tensor<1x1x1x1xf32>
 }
 
 func.func @max_roi_pool() -> tensor<1x1x1x2xf32> {
   %x = graph.constant dense<[[[[1.0, 2.0], [3.0, 4.0]]]]> : tensor<1x1x2x2xf32>
   %r = graph.constant dense<[[0.0, 0.0, 0.0, 1.0, 1.0]]> : tensor<1x5xf32>
-  %y = graph.max_roi_pool %x, %r {output_size = array<i64: 1, 2>} : (tensor<1x1x2x2xf32>, tensor<1x5xf32>) -> tensor<1x1x1x2xf32>
+  %y = graph.max_roi_pool %x, %r output_size [1, 2] : (tensor<1x1x2x2xf32>, tensor<1x5xf32>) -> tensor<1x1x1x2xf32>
   func.return %y : tensor<1x1x1x2xf32>
 }
 
@@ -622,7 +622,7 @@ func.func @dequantize() -> tensor<3xf32> {
 func.func @requantize() -> tensor<3xi8> {
   %x = graph.constant dense<[-1000, 500, 99999]> : tensor<3xi32>
   %s = graph.constant dense<0.05> : tensor<f32>
-  %y = graph.requantize %x, %s to i8 : tensor<3xi32>, tensor<f32> -> tensor<3xi8>
+  %y = graph.requantize %x, %s to i8 : (tensor<3xi32>, tensor<f32>) -> tensor<3xi8>
   func.return %y : tensor<3xi8>
 }
 
@@ -643,7 +643,7 @@ func.func @rnn() -> (tensor<2x1x1x1xf32>, tensor<1x1x1xf32>) {
   %x = graph.constant dense<[[[1.0]], [[2.0]]]> : tensor<2x1x1xf32>
   %w = graph.constant dense<0.5> : tensor<1x1x1xf32>
   %r = graph.constant dense<0.1> : tensor<1x1x1xf32>
-  %y, %z = graph.rnn %x, %w, %r : tensor<2x1x1xf32>, tensor<1x1x1xf32>, tensor<1x1x1xf32> -> tensor<2x1x1x1xf32>, tensor<1x1x1xf32>
+  %y, %z = graph.rnn %x, %w, %r : (tensor<2x1x1xf32>, tensor<1x1x1xf32>, tensor<1x1x1xf32>) -> (tensor<2x1x1x1xf32>, tensor<1x1x1xf32>)
   func.return %y, %z : tensor<2x1x1x1xf32>, tensor<1x1x1xf32>
 }
 
@@ -651,7 +651,7 @@ func.func @gru() -> (tensor<2x1x1x1xf32>, tensor<1x1x1xf32>) {
   %x = graph.constant dense<[[[1.0]], [[2.0]]]> : tensor<2x1x1xf32>
   %w = graph.constant dense<0.5> : tensor<1x3x1xf32>
   %r = graph.constant dense<0.1> : tensor<1x3x1xf32>
-  %y, %z = graph.gru %x, %w, %r : tensor<2x1x1xf32>, tensor<1x3x1xf32>, tensor<1x3x1xf32> -> tensor<2x1x1x1xf32>, tensor<1x1x1xf32>
+  %y, %z = graph.gru %x, %w, %r : (tensor<2x1x1xf32>, tensor<1x3x1xf32>, tensor<1x3x1xf32>) -> (tensor<2x1x1x1xf32>, tensor<1x1x1xf32>)
   func.return %y, %z : tensor<2x1x1x1xf32>, tensor<1x1x1xf32>
 }
 
@@ -659,61 +659,61 @@ func.func @lstm() -> (tensor<2x1x1x1xf32>, tensor<1x1x1xf32>, tensor<1x1x1xf32>)
   %x = graph.constant dense<[[[1.0]], [[2.0]]]> : tensor<2x1x1xf32>
   %w = graph.constant dense<0.5> : tensor<1x4x1xf32>
   %r = graph.constant dense<0.1> : tensor<1x4x1xf32>
-  %y, %z, %u = graph.lstm %x, %w, %r : tensor<2x1x1xf32>, tensor<1x4x1xf32>, tensor<1x4x1xf32> -> tensor<2x1x1x1xf32>, tensor<1x1x1xf32>, tensor<1x1x1xf32>
+  %y, %z, %u = graph.lstm %x, %w, %r : (tensor<2x1x1xf32>, tensor<1x4x1xf32>, tensor<1x4x1xf32>) -> (tensor<2x1x1x1xf32>, tensor<1x1x1xf32>, tensor<1x1x1xf32>)
   func.return %y, %z, %u : tensor<2x1x1x1xf32>, tensor<1x1x1xf32>, tensor<1x1x1xf32>
 }
 
 func.func @reduce() -> tensor<2xf32> {
   %x = graph.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
-  %y = graph.reduce "sum" %x axes [1] {keep_dims = false} : tensor<2x2xf32> -> tensor<2xf32>
+  %y = graph.reduce sum %x axes [1] keep_dims false : (tensor<2x2xf32>) -> tensor<2xf32>
   func.return %y : tensor<2xf32>
 }
 
 func.func @arg_reduce() -> tensor<2xi64> {
   %x = graph.constant dense<[[1.0, 2.0], [4.0, 3.0]]> : tensor<2x2xf32>
-  %y = graph.arg_reduce "max" %x {axis = 1 : i64, keep_dims = false} : (tensor<2x2xf32>) -> tensor<2xi64>
+  %y = graph.arg_reduce max %x axis 1 keep_dims false : (tensor<2x2xf32>) -> tensor<2xi64>
   func.return %y : tensor<2xi64>
 }
 
 func.func @cumulative() -> tensor<4xf32> {
   %x = graph.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
-  %y = graph.cumulative "sum" %x axis 0 : tensor<4xf32> -> tensor<4xf32>
+  %y = graph.cumulative sum %x axis 0 : (tensor<4xf32>) -> tensor<4xf32>
   func.return %y : tensor<4xf32>
 }
 
 func.func @reshape() -> tensor<3x2xf32> {
   %x = graph.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
-  %y = graph.reshape %x shape [3, -1] : tensor<2x3xf32> -> tensor<3x2xf32>
+  %y = graph.reshape %x shape [3, -1] : (tensor<2x3xf32>) -> tensor<3x2xf32>
   func.return %y : tensor<3x2xf32>
 }
 
 func.func @squeeze() -> tensor<1x3xf32> {
   %x = graph.constant dense<1.0> : tensor<1x3x1xf32>
-  %y = graph.squeeze %x axes [-1] : tensor<1x3x1xf32> -> tensor<1x3xf32>
+  %y = graph.squeeze %x axes [-1] : (tensor<1x3x1xf32>) -> tensor<1x3xf32>
   func.return %y : tensor<1x3xf32>
 }
 
 func.func @unsqueeze() -> tensor<1x3xf32> {
   %x = graph.constant dense<1.0> : tensor<3xf32>
-  %y = graph.unsqueeze %x axes [0] : tensor<3xf32> -> tensor<1x3xf32>
+  %y = graph.unsqueeze %x axes [0] : (tensor<3xf32>) -> tensor<1x3xf32>
   func.return %y : tensor<1x3xf32>
 }
 
 func.func @transpose() -> tensor<3x2xf32> {
   %x = graph.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
-  %y = graph.transpose %x permutation [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
+  %y = graph.transpose %x permutation [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
   func.return %y : tensor<3x2xf32>
 }
 
 func.func @depth_to_space() -> tensor<1x1x2x2xf32> {
   %x = graph.constant dense<[[[[1.0]], [[2.0]], [[3.0]], [[4.0]]]]> : tensor<1x4x1x1xf32>
-  %y = graph.depth_to_space %x block 2 : tensor<1x4x1x1xf32> -> tensor<1x1x2x2xf32>
+  %y = graph.depth_to_space %x block 2 : (tensor<1x4x1x1xf32>) -> tensor<1x1x2x2xf32>
   func.return %y : tensor<1x1x2x2xf32>
 }
 
 func.func @space_to_depth() -> tensor<1x4x1x1xf32> {
   %x = graph.constant dense<[[[[1.0, 2.0], [3.0, 4.0]]]]> : tensor<1x1x2x2xf32>
-  %y = graph.space_to_depth %x block 2 : tensor<1x1x2x2xf32> -> tensor<1x4x1x1xf32>
+  %y = graph.space_to_depth %x block 2 : (tensor<1x1x2x2xf32>) -> tensor<1x4x1x1xf32>
   func.return %y : tensor<1x4x1x1xf32>
 }
 
@@ -726,31 +726,31 @@ func.func @reverse_sequence() -> tensor<2x3xf32> {
 
 func.func @broadcast_to() -> tensor<2x3xf32> {
   %x = graph.constant dense<[[1.0], [2.0]]> : tensor<2x1xf32>
-  %y = graph.broadcast_to %x shape [2, 3] : tensor<2x1xf32> -> tensor<2x3xf32>
+  %y = graph.broadcast_to %x shape [2, 3] : (tensor<2x1xf32>) -> tensor<2x3xf32>
   func.return %y : tensor<2x3xf32>
 }
 
 func.func @tile() -> tensor<2x4xf32> {
   %x = graph.constant dense<[[1.0, 2.0]]> : tensor<1x2xf32>
-  %y = graph.tile %x repeats [2, 2] : tensor<1x2xf32> -> tensor<2x4xf32>
+  %y = graph.tile %x repeats [2, 2] : (tensor<1x2xf32>) -> tensor<2x4xf32>
   func.return %y : tensor<2x4xf32>
 }
 
 func.func @shape_of() -> tensor<1xi64> {
   %x = graph.constant dense<0.0> : tensor<2x3xf32>
-  %y = graph.shape_of %x start 1 : tensor<2x3xf32> -> tensor<1xi64>
+  %y = graph.shape_of %x start 1 : (tensor<2x3xf32>) -> tensor<1xi64>
   func.return %y : tensor<1xi64>
 }
 
 func.func @dft() -> tensor<1x3x2xf32> {
   %x = graph.constant dense<[[[1.0], [0.0], [0.0], [0.0]]]> : tensor<1x4x1xf32>
-  %y = graph.dft %x axis 1 {onesided = true} : tensor<1x4x1xf32> -> tensor<1x3x2xf32>
+  %y = graph.dft %x axis 1 onesided true : (tensor<1x4x1xf32>) -> tensor<1x3x2xf32>
   func.return %y : tensor<1x3x2xf32>
 }
 
 func.func @stft() -> tensor<1x2x2x2xf32> {
   %x = graph.constant dense<[[[1.0], [2.0], [3.0], [4.0]]]> : tensor<1x4x1xf32>
-  %y = graph.stft %x frame_step 2 frame_length 2 : tensor<1x4x1xf32> -> tensor<1x2x2x2xf32>
+  %y = graph.stft %x frame_step 2 frame_length 2 : (tensor<1x4x1xf32>) -> tensor<1x2x2x2xf32>
   func.return %y : tensor<1x2x2x2xf32>
 }
 
@@ -773,19 +773,19 @@ func.func @concat() -> tensor<1x3xf32> {
 
 func.func @split() -> (tensor<1x1xf32>, tensor<1x2xf32>) {
   %x = graph.constant dense<[[1.0, 2.0, 3.0]]> : tensor<1x3xf32>
-  %y, %z = graph.split %x axis 1 sizes [1, 2] : tensor<1x3xf32> -> tensor<1x1xf32>, tensor<1x2xf32>
+  %y, %z = graph.split %x sizes [1, 2] axis 1 : (tensor<1x3xf32>) -> (tensor<1x1xf32>, tensor<1x2xf32>)
   func.return %y, %z : tensor<1x1xf32>, tensor<1x2xf32>
 }
 
 func.func @slice() -> tensor<2xf32> {
   %x = graph.constant dense<[1.0, 2.0, 3.0, 4.0, 5.0]> : tensor<5xf32>
-  %y = graph.slice %x starts [1] ends [5] steps [2] : tensor<5xf32> -> tensor<2xf32>
+  %y = graph.slice %x starts [1] ends [5] steps [2] : (tensor<5xf32>) -> tensor<2xf32>
   func.return %y : tensor<2xf32>
 }
 
 func.func @pad() -> tensor<5xf32> {
   %x = graph.constant dense<[1.0, 2.0]> : tensor<2xf32>
-  %y = graph.pad %x pads [1, 2] mode "edge" : tensor<2xf32> -> tensor<5xf32>
+  %y = graph.pad %x pads [1, 2] mode edge : (tensor<2xf32>) -> tensor<5xf32>
   func.return %y : tensor<5xf32>
 }
 
@@ -808,13 +808,13 @@ func.func @deform_conv() -> tensor<1x1x2x2xf32> {
   %x = graph.constant dense<[[[[1.0, 2.0], [3.0, 4.0]]]]> : tensor<1x1x2x2xf32>
   %w = graph.constant dense<10.0> : tensor<1x1x1x1xf32>
   %o = graph.constant dense<0.5> : tensor<1x2x2x2xf32>
-  %y = graph.deform_conv %x, %w, %o : tensor<1x1x2x2xf32>, tensor<1x1x1x1xf32>, tensor<1x2x2x2xf32> -> tensor<1x1x2x2xf32>
+  %y = graph.deform_conv %x, %w, %o : (tensor<1x1x2x2xf32>, tensor<1x1x1x1xf32>, tensor<1x2x2x2xf32>) -> tensor<1x1x2x2xf32>
   func.return %y : tensor<1x1x2x2xf32>
 }
 
 func.func @col2im() -> tensor<1x1x1x3xf32> {
   %x = graph.constant dense<[[[1.0, 2.0], [3.0, 4.0]]]> : tensor<1x2x2xf32>
-  %y = graph.col2im %x image_shape [1, 3] block_shape [1, 2] : tensor<1x2x2xf32> -> tensor<1x1x1x3xf32>
+  %y = graph.col2im %x image_shape [1, 3] block_shape [1, 2] : (tensor<1x2x2xf32>) -> tensor<1x1x1x3xf32>
   func.return %y : tensor<1x1x1x3xf32>
 }
 
@@ -887,7 +887,7 @@ func.func @atanh() -> tensor<3xf32> {
 func.func @if() -> tensor<2xf32> {
   %c = graph.constant dense<true> : tensor<i1>
   %x = graph.constant dense<[1.0, 2.0]> : tensor<2xf32>
-  %y = graph.if %c : tensor<i1> -> (tensor<2xf32>) {
+  %y = graph.if %c : (tensor<i1>) -> tensor<2xf32> {
     %0 = graph.neg %x : (tensor<2xf32>) -> tensor<2xf32>
     graph.yield %0 : tensor<2xf32>
   } else {
@@ -907,7 +907,7 @@ func.func @case() -> tensor<f32> {
   %i = graph.constant dense<1> : tensor<i64>
   %a = graph.constant dense<10.0> : tensor<f32>
   %b = graph.constant dense<20.0> : tensor<f32>
-  %y = graph.case %i : tensor<i64> -> (tensor<f32>) {
+  %y = graph.case %i : (tensor<i64>) -> tensor<f32> {
     graph.yield %a : tensor<f32>
   } {
     graph.yield %b : tensor<f32>
@@ -930,7 +930,7 @@ func.func @yield() -> tensor<f32> {
   %c = graph.constant dense<false> : tensor<i1>
   %x = graph.constant dense<1.0> : tensor<f32>
   %z = graph.constant dense<0.0> : tensor<f32>
-  %y = graph.if %c : tensor<i1> -> (tensor<f32>) {
+  %y = graph.if %c : (tensor<i1>) -> tensor<f32> {
     graph.yield %x : tensor<f32>
   } else {
     graph.yield %z : tensor<f32>
@@ -941,13 +941,13 @@ func.func @yield() -> tensor<f32> {
 // The seed is given by the session; each op has a stream of its own.
 func.func @random_uniform() -> tensor<3xf32> {
   %seed = graph.constant dense<[7, 0]> : tensor<2xi64>
-  %y = graph.random_uniform f32, %seed stream 3 shape [3] {low = -1.0 : f64, high = 1.0 : f64} -> tensor<3xf32>
+  %y = graph.random_uniform f32, %seed shape [3] low -1.0 high 1.0 stream 3 : (tensor<2xi64>) -> tensor<3xf32>
   func.return %y : tensor<3xf32>
 }
 
 func.func @random_normal() -> tensor<3xf32> {
   %seed = graph.constant dense<[7, 0]> : tensor<2xi64>
-  %y = graph.random_normal f32, %seed stream 4 shape [3] {mean = 10.0 : f64, scale = 0.5 : f64} -> tensor<3xf32>
+  %y = graph.random_normal f32, %seed shape [3] mean 10.0 scale 0.5 stream 4 : (tensor<2xi64>) -> tensor<3xf32>
   func.return %y : tensor<3xf32>
 }
 

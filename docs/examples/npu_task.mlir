@@ -23,10 +23,10 @@ npu_task.kernel @relu_0 on vector {
   npu_task.return %1 : tensor<4xf32>
 }
 func.func @main(%x: memref<4xf32, "host">) -> memref<4xf32, "host"> {
-  %0 = npu_task.slot "io" 0 : memref<4xf32, "hbm">
+  %0 = npu_task.slot io 0 : memref<4xf32, "hbm">
   npu_task.copy %x to %0 on 2 : memref<4xf32, "host"> to memref<4xf32, "hbm">
   %e0 = npu_task.record 0 on 2
-  %1 = npu_task.slot "io" 512 : memref<4xf32, "hbm">
+  %1 = npu_task.slot io 512 : memref<4xf32, "hbm">
   npu_task.wait %e0 on 1
   npu_task.launch @relu_0 on 1 ins(%0 : memref<4xf32, "hbm">) outs(%1 : memref<4xf32, "hbm">)
   %e1 = npu_task.record 1 on 1
@@ -40,8 +40,8 @@ func.func @main(%x: memref<4xf32, "host">) -> memref<4xf32, "host"> {
 
 // Two small inputs cross the link as one copy.
 func.func @main(%x: memref<4xf32, "host">, %y: memref<4xf32, "host">) {
-  %0 = npu_task.slot "io" 0 : memref<4xf32, "hbm">
-  %1 = npu_task.slot "io" 512 : memref<4xf32, "hbm">
+  %0 = npu_task.slot io 0 : memref<4xf32, "hbm">
+  %1 = npu_task.slot io 512 : memref<4xf32, "hbm">
   npu_task.batch_copy %x, %y to %0, %1 on 1 : memref<4xf32, "host">, memref<4xf32, "host"> to memref<4xf32, "hbm">, memref<4xf32, "hbm">
   func.return
 }

@@ -73,7 +73,7 @@ tile.kernel @largest(%x: memref<16x64xf32>, %y: memref<16x1xf32>) cores 1 {
     tile.map ins(%t, %others, %n) outs(%t) {
     ^bb0(%0: tensor<16x64xf32>, %1: tensor<16x64xf32>, %2: tensor<1x64xi32>):
       %3 = graph.constant dense<48> : tensor<i32>
-      %4 = graph.compare "lt" %2, %3 : (tensor<1x64xi32>, tensor<i32>) -> tensor<1x64xi1>
+      %4 = graph.compare lt %2, %3 : (tensor<1x64xi32>, tensor<i32>) -> tensor<1x64xi1>
       %5 = graph.select %4, %0, %1 : (tensor<1x64xi1>, tensor<16x64xf32>, tensor<16x64xf32>) -> tensor<16x64xf32>
       tile.yield %5 : tensor<16x64xf32>
     }

@@ -6,8 +6,8 @@ Only tensors reach the graph level. Control flow passes on those that a value is
 
 What a condition on sizes is for all sizes but a few:
 
-    %s = graph.shape_of %x end 1 : tensor<?x?xf32> -> tensor<1xi64>
-    %c = graph.compare "eq" %s, %one : (tensor<1xi64>, tensor<1xi64>) -> tensor<1xi1>
+    %s = graph.shape_of %x end 1 : (tensor<?x?xf32>) -> tensor<1xi64>
+    %c = graph.compare eq %s, %one : (tensor<1xi64>, tensor<1xi64>) -> tensor<1xi1>
     usual(%c)    # False: most sizes are not 1
 
 A size that is compared with 0 or 1 is taken to be a larger one: these are sizes of axes that are

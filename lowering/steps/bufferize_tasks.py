@@ -2,7 +2,7 @@
 
     %d = tensor.empty() : tensor<8x32xf32>
     %0 = npu_task.launch @matmul_0 ins(%x, %w : ...) outs(%d : ...) -> tensor<8x32xf32>
-    %1 = graph.reshape %0 shape [32, 8] : tensor<8x32xf32> -> tensor<32x8xf32>
+    %1 = graph.reshape %0 shape [32, 8] : (tensor<8x32xf32>) -> tensor<32x8xf32>
     func.return %1 : tensor<32x8xf32>
 becomes (`host` and `hbm` stand for the memory spaces `"host"`, ...)
     %0 = memref.alloc() {npu_task.io} : memref<8x64xf32, hbm>

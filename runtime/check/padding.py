@@ -3,7 +3,7 @@ zeros along a dimension, and outputs cut along the axes that it names, they give
 their own size.
 
     graph.padding = {batch = {y = array<i64: 0>}}    y is cut along axis 0
-    graph.softmax %x {axis = 0} in a gear            and refused: valid rows need padded ones
+    graph.softmax %x axis 0 in a gear              and refused: valid rows need padded ones
 
 For each such dimension each gear is followed from its inputs (`moved_axes.py`). What does not go
 along an axis of a result is right where what is padded adds nothing: zeros in sums and products,

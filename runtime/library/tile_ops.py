@@ -17,7 +17,7 @@ each pair exchanged, and the angle of each element.
 
 Running sums and products: row after row, in the order of the kernel's body.
 
-    %y = graph.cumulative "sum" %x axis 0
+    %y = graph.cumulative sum %x axis 0
         y[0] = x[0]; for i: y[i] = y[i - 1] + x[i]
 
 Where the axis is that of a tile's columns, rows become columns first, and columns rows at the end.

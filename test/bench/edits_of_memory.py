@@ -10,7 +10,6 @@ from xdsl.dialects.builtin import (
     MemRefType,
     ModuleOp,
     StridedLayoutAttr,
-    StringAttr,
     UnitAttr,
     f16,
     f32,
@@ -23,6 +22,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.npu_task.attributes import HBM, HOST
 from ge.dialects.npu_task.control import IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.ops import (
+    Segment,
     SlotOp,
 )
 from ge.dialects.support.types import array_ints
@@ -181,7 +181,7 @@ def change_segment(module: ModuleOp, rng: random.Random) -> bool:
         return False
     slot = rng.choice(slots)
     assert isinstance(slot, SlotOp)
-    slot.properties["segment"] = StringAttr("io" if slot.segment.data == "arena" else "arena")
+    slot.properties["segment"] = Segment.of("io" if slot.segment.data == "arena" else "arena")
     return True
 
 

@@ -83,7 +83,7 @@ def network(rng: random.Random) -> str:
         elif kind < 0.8 and m > 8:
             half = m // 2
             lines.append(f"{name} = graph.slice {x} starts [{half}] ends [{m}] axes [0] : "
-                         f"{t(shape)} -> {t((half, n))}")  # fmt: skip
+                         f"({t(shape)}) -> {t((half, n))}")  # fmt: skip
             shape = (half, n)
         else:
             what = rng.choice(("relu", "exp", "tanh"))

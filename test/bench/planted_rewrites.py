@@ -28,7 +28,7 @@ import numpy as np
 from random_builder import Builder, Unsuitable
 from random_graphs import RELATIONS, Graphs, Reference, op_classes
 from random_motifs import MOTIFS
-from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, ModuleOp, StringAttr, f64, i64
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, ModuleOp, f64, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -237,13 +237,13 @@ def pads_shifted(op: g.convolution.ConvOp) -> None:
 
 @fault(g.activation.GeluOp)
 def gelu_of_the_other_kind(op: g.activation.GeluOp) -> None:
-    op.approximate = StringAttr("tanh" if op.approximate.data == "none" else "none")
+    op.approximate = op.approximate.of("tanh" if op.approximate.data == "none" else "none")
 
 
 @fault(g.reduction.ReduceOp)
 def sum_for_mean(op: g.reduction.ReduceOp) -> None:
     need(op.kind.data in ("mean", "sum_square", "sum"))
-    op.kind = StringAttr({"mean": "sum", "sum": "mean", "sum_square": "sum"}[op.kind.data])
+    op.kind = op.kind.of({"mean": "sum", "sum": "mean", "sum_square": "sum"}[op.kind.data])
 
 
 @fault(e.SqrtOp, e.ReciprocalOp, e.TanhOp, e.ErfOp, g.activation.SigmoidOp, e.ExpOp)

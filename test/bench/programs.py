@@ -54,15 +54,17 @@ func.func @main(%x: {M}, %y: {M}) -> ({M}, {M}) {{
 VIEWS = """
 func.func @main(%x: tensor<4x6x8xf32>, %y: tensor<4x6x8xf32>)
     -> (tensor<4x12x8xf32>, tensor<8x6xf32>) {
-  %0 = graph.slice %x starts [1, 0] ends [4, 6] axes [1, 2] : tensor<4x6x8xf32> -> tensor<4x3x6xf32>
+  %0 = graph.slice %x starts [1, 0] ends [4, 6] axes [1, 2]
+    : (tensor<4x6x8xf32>) -> tensor<4x3x6xf32>
   %1 = graph.exp %0 : (tensor<4x3x6xf32>) -> tensor<4x3x6xf32>
-  %2 = graph.slice %y starts [0, 2] ends [3, 8] axes [1, 2] : tensor<4x6x8xf32> -> tensor<4x3x6xf32>
+  %2 = graph.slice %y starts [0, 2] ends [3, 8] axes [1, 2]
+    : (tensor<4x6x8xf32>) -> tensor<4x3x6xf32>
   %3 = graph.add %1, %2 : (tensor<4x3x6xf32>, tensor<4x3x6xf32>) -> tensor<4x3x6xf32>
   %4 = graph.neg %x : (tensor<4x6x8xf32>) -> tensor<4x6x8xf32>
   %5 = graph.tanh %y : (tensor<4x6x8xf32>) -> tensor<4x6x8xf32>
   %6 = graph.concat %4, %5 axis 1 : (tensor<4x6x8xf32>, tensor<4x6x8xf32>) -> tensor<4x12x8xf32>
-  %7 = graph.reshape %3 shape [12, 6] : tensor<4x3x6xf32> -> tensor<12x6xf32>
-  %8 = graph.slice %7 starts [0] ends [8] axes [0] : tensor<12x6xf32> -> tensor<8x6xf32>
+  %7 = graph.reshape %3 shape [12, 6] : (tensor<4x3x6xf32>) -> tensor<12x6xf32>
+  %8 = graph.slice %7 starts [0] ends [8] axes [0] : (tensor<12x6xf32>) -> tensor<8x6xf32>
   %9 = graph.relu %8 : (tensor<8x6xf32>) -> tensor<8x6xf32>
   func.return %6, %9 : tensor<4x12x8xf32>, tensor<8x6xf32>
 }"""
@@ -70,7 +72,7 @@ func.func @main(%x: tensor<4x6x8xf32>, %y: tensor<4x6x8xf32>)
 Q = "tensor<1x2x16x8xf32>"
 ATTENTION = f"""
 func.func @main(%q: {Q}, %k: {Q}, %v: {Q}, %m: tensor<16x16xf32>) -> {Q} {{
-  %0 = graph.transpose %k permutation [0, 1, 3, 2] : {Q} -> tensor<1x2x8x16xf32>
+  %0 = graph.transpose %k permutation [0, 1, 3, 2] : ({Q}) -> tensor<1x2x8x16xf32>
   %1 = graph.matmul %q, %0 : ({Q}, tensor<1x2x8x16xf32>) -> tensor<1x2x16x16xf32>
   %2 = graph.add %1, %m : (tensor<1x2x16x16xf32>, tensor<16x16xf32>) -> tensor<1x2x16x16xf32>
   %3 = graph.softmax %2 : (tensor<1x2x16x16xf32>) -> tensor<1x2x16x16xf32>
@@ -122,7 +124,7 @@ func.func @main(%x: {V}) -> ({V}, tensor<6x4xf32>, tensor<6xf32>) {{
   %0, %1, %2 = graph.loop (%i, %go) trip %n : {N} carry (%p = %x : {V})
       -> ({V}, tensor<6x4xf32>, tensor<6xf32>) {{
     %3 = graph.sin %p : ({V}) -> {V}
-    %4 = graph.reduce "sum" %3 axes [0] {{keep_dims = false}} : {V} -> {S}
+    %4 = graph.reduce sum %3 axes [0] keep_dims false : ({V}) -> {S}
     graph.yield %go, %3, %p, %4 : {C}, {V}, {V}, {S}
   }}
   func.return %0, %1, %2 : {V}, tensor<6x4xf32>, tensor<6xf32>
@@ -133,8 +135,8 @@ func.func @main(%n: {N}, %c: {C}, %x: {V}) -> ({V}, tensor<?x4xf32>) {{
   %0, %1 = graph.loop (%i, %go) trip %n : {N} while %c : {C} carry (%p = %x : {V})
       -> ({V}, tensor<?x4xf32>) {{
     %2 = graph.cos %p : ({V}) -> {V}
-    %3 = graph.reduce "sum" %2 axes [0] {{keep_dims = false}} : {V} -> {S}
-    %4 = graph.compare "lt" %3, %3 : ({S}, {S}) -> {C}
+    %3 = graph.reduce sum %2 axes [0] keep_dims false : ({V}) -> {S}
+    %4 = graph.compare lt %3, %3 : ({S}, {S}) -> {C}
     %5 = graph.not %4 : ({C}) -> {C}
     graph.yield %5, %2, %p : {C}, {V}, {V}
   }}
@@ -144,9 +146,9 @@ func.func @main(%n: {N}, %c: {C}, %x: {V}) -> ({V}, tensor<?x4xf32>) {{
 BRANCHES = f"""
 func.func @main(%c: {C}, %d: {C}, %x: {V}) -> ({V}, {V}) {{
   %0 = graph.exp %x : ({V}) -> {V}
-  %1, %2 = graph.if %c : {C} -> ({V}, {V}) {{
+  %1, %2 = graph.if %c : ({C}) -> ({V}, {V}) {{
     %3 = graph.sin %0 : ({V}) -> {V}
-    %4 = graph.if %d : {C} -> ({V}) {{
+    %4 = graph.if %d : ({C}) -> {V} {{
       %5 = graph.neg %3 : ({V}) -> {V}
       graph.yield %5 : {V}
     }} else {{
@@ -164,7 +166,7 @@ func.func @main(%c: {C}, %d: {C}, %x: {V}) -> ({V}, {V}) {{
 MIXED = f"""
 func.func @main(%n: {N}, %c: {C}, %x: {V}) -> {V} {{
   %0 = graph.loop (%i, %go) trip %n : {N} carry (%p = %x : {V}) -> ({V}) {{
-    %1 = graph.if %c : {C} -> ({V}) {{
+    %1 = graph.if %c : ({C}) -> {V} {{
       %2 = graph.sin %p : ({V}) -> {V}
       %3 = graph.add %2, %x : ({V}, {V}) -> {V}
       graph.yield %3 : {V}
@@ -182,7 +184,7 @@ DYNAMIC = f"""
 func.func @main(%x: tensor<8xf32>, %c: {C}) -> (tensor<?xf32>, tensor<8xi64>) {{
   %0, %1, %2, %3 = graph.unique %x
     : (tensor<8xf32>) -> (tensor<?xf32>, tensor<?xi64>, tensor<8xi64>, tensor<?xi64>)
-  %4 = graph.if %c : {C} -> (tensor<?xf32>) {{
+  %4 = graph.if %c : ({C}) -> tensor<?xf32> {{
     %5 = graph.exp %0 : (tensor<?xf32>) -> tensor<?xf32>
     graph.yield %5 : tensor<?xf32>
   }} else {{
@@ -198,11 +200,11 @@ LONG = f"""
 func.func @main(%x: {L}) -> {L} {{
   %0 = graph.exp %x : ({L}) -> {L}
   %1 = graph.softmax %0 : ({L}) -> {L}
-  %2 = graph.transpose %1 permutation [1, 0] : {L} -> {L}
+  %2 = graph.transpose %1 permutation [1, 0] : ({L}) -> {L}
   %3 = graph.softmax %2 : ({L}) -> {L}
-  %4 = graph.transpose %3 permutation [1, 0] : {L} -> {L}
+  %4 = graph.transpose %3 permutation [1, 0] : ({L}) -> {L}
   %5 = graph.add %0, %4 : ({L}, {L}) -> {L}
-  %6 = graph.transpose %5 permutation [1, 0] : {L} -> {L}
+  %6 = graph.transpose %5 permutation [1, 0] : ({L}) -> {L}
   func.return %6 : {L}
 }}"""
 

@@ -109,7 +109,7 @@ def generic(b: Builder, op: type[TensorOp]) -> TensorOp:
         optional = isinstance(p, OptPropertyDef) or p.default_value is not None
         if not given and not name.endswith("SegmentSizes") and not (optional and b.flip()):
             if isinstance(p.constr, ChoiceConstraint):
-                value = b.rng.choice(p.constr.choices)
+                value = b.rng.choice(p.constr.attr.words())
             else:
                 value = random_property(b, op, kind_of(p.constr), rank)
             if value is not None:

@@ -50,12 +50,12 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<2xf32>, tensor<4xf3
 // buffer under another shape is an output, a part of it is not.
 func.func @main(%x: tensor<4x6xf32>) -> (tensor<24xf32>, tensor<2x3xf32>, tensor<2x6xf32>) {
   %0 = graph.neg %x : (tensor<4x6xf32>) -> tensor<4x6xf32>
-  %1 = graph.reshape %0 shape [24] : tensor<4x6xf32> -> tensor<24xf32>
-  %2 = graph.slice %1 starts [6] ends [18] axes [0] : tensor<24xf32> -> tensor<12xf32>
-  %3, %4 = graph.split %2 axis 0 : tensor<12xf32> -> tensor<6xf32>, tensor<6xf32>
-  %5 = graph.reshape %4 shape [2, 3] : tensor<6xf32> -> tensor<2x3xf32>
+  %1 = graph.reshape %0 shape [24] : (tensor<4x6xf32>) -> tensor<24xf32>
+  %2 = graph.slice %1 starts [6] ends [18] axes [0] : (tensor<24xf32>) -> tensor<12xf32>
+  %3, %4 = graph.split %2 axis 0 : (tensor<12xf32>) -> (tensor<6xf32>, tensor<6xf32>)
+  %5 = graph.reshape %4 shape [2, 3] : (tensor<6xf32>) -> tensor<2x3xf32>
   %6 = graph.exp %x : (tensor<4x6xf32>) -> tensor<4x6xf32>
-  %7 = graph.slice %6 starts [0] ends [2] axes [0] : tensor<4x6xf32> -> tensor<2x6xf32>
+  %7 = graph.slice %6 starts [0] ends [2] axes [0] : (tensor<4x6xf32>) -> tensor<2x6xf32>
   func.return %1, %5, %7 : tensor<24xf32>, tensor<2x3xf32>, tensor<2x6xf32>
 }
 // CHECK:         %1 = memref.alloc() {npu_task.io} : memref<4x6xf32, "hbm">
@@ -70,9 +70,9 @@ func.func @main(%x: tensor<4x6xf32>) -> (tensor<24xf32>, tensor<2x3xf32>, tensor
 
 // A reshape to the same shape is the same buffer; empty buffers have strides of their own.
 func.func @main(%x: tensor<2x3xf32>, %e: tensor<0x3xf32>) -> (tensor<2x3xf32>, tensor<3x0xf32>) {
-  %0 = graph.reshape %x shape [2, 3] : tensor<2x3xf32> -> tensor<2x3xf32>
+  %0 = graph.reshape %x shape [2, 3] : (tensor<2x3xf32>) -> tensor<2x3xf32>
   %1 = graph.neg %0 : (tensor<2x3xf32>) -> tensor<2x3xf32>
-  %2 = graph.reshape %e shape [3, 0] {allow_zero = true} : tensor<0x3xf32> -> tensor<3x0xf32>
+  %2 = graph.reshape %e shape [3, 0] allow_zero true : (tensor<0x3xf32>) -> tensor<3x0xf32>
   func.return %1, %2 : tensor<2x3xf32>, tensor<3x0xf32>
 }
 // CHECK:         npu_task.copy %x to %0 :
@@ -83,7 +83,7 @@ func.func @main(%x: tensor<2x3xf32>, %e: tensor<0x3xf32>) -> (tensor<2x3xf32>, t
 
 // A launch with several results; one of them is never used.
 func.func @main(%x: tensor<4x6xf32>) -> tensor<4x2xf32> {
-  %0, %1, %2 = graph.split %x axis 1 : tensor<4x6xf32> -> tensor<4x2xf32>, tensor<4x2xf32>, tensor<4x2xf32>
+  %0, %1, %2 = graph.split %x axis 1 : (tensor<4x6xf32>) -> (tensor<4x2xf32>, tensor<4x2xf32>, tensor<4x2xf32>)
   %3 = graph.add %0, %2 : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
   func.return %3 : tensor<4x2xf32>
 }

@@ -2,7 +2,7 @@
 
 // A branch computes its result where the `if` wants it; what it did not compute is copied there.
 func.func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
-  %0, %1 = graph.if %c : tensor<i1> -> (tensor<4xf32>, tensor<4xf32>) {
+  %0, %1 = graph.if %c : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>) {
     %2 = graph.neg %x : (tensor<4xf32>) -> tensor<4xf32>
     graph.yield %2, %2 : tensor<4xf32>, tensor<4xf32>
   } else {
@@ -33,8 +33,8 @@ func.func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
 
 // Nested branches hand the place down; a result of the model is computed where it is sent from.
 func.func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
-    %1 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+  %0 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
+    %1 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
       %2 = graph.neg %x : (tensor<4xf32>) -> tensor<4xf32>
       graph.yield %2 : tensor<4xf32>
     } else {
@@ -61,7 +61,7 @@ func.func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
 
 // A branch whose shape differs: a dynamic result, for which static buffers are moved.
 func.func @main(%c: tensor<i1>, %x: tensor<4xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
-  %0 = graph.if %c : tensor<i1> -> (tensor<?xf32>) {
+  %0 = graph.if %c : (tensor<i1>) -> tensor<?xf32> {
     graph.yield %x : tensor<4xf32>
   } else {
     graph.yield %y : tensor<?xf32>
@@ -106,7 +106,7 @@ func.func @main(%x: tensor<4xf32>, %d: tensor<?xf32>) -> (tensor<4xf32>, tensor<
 func.func @main(%x: tensor<4xf32>, %c: tensor<i1>) -> (tensor<?xf32>, tensor<?x2xf32>) {
   %r, %t, %s = graph.loop (%i, %go) while %c : tensor<i1> carry (%y : tensor<?xf32> = %x : tensor<4xf32>, %z = %x : tensor<4xf32>) -> (tensor<?xf32>, tensor<4xf32>, tensor<?x2xf32>) {
     %1 = graph.concat %y, %z axis 0 : (tensor<?xf32>, tensor<4xf32>) -> tensor<?xf32>
-    %2 = graph.slice %z starts [2] ends [4] axes [0] : tensor<4xf32> -> tensor<2xf32>
+    %2 = graph.slice %z starts [2] ends [4] axes [0] : (tensor<4xf32>) -> tensor<2xf32>
     graph.yield %go, %1, %z, %2 : tensor<i1>, tensor<?xf32>, tensor<4xf32>, tensor<2xf32>
   }
   func.return %r, %s : tensor<?xf32>, tensor<?x2xf32>

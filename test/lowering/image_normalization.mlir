@@ -19,10 +19,10 @@ func.func @main(%x: tensor<1x3x8x8xf32>, %y: tensor<1x8x8x3xf32>, %z: tensor<1x8
 
   %3 = graph.sub %y, %mean : (tensor<1x8x8x3xf32>, tensor<3xf32>) -> tensor<1x8x8x3xf32>
   %4 = graph.mul %3, %scale : (tensor<1x8x8x3xf32>, tensor<3xf32>) -> tensor<1x8x8x3xf32>
-  %5 = graph.transpose %4 permutation [0, 3, 1, 2] : tensor<1x8x8x3xf32> -> tensor<1x3x8x8xf32>
+  %5 = graph.transpose %4 permutation [0, 3, 1, 2] : (tensor<1x8x8x3xf32>) -> tensor<1x3x8x8xf32>
   %6 = graph.conv %5, %v : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x6x6xf32>
 
-  %7 = graph.transpose %z permutation [0, 3, 1, 2] : tensor<1x8x8x3xf32> -> tensor<1x3x8x8xf32>
+  %7 = graph.transpose %z permutation [0, 3, 1, 2] : (tensor<1x8x8x3xf32>) -> tensor<1x3x8x8xf32>
   %8 = graph.sub %7, %m : (tensor<1x3x8x8xf32>, tensor<3x1x1xf32>) -> tensor<1x3x8x8xf32>
   %9 = graph.div %8, %s : (tensor<1x3x8x8xf32>, tensor<3x1x1xf32>) -> tensor<1x3x8x8xf32>
   %10 = graph.conv %9, %w pads [1, 1, 1, 1] : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x8x8xf32>
@@ -30,7 +30,7 @@ func.func @main(%x: tensor<1x3x8x8xf32>, %y: tensor<1x8x8x3xf32>, %z: tensor<1x8
 }
 // CHECK-LABEL: func.func @main(
 // CHECK:       graph.conv %x, %{{.*}} bias
-// CHECK:       graph.conv %y, %{{.*}} bias %{{.*}} {input_channels_last = true}
+// CHECK:       graph.conv %y, %{{.*}} bias %{{.*}} input_channels_last true
 // CHECK-NEXT:  %[[Z:.*]] = graph.transpose %z permutation
 // CHECK-NEXT:  %[[MEAN:.*]] = graph.add %[[Z]],
 // CHECK-NEXT:  %[[W:.*]] = graph.constant #graph.weight<"prepared.4">

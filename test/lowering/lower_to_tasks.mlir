@@ -52,8 +52,8 @@ func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<2xf32>) -> (ten
   %2 = graph.sub %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %3 = graph.sub %y, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %4 = graph.sub %z, %d : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
-  %5 = graph.compare "lt" %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
-  %6 = graph.compare "le" %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+  %5 = graph.compare lt %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+  %6 = graph.compare le %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
   func.return %0, %1, %2, %3, %4, %5, %6 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<2xf32>, tensor<4xi1>, tensor<4xi1>
 }
 // CHECK:       func.func @main(
@@ -94,13 +94,13 @@ func.func @main(%x: tensor<8x64xf32>, %w: tensor<64x32xf32>, %v: tensor<64x32xf3
 
 // Static reshapes and contiguous slices and splits are views; the others are launches.
 func.func @main(%x: tensor<4x6xf32>) -> (tensor<2x6xf32>, tensor<4x2xf32>, tensor<24xf32>, tensor<2x6xf32>, tensor<4x3xf32>, tensor<2x6xf32>, tensor<1x2xf32>) {
-  %0 = graph.slice %x starts [1] ends [3] axes [0] : tensor<4x6xf32> -> tensor<2x6xf32>
-  %1 = graph.slice %x starts [1] ends [3] axes [1] : tensor<4x6xf32> -> tensor<4x2xf32>
-  %2 = graph.reshape %x shape [24] : tensor<4x6xf32> -> tensor<24xf32>
-  %3, %4 = graph.split %x axis 0 : tensor<4x6xf32> -> tensor<2x6xf32>, tensor<2x6xf32>
-  %5, %6 = graph.split %x axis 1 : tensor<4x6xf32> -> tensor<4x3xf32>, tensor<4x3xf32>
-  %7 = graph.slice %x starts [0] ends [4] axes [0] steps [2] : tensor<4x6xf32> -> tensor<2x6xf32>
-  %8 = graph.slice %x starts [1, 2] ends [2, 4] axes [0, 1] : tensor<4x6xf32> -> tensor<1x2xf32>
+  %0 = graph.slice %x starts [1] ends [3] axes [0] : (tensor<4x6xf32>) -> tensor<2x6xf32>
+  %1 = graph.slice %x starts [1] ends [3] axes [1] : (tensor<4x6xf32>) -> tensor<4x2xf32>
+  %2 = graph.reshape %x shape [24] : (tensor<4x6xf32>) -> tensor<24xf32>
+  %3, %4 = graph.split %x axis 0 : (tensor<4x6xf32>) -> (tensor<2x6xf32>, tensor<2x6xf32>)
+  %5, %6 = graph.split %x axis 1 : (tensor<4x6xf32>) -> (tensor<4x3xf32>, tensor<4x3xf32>)
+  %7 = graph.slice %x starts [0] ends [4] axes [0] steps [2] : (tensor<4x6xf32>) -> tensor<2x6xf32>
+  %8 = graph.slice %x starts [1, 2] ends [2, 4] axes [0, 1] : (tensor<4x6xf32>) -> tensor<1x2xf32>
   func.return %0, %1, %2, %3, %5, %7, %8 : tensor<2x6xf32>, tensor<4x2xf32>, tensor<24xf32>, tensor<2x6xf32>, tensor<4x3xf32>, tensor<2x6xf32>, tensor<1x2xf32>
 }
 // CHECK:       func.func @main(

@@ -5,7 +5,7 @@
 func.func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<3x4xf32>) {
   %w = graph.constant #graph.weight<"w"> : tensor<4xf32>
   %n = graph.constant dense<3> : tensor<i64>
-  %0 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+  %0 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
     %v = graph.constant #graph.weight<"v"> : tensor<4xf32>
     %1 = graph.add %x, %v : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     graph.yield %1 : tensor<4xf32>
@@ -25,7 +25,7 @@ func.func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<3x4
 // CHECK-NEXT:    %w = npu_task.constant #graph.weight<"w"> as tensor<4xf32>
 // CHECK-NEXT:    %n = npu_task.constant dense<3> : tensor<i64> as tensor<i64>
 // CHECK-NEXT:    %v = npu_task.constant #graph.weight<"v"> as tensor<4xf32>
-// CHECK-NEXT:    %0 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+// CHECK-NEXT:    %0 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
 // CHECK-NEXT:      %1 = tensor.empty() : tensor<4xf32>
 // CHECK-NEXT:      %2 = npu_task.launch @add_0 ins(%x, %v :
 // CHECK-NEXT:      graph.yield %2 : tensor<4xf32>

@@ -28,11 +28,11 @@ func.func @main(%p: tensor<?x12x?x?xf32>, %v: tensor<?x12x?x64xf32>, %a: tensor<
 // The host does shape arithmetic, and what decides on shapes by values.
 func.func @main(%x: tensor<?x8xf32>, %y: tensor<4x8xf32>, %i: tensor<100xi64>) -> (tensor<2xi64>, tensor<i64>, tensor<2x?xi64>, tensor<2x?xi64>, tensor<100xi64>, tensor<4x8xf32>) {
   %c = graph.constant dense<2> : tensor<i64>
-  %0 = graph.shape_of %x : tensor<?x8xf32> -> tensor<2xi64>
+  %0 = graph.shape_of %x : (tensor<?x8xf32>) -> tensor<2xi64>
   %1 = graph.mul %0, %c : (tensor<2xi64>, tensor<i64>) -> tensor<2xi64>
-  %2 = graph.reduce "sum" %1 axes [0] {keep_dims = false} : tensor<2xi64> -> tensor<i64>
-  %3 = graph.nonzero %y : tensor<4x8xf32> -> tensor<2x?xi64>
-  %4 = graph.nonzero %x : tensor<?x8xf32> -> tensor<2x?xi64>
+  %2 = graph.reduce sum %1 axes [0] keep_dims false : (tensor<2xi64>) -> tensor<i64>
+  %3 = graph.nonzero %y : (tensor<4x8xf32>) -> tensor<2x?xi64>
+  %4 = graph.nonzero %x : (tensor<?x8xf32>) -> tensor<2x?xi64>
   %5 = graph.mul %i, %c : (tensor<100xi64>, tensor<i64>) -> tensor<100xi64>
   %6 = graph.neg %y : (tensor<4x8xf32>) -> tensor<4x8xf32>
   func.return %1, %2, %3, %4, %5, %6 : tensor<2xi64>, tensor<i64>, tensor<2x?xi64>, tensor<2x?xi64>, tensor<100xi64>, tensor<4x8xf32>
@@ -49,8 +49,8 @@ func.func @main(%x: tensor<?x8xf32>, %y: tensor<4x8xf32>, %i: tensor<100xi64>) -
 
 // A reshape to a shape that comes at run time moves data; a parameter does not make a host task.
 func.func @main(%x: tensor<4x8xf32>, %s: tensor<2xi64>) -> (tensor<?x?xf32>, tensor<?x?xf32>) {
-  %0 = graph.reshape %x shape(%s : tensor<2xi64>) : tensor<4x8xf32> -> tensor<?x?xf32>
-  %1 = graph.slice %x starts(%s : tensor<2xi64>) ends [4, 8] axes [0, 1] : tensor<4x8xf32> -> tensor<?x?xf32>
+  %0 = graph.reshape %x shape %s : (tensor<4x8xf32>, tensor<2xi64>) -> tensor<?x?xf32>
+  %1 = graph.slice %x starts %s ends [4, 8] axes [0, 1] : (tensor<4x8xf32>, tensor<2xi64>) -> tensor<?x?xf32>
   func.return %0, %1 : tensor<?x?xf32>, tensor<?x?xf32>
 }
 // CHECK:       npu_task.kernel @reshape_0 on vector {

@@ -10,6 +10,6 @@
 func.func @main(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
   %0 = graph.add %x, %y : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
   %1 = graph.softmax %0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
-  %2 = graph.softmax %0 {axis = 0 : i64} : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %2 = graph.softmax %0 axis 0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
   func.return %1, %2 : tensor<512x512xf32>, tensor<512x512xf32>
 }

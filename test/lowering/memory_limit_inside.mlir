@@ -8,9 +8,9 @@ func.func @main(%x: tensor<256x1024xf32>, %n: tensor<i64>) -> tensor<256x1024xf3
   %0 = graph.softmax %x : (tensor<256x1024xf32>) -> tensor<256x1024xf32>
   %1 = graph.exp %0 : (tensor<256x1024xf32>) -> tensor<256x1024xf32>
   %2 = graph.loop (%i, %go) trip %n : tensor<i64> carry (%v = %1 : tensor<256x1024xf32>) -> (tensor<256x1024xf32>) {
-    %3 = graph.transpose %v permutation [1, 0] : tensor<256x1024xf32> -> tensor<1024x256xf32>
+    %3 = graph.transpose %v permutation [1, 0] : (tensor<256x1024xf32>) -> tensor<1024x256xf32>
     %4 = graph.softmax %3 : (tensor<1024x256xf32>) -> tensor<1024x256xf32>
-    %5 = graph.transpose %4 permutation [1, 0] : tensor<1024x256xf32> -> tensor<256x1024xf32>
+    %5 = graph.transpose %4 permutation [1, 0] : (tensor<1024x256xf32>) -> tensor<256x1024xf32>
     graph.yield %go, %5 : tensor<i1>, tensor<256x1024xf32>
   }
   %6 = graph.add %0, %2 : (tensor<256x1024xf32>, tensor<256x1024xf32>) -> tensor<256x1024xf32>

@@ -17,8 +17,8 @@
 func.func @main(%x: tensor<512x512xf32>) -> tensor<512x1xf32> {
   %0 = graph.exp %x : (tensor<512x512xf32>) -> tensor<512x512xf32>
   %1 = graph.neg %x : (tensor<512x512xf32>) -> tensor<512x512xf32>
-  %2 = graph.reduce "sum" %0 axes [1] : tensor<512x512xf32> -> tensor<512x1xf32>
-  %3 = graph.reduce "sum" %1 axes [1] : tensor<512x512xf32> -> tensor<512x1xf32>
+  %2 = graph.reduce sum %0 axes [1] : (tensor<512x512xf32>) -> tensor<512x1xf32>
+  %3 = graph.reduce sum %1 axes [1] : (tensor<512x512xf32>) -> tensor<512x1xf32>
   %4 = graph.add %2, %3 : (tensor<512x1xf32>, tensor<512x1xf32>) -> tensor<512x1xf32>
   func.return %4 : tensor<512x1xf32>
 }

@@ -24,13 +24,13 @@
 // ERROR: note: spill: host memory for buffers saves nothing
 func.func @main(%x: tensor<256x1024xf32>, %y: tensor<256x1024xf32>) -> tensor<1x1xf32> {
   %0 = graph.exp %x : (tensor<256x1024xf32>) -> tensor<256x1024xf32>
-  %2 = graph.reduce "sum" %0 axes [0, 1] : tensor<256x1024xf32> -> tensor<1x1xf32>
+  %2 = graph.reduce sum %0 axes [0, 1] : (tensor<256x1024xf32>) -> tensor<1x1xf32>
   %3 = graph.add %y, %2 : (tensor<256x1024xf32>, tensor<1x1xf32>) -> tensor<256x1024xf32>
   %4 = graph.softmax %3 : (tensor<256x1024xf32>) -> tensor<256x1024xf32>
-  %5 = graph.transpose %4 permutation [1, 0] : tensor<256x1024xf32> -> tensor<1024x256xf32>
-  %6 = graph.reduce "sum" %5 axes [0, 1] : tensor<1024x256xf32> -> tensor<1x1xf32>
+  %5 = graph.transpose %4 permutation [1, 0] : (tensor<256x1024xf32>) -> tensor<1024x256xf32>
+  %6 = graph.reduce sum %5 axes [0, 1] : (tensor<1024x256xf32>) -> tensor<1x1xf32>
   %7 = graph.add %2, %6 : (tensor<1x1xf32>, tensor<1x1xf32>) -> tensor<1x1xf32>
   %8 = graph.mul %0, %7 : (tensor<256x1024xf32>, tensor<1x1xf32>) -> tensor<256x1024xf32>
-  %9 = graph.reduce "max" %8 axes [0, 1] : tensor<256x1024xf32> -> tensor<1x1xf32>
+  %9 = graph.reduce max %8 axes [0, 1] : (tensor<256x1024xf32>) -> tensor<1x1xf32>
   func.return %9 : tensor<1x1xf32>
 }

@@ -24,10 +24,10 @@
 func.func @main(%x: tensor<512x512xf32>) -> tensor<512x512xf32> {
   %0 = graph.exp %x : (tensor<512x512xf32>) -> tensor<512x512xf32>
   %1 = graph.softmax %0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
-  %2 = graph.transpose %1 permutation [1, 0] : tensor<512x512xf32> -> tensor<512x512xf32>
+  %2 = graph.transpose %1 permutation [1, 0] : (tensor<512x512xf32>) -> tensor<512x512xf32>
   %3 = graph.softmax %2 : (tensor<512x512xf32>) -> tensor<512x512xf32>
-  %4 = graph.transpose %3 permutation [1, 0] : tensor<512x512xf32> -> tensor<512x512xf32>
+  %4 = graph.transpose %3 permutation [1, 0] : (tensor<512x512xf32>) -> tensor<512x512xf32>
   %5 = graph.add %0, %4 : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
-  %6 = graph.transpose %5 permutation [1, 0] : tensor<512x512xf32> -> tensor<512x512xf32>
+  %6 = graph.transpose %5 permutation [1, 0] : (tensor<512x512xf32>) -> tensor<512x512xf32>
   func.return %6 : tensor<512x512xf32>
 }

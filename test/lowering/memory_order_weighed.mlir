@@ -15,13 +15,13 @@
 func.func @main(%x: tensor<2x130xf16>, %y: tensor<2x130xf16>)
     -> (tensor<2x130xf16>, tensor<2x130xf16>, tensor<4x8xf16>, tensor<2x130xf16>) {
   %a = graph.add %x, %y : (tensor<2x130xf16>, tensor<2x130xf16>) -> tensor<2x130xf16>
-  %b = graph.transpose %y permutation [0, 1] : tensor<2x130xf16> -> tensor<2x130xf16>
+  %b = graph.transpose %y permutation [0, 1] : (tensor<2x130xf16>) -> tensor<2x130xf16>
   %c = graph.concat %b, %a axis 0 : (tensor<2x130xf16>, tensor<2x130xf16>) -> tensor<4x130xf16>
   %n = graph.neg %a : (tensor<2x130xf16>) -> tensor<2x130xf16>
   %d = graph.sub %b, %x : (tensor<2x130xf16>, tensor<2x130xf16>) -> tensor<2x130xf16>
   %t = graph.tanh %b : (tensor<2x130xf16>) -> tensor<2x130xf16>
   %m = graph.mul %t, %a : (tensor<2x130xf16>, tensor<2x130xf16>) -> tensor<2x130xf16>
   %e = graph.sub %d, %d : (tensor<2x130xf16>, tensor<2x130xf16>) -> tensor<2x130xf16>
-  %s = graph.slice %c starts [65] ends [73] axes [1] : tensor<4x130xf16> -> tensor<4x8xf16>
+  %s = graph.slice %c starts [65] ends [73] axes [1] : (tensor<4x130xf16>) -> tensor<4x8xf16>
   func.return %n, %m, %s, %e : tensor<2x130xf16>, tensor<2x130xf16>, tensor<4x8xf16>, tensor<2x130xf16>
 }

@@ -5,7 +5,7 @@
 func.func @main(%x: tensor<512x1024xf32>, %w: tensor<1024x1024xf32>, %c: tensor<i1>) -> tensor<512x1024xf32> {
   %0 = graph.matmul %x, %w : (tensor<512x1024xf32>, tensor<1024x1024xf32>) -> tensor<512x1024xf32>
   %1 = graph.relu %0 : (tensor<512x1024xf32>) -> tensor<512x1024xf32>
-  %2 = graph.if %c : tensor<i1> -> (tensor<512x1024xf32>) {
+  %2 = graph.if %c : (tensor<i1>) -> tensor<512x1024xf32> {
     %3 = graph.exp %1 : (tensor<512x1024xf32>) -> tensor<512x1024xf32>
     graph.yield %3 : tensor<512x1024xf32>
   } else {

@@ -22,7 +22,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 // -----
 
 func.func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+  %0 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
     // expected-error@+1 {{operand #0 does not dominate this use}}
     %1 = graph.neg %2 : (tensor<4xf32>) -> tensor<4xf32>
     graph.yield %1 : tensor<4xf32>

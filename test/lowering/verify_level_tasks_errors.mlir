@@ -10,7 +10,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 func.func @main(%x: tensor<4x6xf32>) -> tensor<4x2xf32> {
   // expected-error@+1 {{graph.slice is no view here, so it must be the launch of a kernel}}
-  %0 = graph.slice %x starts [1] ends [3] axes [1] : tensor<4x6xf32> -> tensor<4x2xf32>
+  %0 = graph.slice %x starts [1] ends [3] axes [1] : (tensor<4x6xf32>) -> tensor<4x2xf32>
   func.return %0 : tensor<4x2xf32>
 }
 
@@ -96,7 +96,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 npu_task.kernel @if_0 on vector {
 ^bb0(%0: tensor<i1>, %1: tensor<4xf32>):
   // expected-error@+1 {{graph.if may not stand here}}
-  %2 = graph.if %0 : tensor<i1> -> (tensor<4xf32>) {
+  %2 = graph.if %0 : (tensor<i1>) -> tensor<4xf32> {
     graph.yield %1 : tensor<4xf32>
   } else {
     graph.yield %1 : tensor<4xf32>

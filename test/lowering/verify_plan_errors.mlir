@@ -7,9 +7,9 @@ npu_task.kernel @neg_0 on vector {
   npu_task.return %1 : tensor<4xf32>
 }
 func.func @main(%x: memref<4xf32, "host">) attributes {npu_task.streams = 2 : i64, npu_task.io_bytes = 512 : i64, npu_task.arena_bytes = 512 : i64} {
-  %0 = npu_task.slot "io" 0 : memref<4xf32, "hbm">
+  %0 = npu_task.slot io 0 : memref<4xf32, "hbm">
   npu_task.copy %x to %0 on 0 : memref<4xf32, "host"> to memref<4xf32, "hbm">
-  %1 = npu_task.slot "arena" 0 : memref<4xf32, "hbm">
+  %1 = npu_task.slot arena 0 : memref<4xf32, "hbm">
   // expected-error-re@+1 {{the plan is not safe: launch of @neg_0 reads what npu_task.copy ({{.*}}) may still be writing}}
   npu_task.launch @neg_0 on 1 ins(%0 : memref<4xf32, "hbm">) outs(%1 : memref<4xf32, "hbm">)
   func.return
@@ -19,8 +19,8 @@ func.func @main(%x: memref<4xf32, "host">) attributes {npu_task.streams = 2 : i6
 
 // Two buffers in use at one time have common bytes.
 func.func @main(%x: memref<4xf32, "host">) -> memref<4xf32, "host"> attributes {npu_task.streams = 1 : i64, npu_task.arena_bytes = 512 : i64} {
-  %0 = npu_task.slot "arena" 0 : memref<4xf32, "hbm">
-  %1 = npu_task.slot "arena" 8 : memref<4xf32, "hbm">
+  %0 = npu_task.slot arena 0 : memref<4xf32, "hbm">
+  %1 = npu_task.slot arena 8 : memref<4xf32, "hbm">
   %2 = memref.alloc() : memref<4xf32, "host">
   npu_task.copy %x to %0 on 0 : memref<4xf32, "host"> to memref<4xf32, "hbm">
   npu_task.copy %x to %1 on 0 : memref<4xf32, "host"> to memref<4xf32, "hbm">
@@ -33,8 +33,8 @@ func.func @main(%x: memref<4xf32, "host">) -> memref<4xf32, "host"> attributes {
 
 // Nothing was written; a view goes too far.
 func.func @main(%x: memref<4xf32, "host">) attributes {npu_task.streams = 1 : i64, npu_task.arena_bytes = 512 : i64} {
-  %0 = npu_task.slot "arena" 0 : memref<4xf32, "hbm">
-  %1 = npu_task.slot "arena" 8 : memref<4xf32, "hbm">
+  %0 = npu_task.slot arena 0 : memref<4xf32, "hbm">
+  %1 = npu_task.slot arena 8 : memref<4xf32, "hbm">
   // expected-error@+1 {{npu_task.copy reads bytes that nothing has written [M2]; the view ends at byte 20 of 16 [M14]}}
   npu_task.copy %0 to %1 on 0 : memref<4xf32, "hbm"> to memref<4xf32, "hbm">
   %2 = memref.reinterpret_cast %1 to offset: [3], sizes: [2], strides: [1] : memref<4xf32, "hbm"> to memref<2xf32, strided<[1], offset: 3>, "hbm">
@@ -45,8 +45,8 @@ func.func @main(%x: memref<4xf32, "host">) attributes {npu_task.streams = 1 : i6
 
 // One task reads and writes the same bytes as parts of two buffers.
 func.func @main(%x: memref<4xf32, "host">) attributes {npu_task.streams = 1 : i64, npu_task.arena_bytes = 512 : i64} {
-  %0 = npu_task.slot "arena" 0 : memref<4xf32, "hbm">
-  %1 = npu_task.slot "arena" 8 : memref<4xf32, "hbm">
+  %0 = npu_task.slot arena 0 : memref<4xf32, "hbm">
+  %1 = npu_task.slot arena 8 : memref<4xf32, "hbm">
   npu_task.copy %x to %0 on 0 : memref<4xf32, "host"> to memref<4xf32, "hbm">
   // expected-error@+1 {{npu_task.copy writes bytes that it reads as operand 0}}
   npu_task.copy %0 to %1 on 0 : memref<4xf32, "hbm"> to memref<4xf32, "hbm">
@@ -64,12 +64,12 @@ npu_task.kernel @neg_0 on vector {
 }
 npu_task.kernel @transpose_0 on vector {
 ^bb0(%0: tensor<2x2xf32>):
-  %1 = graph.transpose %0 permutation [1, 0] : tensor<2x2xf32> -> tensor<2x2xf32>
+  %1 = graph.transpose %0 permutation [1, 0] : (tensor<2x2xf32>) -> tensor<2x2xf32>
   npu_task.return %1 : tensor<2x2xf32>
 }
 func.func @main(%x: memref<2x2xf32, "host">) attributes {npu_task.streams = 1 : i64, npu_task.arena_bytes = 512 : i64} {
-  %0 = npu_task.slot "arena" 0 : memref<2x2xf32, "hbm">
-  %1 = npu_task.slot "arena" 8 : memref<2x2xf32, "hbm">
+  %0 = npu_task.slot arena 0 : memref<2x2xf32, "hbm">
+  %1 = npu_task.slot arena 8 : memref<2x2xf32, "hbm">
   npu_task.copy %x to %0 on 0 : memref<2x2xf32, "host"> to memref<2x2xf32, "hbm">
   npu_task.launch @neg_0 on 0 ins(%0 : memref<2x2xf32, "hbm">) outs(%0 : memref<2x2xf32, "hbm">)
   // expected-error@+1 {{the plan is not safe: launch of @transpose_0 writes bytes that it reads as operand 0 [M4]; launch of @neg_0 writes bytes that it reads as operand 0 [M4]}}
@@ -82,12 +82,12 @@ func.func @main(%x: memref<2x2xf32, "host">) attributes {npu_task.streams = 1 : 
 
 // The second iteration of a loop reads what the first one has overwritten.
 func.func @main(%n: memref<i64, "hbm">, %x: memref<4xf32, "host">) attributes {npu_task.streams = 1 : i64, npu_task.arena_bytes = 1024 : i64} {
-  %0 = npu_task.slot "arena" 0 : memref<4xf32, "hbm">
+  %0 = npu_task.slot arena 0 : memref<4xf32, "hbm">
   npu_task.copy %x to %0 on 0 : memref<4xf32, "host"> to memref<4xf32, "hbm">
   npu_task.loop trip %n : memref<i64, "hbm"> order [] stacked [] {
   ^bb0(%i: memref<i64, "hbm">, %go: memref<i1, "hbm">):
-    %1 = npu_task.slot "arena" 512 : memref<4xf32, "hbm">
-    %2 = npu_task.slot "arena" 0 : memref<4xf32, "hbm">
+    %1 = npu_task.slot arena 512 : memref<4xf32, "hbm">
+    %2 = npu_task.slot arena 0 : memref<4xf32, "hbm">
     // expected-error-re@+1 {{the plan is not safe: npu_task.copy reads bytes that npu_task.copy ({{.*}}) has overwritten}}
     npu_task.copy %0 to %1 on 0 : memref<4xf32, "hbm"> to memref<4xf32, "hbm">
     npu_task.copy %1 to %2 on 0 : memref<4xf32, "hbm"> to memref<4xf32, "hbm">
@@ -114,7 +114,7 @@ func.func @main(%c: memref<i1, "hbm">) attributes {npu_task.streams = 1 : i64} {
 
 // Views of packed elements: rows of whole bytes, and the odd end of the buffer; not parts of bytes.
 func.func @main(%x: memref<3x5xi4, "host">) attributes {npu_task.streams = 1 : i64, npu_task.arena_bytes = 512 : i64} {
-  %0 = npu_task.slot "arena" 0 : memref<3x5xi4, "hbm">
+  %0 = npu_task.slot arena 0 : memref<3x5xi4, "hbm">
   npu_task.copy %x to %0 on 0 : memref<3x5xi4, "host"> to memref<3x5xi4, "hbm">
   %even = memref.reinterpret_cast %0 to offset: [2], sizes: [4], strides: [1] : memref<3x5xi4, "hbm"> to memref<4xi4, strided<[1], offset: 2>, "hbm">
   %end = memref.reinterpret_cast %0 to offset: [8], sizes: [7], strides: [1] : memref<3x5xi4, "hbm"> to memref<7xi4, strided<[1], offset: 8>, "hbm">
@@ -128,9 +128,9 @@ func.func @main(%x: memref<3x5xi4, "host">) attributes {npu_task.streams = 1 : i
 
 // A packed buffer has as many bytes as its elements: [0, 8) and [8, 24) are apart, [7, 15) is not.
 func.func @main(%x: memref<3x5xi4, "host">, %y: memref<4xf32, "host">) -> memref<3x5xi4, "host"> attributes {npu_task.streams = 1 : i64, npu_task.arena_bytes = 512 : i64} {
-  %0 = npu_task.slot "arena" 0 : memref<3x5xi4, "hbm">
-  %1 = npu_task.slot "arena" 8 : memref<4xf32, "hbm">
-  %2 = npu_task.slot "arena" 7 : memref<3x5xi4, "hbm">
+  %0 = npu_task.slot arena 0 : memref<3x5xi4, "hbm">
+  %1 = npu_task.slot arena 8 : memref<4xf32, "hbm">
+  %2 = npu_task.slot arena 7 : memref<3x5xi4, "hbm">
   %3 = memref.alloc() : memref<3x5xi4, "host">
   npu_task.copy %x to %0 on 0 : memref<3x5xi4, "host"> to memref<3x5xi4, "hbm">
   npu_task.copy %y to %1 on 0 : memref<4xf32, "host"> to memref<4xf32, "hbm">

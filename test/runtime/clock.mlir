@@ -62,15 +62,15 @@ npu_task.kernel @relu on vector {
   npu_task.return %0 : tensor<512x512xf32>
 }
 func.func @main(%x: !host {graph.name = "x"}) -> (!host {graph.name = "y"}) {
-  %0 = npu_task.slot "io" 0 : !hbm
+  %0 = npu_task.slot io 0 : !hbm
   npu_task.copy %x to %0 on 2 : !host to !hbm
   %e0 = npu_task.record 0 on 2
-  %1 = npu_task.slot "arena" 0 : !hbm
+  %1 = npu_task.slot arena 0 : !hbm
   npu_task.wait %e0 on 0
   npu_task.launch @matmul on 0 ins(%0, %0 : !hbm, !hbm) outs(%1 : !hbm)
   %e1 = npu_task.record 1 on 0
   // the cube goes on while the vector cores are at work
-  %2 = npu_task.slot "arena" 1048576 : !hbm
+  %2 = npu_task.slot arena 1048576 : !hbm
   npu_task.launch @matmul on 0 ins(%0, %1 : !hbm, !hbm) outs(%2 : !hbm)
   npu_task.wait %e1 on 1
   %three = npu_task.constant dense<5> : tensor<i64> as memref<i64, "hbm">

@@ -19,20 +19,20 @@ func.func @main(%x: tensor<f32> {graph.name = "x"}) -> (
     tensor<?xf32> {graph.name = "none"}) {
   // nothing is known before the program runs: x - x is zero
   %zero = graph.sub %x, %x : (tensor<f32>, tensor<f32>) -> tensor<f32>
-  %yes = graph.compare "eq" %zero, %zero : (tensor<f32>, tensor<f32>) -> tensor<i1>
+  %yes = graph.compare eq %zero, %zero : (tensor<f32>, tensor<f32>) -> tensor<i1>
   %no = graph.not %yes : (tensor<i1>) -> tensor<i1>
   %c1 = graph.constant dense<1.0> : tensor<f32>
   %one = graph.add %zero, %c1 : (tensor<f32>, tensor<f32>) -> tensor<f32>
   %c12 = graph.constant dense<[1.0, 2.0]> : tensor<2xf32>
   %a = graph.add %c12, %zero : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
   %b = graph.add %a, %one : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
-  %taken = graph.if %yes : tensor<i1> -> (tensor<2xf32>) {
+  %taken = graph.if %yes : (tensor<i1>) -> tensor<2xf32> {
     %0 = graph.add %a, %one : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
     graph.yield %0 : tensor<2xf32>
   } else {
     graph.yield %a : tensor<2xf32>
   }
-  %other = graph.if %no : tensor<i1> -> (tensor<2xf32>) {
+  %other = graph.if %no : (tensor<i1>) -> tensor<2xf32> {
     %0 = graph.add %a, %one : (tensor<2xf32>, tensor<f32>) -> tensor<2xf32>
     graph.yield %0 : tensor<2xf32>
   } else {

@@ -17,24 +17,24 @@ func.func @main() -> (
   %k = npu_task.constant dense<[1.0, 2.0]> : tensor<2xf32> as memref<2xf32, "hbm">
   %n = npu_task.constant dense<2> : tensor<i64> as memref<i64, "hbm">
   %p = npu_task.constant dense<true> : tensor<i1> as memref<i1, "hbm">
-  %a = npu_task.slot "arena" 0 : memref<2xf32, "hbm">
+  %a = npu_task.slot arena 0 : memref<2xf32, "hbm">
   npu_task.copy %k to %a on 0 : memref<2xf32, "hbm"> to memref<2xf32, "hbm">
   %kept = npu_task.loop trip %n : memref<i64, "hbm"> inits(%a : memref<2xf32, "hbm">) -> memref<?xf32, "hbm"> order [0] stacked [] {
   ^bb0(%i: memref<i64, "hbm">, %g: memref<i1, "hbm">, %s: memref<?xf32, "hbm">):
-    %z = npu_task.slot "arena" 0 : memref<2xf32, "hbm">
+    %z = npu_task.slot arena 0 : memref<2xf32, "hbm">
     npu_task.launch @double on 0 ins(%k : memref<2xf32, "hbm">) outs(%z : memref<2xf32, "hbm">)
     npu_task.yield %g, %s : memref<i1, "hbm">, memref<?xf32, "hbm">
   }
-  %b = npu_task.slot "arena" 512 : memref<2xf32, "hbm">
+  %b = npu_task.slot arena 512 : memref<2xf32, "hbm">
   npu_task.copy %k to %b on 0 : memref<2xf32, "hbm"> to memref<2xf32, "hbm">
   %chosen = npu_task.if %p : memref<i1, "hbm"> -> memref<?xf32, "hbm"> order [0] {
     npu_task.yield %b : memref<2xf32, "hbm">
   } else {
     npu_task.yield %b : memref<2xf32, "hbm">
   }
-  %c = npu_task.slot "arena" 512 : memref<2xf32, "hbm">
+  %c = npu_task.slot arena 512 : memref<2xf32, "hbm">
   npu_task.launch @double on 0 ins(%k : memref<2xf32, "hbm">) outs(%c : memref<2xf32, "hbm">)
-  %rows = npu_task.slot "arena" 1024 : memref<2x2xf32, "hbm">
+  %rows = npu_task.slot arena 1024 : memref<2x2xf32, "hbm">
   npu_task.loop trip %n : memref<i64, "hbm"> scans(%rows : memref<2x2xf32, "hbm">) order [] stacked [1] {
   ^bb0(%j: memref<i64, "hbm">, %h: memref<i1, "hbm">):
     npu_task.yield %h, %c : memref<i1, "hbm">, memref<2xf32, "hbm">

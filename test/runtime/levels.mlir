@@ -32,8 +32,8 @@ func.func @main(%x: tensor<2x3xf32> {graph.name = "x"}) -> (
   %0 = graph.matmul %a, %b : (tensor<2x3xf32>, tensor<3x2xf32>) -> tensor<2x2xf32>
   %1 = graph.add %0, %bias : (tensor<2x2xf32>, tensor<2xf32>) -> tensor<2x2xf32>
   %2 = graph.relu %1 : (tensor<2x2xf32>) -> tensor<2x2xf32>
-  %3 = graph.transpose %2 permutation [1, 0] : tensor<2x2xf32> -> tensor<2x2xf32>
+  %3 = graph.transpose %2 permutation [1, 0] : (tensor<2x2xf32>) -> tensor<2x2xf32>
   %4 = graph.add %3, %0 : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
-  %5 = graph.slice %a starts [1] ends [2] axes [0] : tensor<2x3xf32> -> tensor<1x3xf32>
+  %5 = graph.slice %a starts [1] ends [2] axes [0] : (tensor<2x3xf32>) -> tensor<1x3xf32>
   func.return %4, %5 : tensor<2x2xf32>, tensor<1x3xf32>
 }

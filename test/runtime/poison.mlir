@@ -25,17 +25,17 @@ func.func @main() -> (
     memref<2xf32, "hbm"> {graph.name = "right"},
     memref<2xf32, "hbm"> {graph.name = "early"},
     memref<2xf32, "hbm"> {graph.name = "unwritten"}) {
-  %a = npu_task.slot "arena" 0 : memref<2xf32, "hbm">
+  %a = npu_task.slot arena 0 : memref<2xf32, "hbm">
   npu_task.launch @set on 0 outs(%a : memref<2xf32, "hbm">)
-  %right = npu_task.slot "io" 0 : memref<2xf32, "hbm">
+  %right = npu_task.slot io 0 : memref<2xf32, "hbm">
   npu_task.launch @increment on 0 ins(%a : memref<2xf32, "hbm">) outs(%right : memref<2xf32, "hbm">)
   // in place, and then one more reader of %a
-  %b = npu_task.slot "arena" 0 : memref<2xf32, "hbm">
+  %b = npu_task.slot arena 0 : memref<2xf32, "hbm">
   npu_task.launch @increment on 0 ins(%a : memref<2xf32, "hbm">) outs(%b : memref<2xf32, "hbm">)
-  %early = npu_task.slot "io" 512 : memref<2xf32, "hbm">
+  %early = npu_task.slot io 512 : memref<2xf32, "hbm">
   npu_task.launch @increment on 0 ins(%a : memref<2xf32, "hbm">) outs(%early : memref<2xf32, "hbm">)
-  %c = npu_task.slot "arena" 0 : memref<2xf32, "hbm">
-  %unwritten = npu_task.slot "io" 1024 : memref<2xf32, "hbm">
+  %c = npu_task.slot arena 0 : memref<2xf32, "hbm">
+  %unwritten = npu_task.slot io 1024 : memref<2xf32, "hbm">
   npu_task.copy %c to %unwritten on 0 : memref<2xf32, "hbm"> to memref<2xf32, "hbm">
   func.return %right, %early, %unwritten : memref<2xf32, "hbm">, memref<2xf32, "hbm">, memref<2xf32, "hbm">
 }

@@ -7,7 +7,7 @@ npu_task.kernel @neg_0 on vector {
   npu_task.return %1 : tensor<2xf32>
 }
 func.func @main(%x: memref<2xf32, "host"> {graph.name = "x"}, %c: memref<i1, "hbm">) -> () {
-  %0 = npu_task.slot "arena" 0 : memref<2xf32, "hbm">
+  %0 = npu_task.slot arena 0 : memref<2xf32, "hbm">
   npu_task.copy %x to %0 on 2 : memref<2xf32, "host"> to memref<2xf32, "hbm">
   %e7 = npu_task.record 7 on 2
   npu_task.if %c : memref<i1, "hbm"> order [] {

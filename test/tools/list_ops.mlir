@@ -20,7 +20,7 @@
 
 // OP:       graph.softmax (of ge)
 // OP:         syntax:
-// OP-NEXT:      graph.softmax $input attr-dict : functional-type(operands, results)
+// OP-NEXT:      graph.softmax $input (axis $axis^)? (flatten $flatten^)? attr-dict : functional-type(operands, results)
 // OP-NEXT:    operands:
 // OP-NEXT:      input: tensor of floats (one)
 // OP-NEXT:    attributes:

@@ -31,8 +31,8 @@ def sum_kernel(name: str, engine: str, ins: Sequence[int], out: int) -> str:
         f"%y = fused_op.region({outside}) : ({types}) -> {result} {{",
         f"^bb0({args}):",
         f"%b = graph.concat {inside} axis 0 : ({types}) -> {whole}",
-        f'%c = graph.reduce "sum" %b axes [0] : {whole} -> {tensor(1)}',
-        f"%d = graph.broadcast_to %c shape [{out}] : {tensor(1)} -> {result}",
+        f"%c = graph.reduce sum %b axes [0] : ({whole}) -> {tensor(1)}",
+        f"%d = graph.broadcast_to %c shape [{out}] : ({tensor(1)}) -> {result}",
         f"fused_op.yield %d : {result}",
         "}",
     )

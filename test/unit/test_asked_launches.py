@@ -29,11 +29,11 @@ func.func @main(%x: tensor<1x16x32x32xf32>, %w: tensor<32x16x1x1xf32>)
     -> tensor<1x32x32x32xf32> {
   %0 = graph.conv %x, %w
       : (tensor<1x16x32x32xf32>, tensor<32x16x1x1xf32>) -> tensor<1x32x32x32xf32>
-  %1 = graph.reshape %0 shape [1, 2, 16, 32, 32] : tensor<1x32x32x32xf32>
+  %1 = graph.reshape %0 shape [1, 2, 16, 32, 32] : (tensor<1x32x32x32xf32>)
       -> tensor<1x2x16x32x32xf32>
   %2 = graph.transpose %1 permutation [0, 2, 1, 3, 4]
-      : tensor<1x2x16x32x32xf32> -> tensor<1x16x2x32x32xf32>
-  %3 = graph.reshape %2 shape [1, 32, 32, 32] : tensor<1x16x2x32x32xf32>
+      : (tensor<1x2x16x32x32xf32>) -> tensor<1x16x2x32x32xf32>
+  %3 = graph.reshape %2 shape [1, 32, 32, 32] : (tensor<1x16x2x32x32xf32>)
       -> tensor<1x32x32x32xf32>
   func.return %3 : tensor<1x32x32x32xf32>
 }
@@ -116,7 +116,7 @@ def test_few_launches_are_asked_of_a_long_one(monkeypatch: pytest.MonkeyPatch):
     half = line.replace("36", "18")
     text = f"""func.func @main(%s0: {line}) -> {half} {{
 {chr(10).join(lines)}
-  %t = graph.slice %s40 starts [0] ends [36] axes [3] steps [2] : {line} -> {half}
+  %t = graph.slice %s40 starts [0] ends [36] axes [3] steps [2] : ({line}) -> {half}
   %r = graph.cos %t : ({half}) -> {half}
   func.return %r : {half} }}"""
     fused(text, True)
@@ -170,9 +170,9 @@ def test_columns_of_rows_that_another_block_has(target: str):
     text = """
 func.func @main(%x: tensor<320x512xf32>, %w: tensor<512x48xf32>) -> tensor<320x32xf32> {
   %0 = graph.matmul %x, %w : (tensor<320x512xf32>, tensor<512x48xf32>) -> tensor<320x48xf32>
-  %1 = graph.softmax %0 {axis = 1 : i64} : (tensor<320x48xf32>) -> tensor<320x48xf32>
+  %1 = graph.softmax %0 axis 1 : (tensor<320x48xf32>) -> tensor<320x48xf32>
   %2 = graph.slice %1 starts [0] ends [32] axes [1]
-      : tensor<320x48xf32> -> tensor<320x32xf32>
+      : (tensor<320x48xf32>) -> tensor<320x32xf32>
   func.return %2 : tensor<320x32xf32> }"""
     compare(text, target, all_lowered=True, tiles=True)
     assert "another block" in (asked(whole(text), Target.load("310p3")).refusal or "")
@@ -185,7 +185,7 @@ def test_movements_that_are_alike_are_tried_once(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(asking, "kernel_of", lambda body: calls.append(body) or kernel_of(body))
     a, b = "tensor<48x80xf32>", "tensor<80x48xf32>"
     names = [f"%x{i}" for i in range(4)]
-    lines = [f"  %t{i} = graph.transpose %x{i} permutation [1, 0] : {a} -> {b}" for i in range(4)]
+    lines = [f"  %t{i} = graph.transpose %x{i} permutation [1, 0] : ({a}) -> {b}" for i in range(4)]
     lines += [f"  %s{i} = graph.add %s{i - 1}, %t{i} : ({b}, {b}) -> {b}" for i in range(2, 4)]
     text = f"""func.func @main({", ".join(f"{n}: {a}" for n in names)}) -> {b} {{
 {chr(10).join(lines[:4])}

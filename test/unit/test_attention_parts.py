@@ -36,7 +36,7 @@ def decode(batch: int, heads: int, key_heads: int, past: int, size: int = 128) -
         f"%0 = graph.rotary_embedding %xq, %xc, %xs : ({q}, {c}, {c}) -> {q}\n"
         f"%1 = graph.rotary_embedding %xn, %xc, %xs : ({n}, {c}, {c}) -> {n}\n"
         f"%2 = graph.concat %xp, %1 axis 2 : ({p}, {n}) -> {k}\n"
-        f"%3 = graph.attention %0, %2, %xv offset {past} : {q}, {k}, {k} -> {q}\n"
+        f"%3 = graph.attention %0, %2, %xv offset {past} : ({q}, {k}, {k}) -> {q}\n"
     )
     types = {"q": q, "c": c, "s": c, "n": n, "p": p, "v": k}
     names, kinds = ", ".join(f"%{i}" for i in types), ", ".join(types.values())

@@ -80,7 +80,7 @@ def exp_if(condition: str, before: str = "") -> str:
     """A program that computes something, and exp(x) if a condition holds, else x."""
     return f"""{HEAD} -> (tensor<?x4xf32> {{graph.name = "y"}}) {{
       {before}
-      %y = graph.if {condition} : tensor<i1> -> (tensor<?x4xf32>) {{
+      %y = graph.if {condition} : (tensor<i1>) -> tensor<?x4xf32> {{
         %0 = graph.exp %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
         graph.yield %0 : tensor<?x4xf32>
       }} else {{
@@ -104,12 +104,12 @@ def test_a_branch_of_shapes_that_are_now_known_has_a_buffer():
 def test_a_branch_that_does_not_fit_leaves_the_sizes_to_the_run():
     """It may be one that is not taken: only the run knows the condition."""
     open_ = program(f"""{HEAD} -> (tensor<4xf32> {{graph.name = "y"}}) {{
-      %y = graph.if %c : tensor<i1> -> (tensor<4xf32>) {{
-        %0 = graph.reduce "sum" %x axes [0] {{keep_dims = false}} : tensor<?x4xf32> -> tensor<4xf32>
+      %y = graph.if %c : (tensor<i1>) -> tensor<4xf32> {{
+        %0 = graph.reduce sum %x axes [0] keep_dims false : (tensor<?x4xf32>) -> tensor<4xf32>
         graph.yield %0 : tensor<4xf32>
       }} else {{
         %0 = graph.exp %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
-        %1 = graph.squeeze %0 axes [0] : tensor<?x4xf32> -> tensor<4xf32>
+        %1 = graph.squeeze %0 axes [0] : (tensor<?x4xf32>) -> tensor<4xf32>
         graph.yield %1 : tensor<4xf32>
       }}
       func.return %y : tensor<4xf32>
@@ -131,7 +131,7 @@ def case_of(index: str, before: str = "", n: str = "?") -> str:
     return f"""{head} -> ({t} {{graph.name = "y"}}) {{
       {before}
       %e = graph.exp %x : ({t}) -> {t}
-      %y = graph.case {index} : tensor<i64> -> ({t}) {{
+      %y = graph.case {index} : (tensor<i64>) -> {t} {{
         %0 = graph.tanh %e : ({t}) -> {t}
         graph.yield %0 : {t}
       }} {{
@@ -153,8 +153,8 @@ def test_cases_by_data_and_by_sizes():
     with pytest.raises(GeError, match="there is no branch 3 of 3"):
         Session(modules[1]).run({"x": X, "c": np.array(True), "k": np.array(3)})
     rows = """
-      %n = graph.shape_of %x end 1 : tensor<?x4xf32> -> tensor<1xi64>
-      %s = graph.squeeze %n axes [0] : tensor<1xi64> -> tensor<i64>"""
+      %n = graph.shape_of %x end 1 : (tensor<?x4xf32>) -> tensor<1xi64>
+      %s = graph.squeeze %n axes [0] : (tensor<1xi64>) -> tensor<i64>"""
     modules = bound(case_of("%s", rows), n=1)
     assert not any(isinstance(op, CaseOp) for op in modules[1].walk())
     same_numbers(modules, {"x": X[:1], "c": np.array(True), "k": np.array(0)})
@@ -172,10 +172,10 @@ def test_a_branch_that_copies_what_it_yields_is_dispatched():
 
 def test_a_branch_that_sizes_decide_is_taken():
     is_big = """
-      %n = graph.shape_of %x end 1 : tensor<?x4xf32> -> tensor<1xi64>
-      %s = graph.squeeze %n axes [0] : tensor<1xi64> -> tensor<i64>
+      %n = graph.shape_of %x end 1 : (tensor<?x4xf32>) -> tensor<1xi64>
+      %s = graph.squeeze %n axes [0] : (tensor<1xi64>) -> tensor<i64>
       %two = graph.constant dense<2> : tensor<i64>
-      %big = graph.compare "gt" %s, %two : (tensor<i64>, tensor<i64>) -> tensor<i1>"""
+      %big = graph.compare gt %s, %two : (tensor<i64>, tensor<i64>) -> tensor<i1>"""
     modules = bound(exp_if("%big", is_big), n=3)
     assert not any(isinstance(op, IfOp) for op in modules[1].walk())
     same_numbers(modules, {"x": X, "c": np.array(True), "k": np.array(0)})
@@ -184,8 +184,8 @@ def test_a_branch_that_sizes_decide_is_taken():
 def test_a_loop_carries_known_shapes_in_buffers_and_stacks_rows():
     modules = bound(HEAD + """
         -> (tensor<?x4xf32> {graph.name = "y"}, tensor<?x?x4xf32> {graph.name = "z"}) {
-      %n = graph.shape_of %x end 1 : tensor<?x4xf32> -> tensor<1xi64>
-      %s = graph.squeeze %n axes [0] : tensor<1xi64> -> tensor<i64>
+      %n = graph.shape_of %x end 1 : (tensor<?x4xf32>) -> tensor<1xi64>
+      %s = graph.squeeze %n axes [0] : (tensor<1xi64>) -> tensor<i64>
       %y, %z = graph.loop (%i, %go) trip %s : tensor<i64>
           carry (%a : tensor<?x4xf32> = %x : tensor<?x4xf32>)
           -> (tensor<?x4xf32>, tensor<?x?x4xf32>) {
@@ -214,7 +214,7 @@ def test_what_grows_in_a_loop_stays_with_the_device():
 def test_what_depends_on_data_stays_with_the_device():
     modules = bound(HEAD + """ -> (tensor<2x?xi64> {graph.name = "y"}) {
       %e = graph.exp %x : (tensor<?x4xf32>) -> tensor<?x4xf32>
-      %y = graph.nonzero %e : tensor<?x4xf32> -> tensor<2x?xi64>
+      %y = graph.nonzero %e : (tensor<?x4xf32>) -> tensor<2x?xi64>
       func.return %y : tensor<2x?xi64>
     }""", n=3)  # fmt: skip
     assert dynamic(modules[1]) == 2  # the indices, and their copy to the host
@@ -230,7 +230,7 @@ def test_what_is_appended_is_written_in_place_where_most_of_the_result_is_there(
         -> (tensor<4x?x8xf32> {graph.name = "y"}, tensor<4x?x8xf32> {graph.name = "c"}) {
       %w = graph.constant dense<2.0> : tensor<8x8xf32>
       %m = graph.matmul %x, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>
-      %r = graph.reshape %m shape [4, 1, 8] : tensor<4x8xf32> -> tensor<4x1x8xf32>
+      %r = graph.reshape %m shape [4, 1, 8] : (tensor<4x8xf32>) -> tensor<4x1x8xf32>
       %c = graph.concat %p, %r axis 1 : (tensor<4x?x8xf32>, tensor<4x1x8xf32>) -> tensor<4x?x8xf32>
       %y = graph.exp %c : (tensor<4x?x8xf32>) -> tensor<4x?x8xf32>
       func.return %y, %c : tensor<4x?x8xf32>, tensor<4x?x8xf32>
@@ -387,22 +387,22 @@ def biased(positions: str, arguments: str = "", most: str = "tensor<i64>") -> st
       %zero = graph.constant dense<0> : tensor<i64>
       %one = graph.constant dense<1> : tensor<i64>
       {positions}
-      %r = graph.unsqueeze %p axes [0] : tensor<?xi64> -> tensor<1x?xi64>
-      %c = graph.unsqueeze %p axes [1] : tensor<?xi64> -> tensor<?x1xi64>
+      %r = graph.unsqueeze %p axes [0] : (tensor<?xi64>) -> tensor<1x?xi64>
+      %c = graph.unsqueeze %p axes [1] : (tensor<?xi64>) -> tensor<?x1xi64>
       %d = graph.sub %r, %c : (tensor<1x?xi64>, tensor<?x1xi64>) -> tensor<?x?xi64>
       %a = graph.abs %d : (tensor<?x?xi64>) -> tensor<?x?xi64>
       %m = graph.minimum %a, %most : (tensor<?x?xi64>, {most}) -> tensor<?x?xi64>
       %t = graph.constant dense<{np.arange(64.0).reshape(16, 4).tolist()}> : tensor<16x4xf32>
       %g = graph.gather %t, %m : (tensor<16x4xf32>, tensor<?x?xi64>) -> tensor<?x?x4xf32>
-      %b = graph.transpose %g permutation [2, 0, 1] : tensor<?x?x4xf32> -> tensor<4x?x?xf32>
+      %b = graph.transpose %g permutation [2, 0, 1] : (tensor<?x?x4xf32>) -> tensor<4x?x?xf32>
       %y = graph.add %x, %b : (tensor<2x4x?x?xf32>, tensor<4x?x?xf32>) -> tensor<2x4x?x?xf32>
       func.return %y : tensor<2x4x?x?xf32>
     }}"""
 
 
 COUNTED = """%most = graph.constant dense<15> : tensor<i64>
-      %s = graph.shape_of %x start 2 end 3 : tensor<2x4x?x?xf32> -> tensor<1xi64>
-      %n = graph.squeeze %s axes [0] : tensor<1xi64> -> tensor<i64>
+      %s = graph.shape_of %x start 2 end 3 : (tensor<2x4x?x?xf32>) -> tensor<1xi64>
+      %n = graph.squeeze %s axes [0] : (tensor<1xi64>) -> tensor<i64>
       %p = graph.range %zero, %n, %one : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>"""
 
 
@@ -501,9 +501,9 @@ def test_layers_are_alike(model: str, monkeypatch: pytest.MonkeyPatch):
 
 
 SCALED = "%{i}2 = graph.mul %x{i}, %{i}1 : (tensor<?x32xf32>, tensor<4x32xf32>) -> {x}"
-CUT = """%{i}3 = graph.shape_of %x{i} end 1 : tensor<?x32xf32> -> tensor<1xi64>
-    %{i}4 = graph.slice %{i}1 starts [0] ends(%{i}3 : tensor<1xi64>) axes [0] steps [1]
-        : tensor<4x32xf32> -> {x}
+CUT = """%{i}3 = graph.shape_of %x{i} end 1 : (tensor<?x32xf32>) -> tensor<1xi64>
+    %{i}4 = graph.slice %{i}1 starts [0] ends %{i}3 axes [0] steps [1]
+        : (tensor<4x32xf32>, tensor<1xi64>) -> {x}
     %{i}2 = graph.mul %x{i}, %{i}4 : ({x}, {x}) -> {x}"""
 
 

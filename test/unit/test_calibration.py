@@ -282,8 +282,8 @@ func.func @main(%x: tensor<2x2xf32> {graph.name = "x"}) -> tensor<2x2xf32> {
     %1 = graph.add %c, %w : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
     graph.yield %go, %1, %c : tensor<i1>, tensor<2x2xf32>, tensor<2x2xf32>
   }
-  %r = graph.reduce "sum" %s axes [0] {keep_dims = false} : tensor<3x2x2xf32> -> tensor<2x2xf32>
-  %2 = graph.if %t : tensor<i1> -> (tensor<2x2xf32>) {
+  %r = graph.reduce sum %s axes [0] keep_dims false : (tensor<3x2x2xf32>) -> tensor<2x2xf32>
+  %2 = graph.if %t : (tensor<i1>) -> tensor<2x2xf32> {
     %3 = graph.add %0, %r : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
     graph.yield %3 : tensor<2x2xf32>
   } else {

@@ -34,7 +34,7 @@ npu_task.kernel @both on vector {
 }
 npu_task.kernel @box on vector {
 ^bb0(%0: tensor<4xf32>):
-  %1 = graph.reshape %0 shape [2, 2, 1] : tensor<4xf32> -> tensor<2x2x1xf32>
+  %1 = graph.reshape %0 shape [2, 2, 1] : (tensor<4xf32>) -> tensor<2x2x1xf32>
   npu_task.return %1 : tensor<2x2x1xf32>
 }
 """
@@ -45,7 +45,7 @@ def problems(body: str, figures: str = "") -> list[str]:
     text = f"""{KERNELS}
 func.func @main(%x: {HOST}, %n: {NUMBER}, %p: {TRUTH})
     attributes {{{figures}npu_task.streams = 2 : i64, npu_task.events = 4 : i64}} {{
-  %a = npu_task.slot "arena" 0 : {ROW}
+  %a = npu_task.slot arena 0 : {ROW}
   npu_task.copy %x to %a on 0 : {HOST} to {ROW}
   %e3 = npu_task.record 3 on 0
   npu_task.wait %e3 on 1
@@ -58,7 +58,7 @@ func.func @main(%x: {HOST}, %n: {NUMBER}, %p: {TRUTH})
 
 
 def slot(name: str, offset: int, t: str = ROW) -> str:
-    return f'{name} = npu_task.slot "arena" {offset} : {t}\n'
+    return f"{name} = npu_task.slot arena {offset} : {t}\n"
 
 
 def neg(source: str, target: str, stream: int = 0, types: tuple[str, str] = (ROW, ROW)) -> str:
@@ -356,7 +356,7 @@ def test_s1_stream(stream: int) -> None:
 
 def state(name: str, offset: int, says: str, segment: str = "state") -> str:
     """A slot of a state, with what it says of itself."""
-    return f'{name} = npu_task.slot "{segment}" {offset} {{{says}}} : {ROW}\n'
+    return f"{name} = npu_task.slot {segment} {offset} {{{says}}} : {ROW}\n"
 
 
 S, T = (f'npu_task.state = "{name}"' for name in "st")

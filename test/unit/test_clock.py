@@ -37,7 +37,7 @@ npu_task.kernel @cube on cube tiling <[128, 128, 64] blocks 4 buffers 2> {
 }
 npu_task.kernel @half on cube tiling <[128, 128, 64] blocks 13 buffers 2> {
 ^bb0(%x: tensor<256x256xf16>):
-  %0 = graph.matmul %x, %x {transpose_rhs = true}
+  %0 = graph.matmul %x, %x transpose_rhs true
     : (tensor<256x256xf16>, tensor<256x256xf16>) -> tensor<256x256xf16>
   npu_task.return %0 : tensor<256x256xf16>
 }
@@ -89,8 +89,8 @@ def program(*lines: str) -> ModuleOp:
     body = "\n  ".join(lines)
     text = f"""{KERNELS}
 func.func @main() {{
-  %a = npu_task.slot "arena" 0 : {BUFFER}
-  %b = npu_task.slot "arena" 131072 : {BUFFER}
+  %a = npu_task.slot arena 0 : {BUFFER}
+  %b = npu_task.slot arena 131072 : {BUFFER}
   {body}
   func.return
 }}"""
@@ -204,8 +204,7 @@ def test_a_task_does_not_overtake_one_that_waits_for_the_same_engine() -> None:
 def slots(*names: str, size: int = 131072) -> list[str]:
     """Buffers beside each other, behind those that each program has."""
     return [
-        f'%{name} = npu_task.slot "arena" {(2 + i) * size} : {BUFFER}'
-        for i, name in enumerate(names)
+        f"%{name} = npu_task.slot arena {(2 + i) * size} : {BUFFER}" for i, name in enumerate(names)
     ]
 
 
@@ -256,8 +255,8 @@ def test_rows_that_are_appended_do_not_bring_their_cache_into_l2() -> None:
     row, number = (b.replace("256x256xf16", t) for b, t in ((BUFFER, "1x256xf16"), (BUFFER, "i64")))
     ins = f"ins(%a, %r, %n : {BUFFER}, {row}, {number})"
     both = [
-        f'%r = npu_task.slot "io" 0 : {row}',
-        f'%n = npu_task.slot "io" 512 : {number}',
+        f"%r = npu_task.slot io 0 : {row}",
+        f"%n = npu_task.slot io 512 : {number}",
         f"npu_task.launch @append on 0 {ins} outs(%a : {BUFFER})",
         launch("vector", 0),
     ]
@@ -296,7 +295,7 @@ def test_a_loop_counts_as_often_as_it_runs() -> None:
 def test_a_loop_that_ends_by_its_data_counts_once() -> None:
     scalar = 'memref<i1, "hbm">'
     timeline = run(f"""
-  %c = npu_task.slot "io" 0 : {scalar}
+  %c = npu_task.slot io 0 : {scalar}
   npu_task.loop while %c : {scalar} order [] stacked [] {{
   ^bb0(%i: memref<i64, "hbm">, %go: {scalar}):
     {launch("cube", 0)}
@@ -309,7 +308,7 @@ def test_a_loop_that_ends_by_its_data_counts_once() -> None:
 def test_the_longer_branch_counts() -> None:
     scalar = 'memref<i1, "hbm">'
     timeline = run(f"""
-  %c = npu_task.slot "io" 0 : {scalar}
+  %c = npu_task.slot io 0 : {scalar}
   npu_task.if %c : {scalar} order [] {{
     {launch("vector", 1)}
     npu_task.yield

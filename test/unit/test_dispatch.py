@@ -14,10 +14,10 @@ GROWING = """
 func.func @main(%x: tensor<?x16xf32> {graph.name = "x", graph.dims = ["n", ""]},
                 %y: tensor<?x16xf32> {graph.name = "y", graph.dims = ["n + 1", ""]})
     -> (tensor<?x16xf32> {graph.name = "z"}) {
-  %0 = graph.softmax %x {axis = 0 : i64} : (tensor<?x16xf32>) -> tensor<?x16xf32>
+  %0 = graph.softmax %x axis 0 : (tensor<?x16xf32>) -> tensor<?x16xf32>
   %1 = graph.concat %0, %y axis 0 : (tensor<?x16xf32>, tensor<?x16xf32>)
     -> tensor<?x16xf32>
-  %2 = graph.softmax %1 {axis = 0 : i64} : (tensor<?x16xf32>) -> tensor<?x16xf32>
+  %2 = graph.softmax %1 axis 0 : (tensor<?x16xf32>) -> tensor<?x16xf32>
   func.return %2 : tensor<?x16xf32>
 }
 """
@@ -135,11 +135,11 @@ func.func @main(%x: tensor<1x2x1x4xf32> {graph.name = "x"},
   %t = graph.constant dense<[1, 1, 1]> : tensor<3xi64>
   %0 = graph.concat %k, %x axis 2 : (tensor<1x2x?x4xf32>, tensor<1x2x1x4xf32>)
     -> tensor<1x2x?x4xf32>
-  %1 = graph.shape_of %m start 1 : tensor<1x?xf32> -> tensor<1xi64>
+  %1 = graph.shape_of %m start 1 : (tensor<1x?xf32>) -> tensor<1xi64>
   %2 = graph.concat %t, %1 axis 0 : (tensor<3xi64>, tensor<1xi64>) -> tensor<4xi64>
-  %3 = graph.reshape %m shape(%2 : tensor<4xi64>) : tensor<1x?xf32> -> tensor<1x1x1x?xf32>
-  %4 = graph.attention %x, %0, %0 mask %3 : tensor<1x1x1x?xf32> : tensor<1x2x1x4xf32>,
-    tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32> -> tensor<1x2x1x4xf32>
+  %3 = graph.reshape %m shape %2 : (tensor<1x?xf32>, tensor<4xi64>) -> tensor<1x1x1x?xf32>
+  %4 = graph.attention %x, %0, %0 mask %3 : (tensor<1x2x1x4xf32>,
+    tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32>, tensor<1x1x1x?xf32>) -> tensor<1x2x1x4xf32>
   func.return %4, %0 : tensor<1x2x1x4xf32>, tensor<1x2x?x4xf32>
 }
 """

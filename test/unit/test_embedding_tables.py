@@ -141,7 +141,7 @@ func.func @main(%x: {x}) -> {y} {{
   %p = graph.constant #graph.weight<"p"> : {table}i8>
   %s = graph.constant #graph.weight<"s"> : {scale}
   {matmul if multiplied else ""}
-  %1 = graph.dequantize %p, %s {{axis = {axis} : i64}} : ({table}i8>, {scale}) -> {table}f32>
+  %1 = graph.dequantize %p, %s axis {axis} : ({table}i8>, {scale}) -> {table}f32>
   %2 = graph.add {"%0" if multiplied else "%x"}, %1 : ({y}, {table}f32>) -> {y}
   %3 = graph.relu %2 : ({y}) -> {y}
   func.return %3 : {y}

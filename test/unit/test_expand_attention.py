@@ -28,11 +28,11 @@ def text(
     q, k = of("q", H, Q, E), of("k", key_heads, S, E)
     v, y = of("v", key_heads, S, V), of("y", H, Q, V)
     flags = {"q": "query", "k": "key", "v": "value", "y": "result"}
-    given = [*(f"{flags[n]}_tokens_first = true" for n in first), *([options] if options else [])]
+    given = [*(f"{flags[n]}_tokens_first true" for n in first), *([options] if options else [])]
     return f"""func.func @main(
         %q: {q}, %k: {k}, %v: {v} {f", %m: {mask}" if mask else ""}) -> ({y}) {{
-      %y = graph.attention %q, %k, %v {f"mask %m : {mask}" if mask else ""} {{{", ".join(given)}}}
-        : {q}, {k}, {v} -> {y}
+      %y = graph.attention %q, %k, %v {"mask %m" if mask else ""} {" ".join(given)}
+        : ({q}, {k}, {v}{f", {mask}" if mask else ""}) -> {y}
       func.return %y : {y}
     }}"""
 
@@ -55,11 +55,11 @@ def sessions(source: str) -> tuple[ge.Session, ge.Session, dict[str, Array]]:
     "source",
     [
         text(),
-        text(options="scale = 0.3 : f64, softcap = 1.5 : f64"),
+        text(options="scale 0.3 softcap 1.5"),
         text(key_heads=2, mask=f"tensor<{B}x1x{Q}x{S}xf32>"),
-        text(key_heads=1, mask=f"tensor<{H}x1x{S}xi1>", options='undefined = "nan"'),
-        text(mask=f"tensor<{Q}x{S}xi1>", options='undefined = "guard"'),
-        text(mask=f"tensor<{Q}x{S}xi1>", options="fill = -1.0e+4 : f64"),
+        text(key_heads=1, mask=f"tensor<{H}x1x{S}xi1>", options="undefined nan"),
+        text(mask=f"tensor<{Q}x{S}xi1>", options="undefined guard"),
+        text(mask=f"tensor<{Q}x{S}xi1>", options="fill -1.0e+4"),
         text(first="qkvy", key_heads=2),
         text(first="k", mask=f"tensor<{S}xf32>"),
         text("f64", first="vy"),
@@ -82,7 +82,7 @@ def test_the_numbers_are_those_of_the_op(source: str):
 @pytest.mark.parametrize("mask", ["f32", "i1"])
 def test_rows_without_a_key_and_scores_that_are_no_numbers(undefined: str, mask: str):
     plain, expanded, inputs = sessions(
-        text(mask=f"tensor<{Q}x{S}x{mask}>", options=f'undefined = "{undefined}"')
+        text(mask=f"tensor<{Q}x{S}x{mask}>", options=f"undefined {undefined}")
     )
     _, key, _, masks = inputs.values()
     masks[1] = -np.inf if mask == "f32" else False
@@ -104,7 +104,7 @@ def test_attention_between_channels_compiles():
     """Heads that have an element for each pixel: tiles of the fused kernel hold whole rows."""
     shape = "tensor<1x2x32x3136xf32>"
     source = f"""func.func @main(%q: {shape}, %k: {shape}, %v: {shape}) -> {shape} {{
-      %y = graph.attention %q, %k, %v : {shape}, {shape}, {shape} -> {shape}
+      %y = graph.attention %q, %k, %v : ({shape}, {shape}, {shape}) -> {shape}
       func.return %y : {shape}
     }}"""
     plain, module = (parse_module(context(), SourceText("test", source)) for _ in range(2))

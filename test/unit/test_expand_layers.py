@@ -49,17 +49,15 @@ def layer(
     d = 1 + both
     last = f"tensor<{d}x{batch}x{hidden}x{kind}>"
     results = [f"tensor<{steps}x{d}x{batch}x{hidden}x{kind}>", *[last] * (len(types) - 4)]
-    h, cell = (
-        (f" initial_state %in4 : {last}", f" initial_cell %in5 : {last}") if start else ("", "")
-    )
+    h, cell = (" initial_state %in4", " initial_cell %in5") if start else ("", "")
     cell = cell if name == "lstm" else ""
     named = ", ".join(f'{t} {{graph.name = "out{i}"}}' for i, t in enumerate(results))
     names = ", ".join(f"%r{i}" for i in range(len(results)))
-    wanted = f'{{direction = "{direction}"{options}}}'
+    wanted = f"direction {direction}{options}"
     return f"""
 func.func @main({arguments}) -> ({named}) {{
-  {names} = graph.{name} %in0, %in1, %in2 bias %in3 : {types[3]}{h}{cell} {wanted}
-    : {types[0]}, {types[1]}, {types[2]} -> {", ".join(results)}
+  {names} = graph.{name} %in0, %in1, %in2 bias %in3{h}{cell} {wanted}
+    : ({", ".join([*types[:4], *[last] * (bool(h) + bool(cell))])}) -> ({", ".join(results)})
   func.return {names} : {", ".join(results)}
 }}"""
 
@@ -73,7 +71,7 @@ func.func @main({arguments}) -> ({named}) {{
     st.booleans(),
 )
 def test_any_layer(name: str, sizes: Sizes, direction: str, start: bool, flag: bool) -> None:
-    own = {"gru": ", linear_before_reset = true", "lstm": ", input_forget = true"}
+    own = {"gru": " linear_before_reset true", "lstm": " input_forget true"}
     options = own.get(name, "") if flag else ""
     text = layer(name, sizes, direction, options, start)
     module = parse_module(context(), SourceText("test", text))
@@ -106,9 +104,9 @@ def test_all_launches_have_programs(name: str, target: str, kind: str) -> None:
 )
 def test_other_activations(name: str) -> None:
     """With their parameters, and a limit of what goes into them."""
-    parameters = "alphas = array<f64: 0.3>, betas = array<f64: 0.6>, clip = 0.7 : f64"
+    parameters = "alphas [0.3] betas [0.6] clip 0.7"
     sizes = 3, 2, 4, 5
-    text = layer("rnn", sizes, "forward", f', activations = ["{name}"], {parameters}')
+    text = layer("rnn", sizes, "forward", f" activations [{name}] {parameters}")
     module = parse_module(context(), SourceText("test", text))
     arrays = [normal(*s, seed=i) for i, s in enumerate(shapes_of("rnn", sizes, False))]
     before = run(module, *arrays)
@@ -118,7 +116,7 @@ def test_other_activations(name: str) -> None:
 
 
 def test_what_stays_a_layer() -> None:
-    text = layer("rnn", (3, 2, 4, 5), "forward", ', activations = ["thresholded_relu"]')
+    text = layer("rnn", (3, 2, 4, 5), "forward", " activations [thresholded_relu]")
     module = parse_module(context(), SourceText("test", text))
     ExpandLayersPass().apply(context(), module)
     assert op_names(module) == ["rnn"]
@@ -138,7 +136,7 @@ def test_the_largest_anywhere(
     text = f"""
 func.func @main(%in0: {x} {{graph.name = "in0"}})
     -> ({y}{element}> {{graph.name = "out0"}}, {y}i64> {{graph.name = "out1"}}) {{
-  %v, %i = graph.top_k %in0 k {k} axis {axis} : {x} -> {y}{element}>, {y}i64>
+  %v, %i = graph.top_k %in0 k {k} axis {axis} : ({x}) -> ({y}{element}>, {y}i64>)
   func.return %v, %i : {y}{element}>, {y}i64>
 }}"""
     module = parse_module(context(), SourceText("test", text))
@@ -156,7 +154,7 @@ func.func @main(%in0: {x} {{graph.name = "in0"}})
 @pytest.mark.parametrize("size", [1, 2, 5, 8])
 def test_local_response_normalization(target: str, size: int) -> None:
     x = "tensor<2x12x9x7xf32>"
-    options = f"{{size = {size}, alpha = 0.02, beta = 0.75, bias = 2.0}}"
+    options = f"size {size} alpha 0.02 beta 0.75 bias 2.0"
     text = f"""
 func.func @main(%in0: {x} {{graph.name = "in0"}}) -> ({x} {{graph.name = "out0"}}) {{
   %0 = graph.lrn %in0 {options} : ({x}) -> {x}
@@ -199,7 +197,7 @@ def test_transposed_convolutions_of_stride_1(data: st.DataObject) -> None:
 func.func @main(%in0: {x} {{graph.name = "in0"}}) -> ({y} {{graph.name = "out0"}}) {{
   %w = graph.constant dense<{weights}> : {tensor(*w)}
   %b = graph.constant dense<{bias}> : {b}
-  %0 = graph.conv_transpose %in0, %w bias %b {flags} {{group = {groups} : i64}}
+  %0 = graph.conv_transpose %in0, %w bias %b {flags} group {groups}
       : ({x}, {tensor(*w)}, {b}) -> {y}
   func.return %0 : {y}
 }}"""
@@ -234,13 +232,13 @@ def test_what_is_moved_backwards_and_at_numbers(name: str, target: str) -> None:
     x, y = f"tensor<{given}xf32>", f"tensor<{made}xf32>"
     indices = {"%few": "tensor<70xi64>", "%more": "tensor<5x4xi64>"}
     used = next((t for n, t in indices.items() if n in line), None)
-    types = x if used is None else f"({x}, {used})"
+    types = x if used is None else f"{x}, {used}"
     text = f"""
 func.func @main(%in0: {x} {{graph.name = "in0"}}) -> ({y} {{graph.name = "out0"}}) {{
   %few = graph.constant dense<{[(7 * k) % 60 - 5 for k in range(70)]}> : tensor<70xi64>
   %more = graph.constant dense<{[[(7 * k + j) % 30 for j in range(4)] for k in range(5)]}>
     : tensor<5x4xi64>
-  %0 = graph.{line} : {types} -> {y}
+  %0 = graph.{line} : ({types}) -> {y}
   func.return %0 : {y}
 }}"""
     module = parse_module(context(), SourceText("test", text))

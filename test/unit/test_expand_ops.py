@@ -70,7 +70,7 @@ def test_wide_pads(mode: str, axis: int) -> None:
     x, y = "tensor<2x40x30xf32>", "tensor<2x60x30xf32>" if axis == 1 else "tensor<2x40x50xf32>"
     text = f"""
 func.func @main(%x: {x} {{graph.name = "x"}}) -> ({y} {{graph.name = "y"}}) {{
-  %0 = graph.pad %x pads [19, 1] axes [{axis}] mode "{mode}" : {x} -> {y}
+  %0 = graph.pad %x pads [19, 1] axes [{axis}] mode {mode} : ({x}) -> {y}
   func.return %0 : {y}
 }}"""
     assert "pad" not in compare_numbers(parse_module(context(), SourceText("test", text)))
@@ -86,8 +86,8 @@ def test_regions_of_all_sizes(half: str, ratio: int) -> None:
     text = f"""
 func.func @main(%x: {x} {{graph.name = "x"}}, %r: {r} {{graph.name = "r"}},
     %b: tensor<60xi64> {{graph.name = "b"}}) -> ({y} {{graph.name = "y"}}) {{
-  %0 = graph.roi_align %x, %r, %b {{output_size = array<i64: 3, 4>, spatial_scale = 0.5 : f64,
-    half_pixel = {half}, sampling_ratio = {ratio} : i64}}
+  %0 = graph.roi_align %x, %r, %b output_size [3, 4] spatial_scale 0.5
+    half_pixel {half} sampling_ratio {ratio}
     : ({x}, {r}, tensor<60xi64>) -> {y}
   func.return %0 : {y}
 }}"""
@@ -107,11 +107,11 @@ func.func @main(%x: {x} {{graph.name = "x"}}, %r: {r} {{graph.name = "r"}},
 def test_grids_and_images_of_extremes(mode: str, padding: str, aligned: str, size: int) -> None:
     """Infinite elements count where their weights are not 0, and there alone."""
     x, k, y = f"tensor<1x20x{size}xf32>", "tensor<1x40x1xf32>", "tensor<1x20x40xf32>"
-    flags = f'mode = "{mode}", padding_mode = "{padding}", align_corners = {aligned}'
+    flags = f"mode {mode} padding_mode {padding} align_corners {aligned}"
     text = f"""
 func.func @main(%x: {x} {{graph.name = "x"}}, %k: {k} {{graph.name = "k"}})
     -> ({y} {{graph.name = "y"}}) {{
-  %0 = graph.grid_sample %x, %k {{{flags}}} : ({x}, {k}) -> {y}
+  %0 = graph.grid_sample %x, %k {flags} : ({x}, {k}) -> {y}
   func.return %0 : {y}
 }}"""
 

@@ -66,12 +66,12 @@ CASES: dict[str, tuple[str, str, str, int]] = {
         %3 = graph.mul %f, %2 : (tensor<f32>, {OUT}) -> {OUT}
         func.return %3 : {OUT}""", 1),
     "grouped": ("%x: tensor<1x4x5x5xf32>", "tensor<1x4x3x3xf32>", f"""
-        %0 = graph.conv %x, %w.grouped bias %w.c {{group = 4}}
+        %0 = graph.conv %x, %w.grouped bias %w.c group 4
             : (tensor<1x4x5x5xf32>, tensor<4x1x3x3xf32>, tensor<4xf32>) -> tensor<1x4x3x3xf32>
         %1 = {norm("%0", "tensor<1x4x3x3xf32>")}
         func.return %1 : tensor<1x4x3x3xf32>""", 1),
     "transposed, two groups": ("%x: tensor<1x2x5x5xf32>", "tensor<1x4x7x7xf32>", f"""
-        %0 = graph.conv_transpose %x, %w.turned {{group = 2}}
+        %0 = graph.conv_transpose %x, %w.turned group 2
             : (tensor<1x2x5x5xf32>, tensor<2x2x3x3xf32>) -> tensor<1x4x7x7xf32>
         %1 = {norm("%0", "tensor<1x4x7x7xf32>")}
         func.return %1 : tensor<1x4x7x7xf32>""", 1),
@@ -108,12 +108,12 @@ CASES: dict[str, tuple[str, str, str, int]] = {
         func.return %3 : tensor<2x3x8xf32>""", 2),
     "transposed product": ("%x: tensor<3x6xf32>", "tensor<3x8xf32>", """
         %y = graph.mul %x, %w.six : (tensor<3x6xf32>, tensor<6xf32>) -> tensor<3x6xf32>
-        %0 = graph.matmul %y, %w.tam {transpose_rhs = true}
+        %0 = graph.matmul %y, %w.tam transpose_rhs true
             : (tensor<3x6xf32>, tensor<8x6xf32>) -> tensor<3x8xf32>
         %1 = graph.div %0, %w.row : (tensor<3x8xf32>, tensor<8xf32>) -> tensor<3x8xf32>
         func.return %1 : tensor<3x8xf32>""", 1),
     "product of a product": ("%x: tensor<4x6xf32>", "tensor<4x3xf32>", """
-        %0 = graph.matmul %x, %w.tam {transpose_rhs = true}
+        %0 = graph.matmul %x, %w.tam transpose_rhs true
             : (tensor<4x6xf32>, tensor<8x6xf32>) -> tensor<4x8xf32>
         %1 = graph.add %0, %w.row : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
         %2 = graph.matmul %1, %w.next : (tensor<4x8xf32>, tensor<8x3xf32>) -> tensor<4x3xf32>

@@ -126,10 +126,10 @@ def test_the_limits_of_a_cap_are_said(program: str):
 
 
 FAULTS = {
-    "shifted offset": ('"arena" 1024', '"arena" 256', "writes bytes that it reads"),
-    "shifted below the peak": ('"arena" 1024', '"arena" 512', "peak_bytes is stated as 1536"),
-    "offset beyond the others": ('"arena" 1024', '"arena" 2048', "slot ends at byte 2560 of 1536"),
-    "offset not aligned": ('"arena" 1024', '"arena" 1000', "no multiple of 512"),
+    "shifted offset": ('arena 1024', 'arena 256', "writes bytes that it reads"),
+    "shifted below the peak": ('arena 1024', 'arena 512', "peak_bytes is stated as 1536"),
+    "offset beyond the others": ('arena 1024', 'arena 2048', "slot ends at byte 2560 of 1536"),
+    "offset not aligned": ('arena 1024', 'arena 1000', "no multiple of 512"),
     "buffer outside of slots": (
         "    func.return",
         '    %z = memref.alloc() : memref<20000000000xf32, "hbm">\n    func.return',
@@ -262,14 +262,14 @@ def test_f4_bytes_of_the_device_to_the_byte(program: str):
 
 
 def test_f5_slots_are_kept_apart_where_it_is_asked_for(program: str):
-    breaks("F5", program, {'"arena" 1024 ': '"arena" 1024 {npu_task.pinned} '})
+    breaks("F5", program, {"arena 1024 ": "arena 1024 {npu_task.pinned} "})
 
 
 def test_f6_slots_that_are_kept_apart_are():
     module = parse_module(context(), SourceText("in.mlir", PROGRAM))
     PlanMemoryPass(no_reuse=("neg",)).apply(context(), module)
     assert problems(text_of(module)) == []
-    breaks("F6", text_of(module), {'"arena" 1024 {': '"arena" 512 {'})
+    breaks("F6", text_of(module), {"arena 1024 {": "arena 512 {"})
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_c3_figures_are_those_of_the_certificate(program: str, figure: str):
 
 
 def test_c4_slots_are_used(program: str):
-    slot = f'    %z = npu_task.slot "arena" 0 : {HBM}\n'
+    slot = f"    %z = npu_task.slot arena 0 : {HBM}\n"
     breaks("C4", program, {AT_THE_END: slot + AT_THE_END, "= 2560": "= 3072"})
 
 
@@ -398,7 +398,7 @@ def test_figures_of_the_wrong_type_are_refused_before(
 
 
 def test_a_shorter_pinned_slot_counts_everywhere(program: str):
-    text = re.sub(r'(%0 = npu_task.slot "arena" \d+)', r"\1 {npu_task.pinned}", program)
+    text = re.sub(r"(%0 = npu_task.slot arena \d+)", r"\1 {npu_task.pinned}", program)
     assert any("the most bytes live at one time are 2048" in p for p in problems(text))
 
 
@@ -447,7 +447,7 @@ def test_wrong_figures_are_found(kind: str, change: int):
             "does not dominate",
         ),
         # a slot before the arena
-        ('"arena" 512', '"arena" -512', "offset is at least 0"),
+        ("arena 512", "arena -512", "offset is at least 0"),
         # a branch without a terminator
         (r"npu_task.yield %2[^\n]*\n", "", "npu_task.if"),
     ],

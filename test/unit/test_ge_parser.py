@@ -123,7 +123,7 @@ def test_texts_without_locations(tmp_path: Path, capsys: pytest.CaptureFixture[s
     text = """
 func.func @main(%x: tensor<4xf32> {graph.name = "x"}) -> tensor<4xf32> {
   %0 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
-  %1 = graph.elu %0 {alpha = 0.5 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = graph.elu %0 alpha 0.5 : (tensor<4xf32>) -> tensor<4xf32>
   func.return %1 : tensor<4xf32>
 }
 """

@@ -17,7 +17,7 @@ func.func private @other() -> ()
 func.func @main(%x: tensor<4x16xf32> {graph.name = "x"}, %y: tensor<4x16xf32>)
     -> (tensor<4x16xf32> {graph.name = "r"}, tensor<4x16xf32>) {
   %c = graph.constant dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>
-  %s = graph.reshape %c shape [4, 1] : tensor<4xf32> -> tensor<4x1xf32>
+  %s = graph.reshape %c shape [4, 1] : (tensor<4xf32>) -> tensor<4x1xf32>
   %0 = graph.add %x, %s : (tensor<4x16xf32>, tensor<4x1xf32>) -> tensor<4x16xf32>
   %1 = graph.relu %0 : (tensor<4x16xf32>) -> tensor<4x16xf32>
   %2 = graph.mul %1, %y : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>

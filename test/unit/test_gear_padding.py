@@ -302,13 +302,13 @@ MASKED = """
   %zero = graph.constant dense<0.0> : tensor<f32>
   %low = graph.constant dense<LOW> : tensor<f32>
   %b = graph.cast %m to i1 : (tensor<?x?xi64>) -> tensor<?x?xi1>
-  %u = graph.unsqueeze %b axes [2] : tensor<?x?xi1> -> tensor<?x?x1xi1>
+  %u = graph.unsqueeze %b axes [2] : (tensor<?x?xi1>) -> tensor<?x?x1xi1>
   %s = graph.select %u, %zero, %low : (tensor<?x?x1xi1>, tensor<f32>, tensor<f32>)
       -> tensor<?x?x1xf32>
   %bias = graph.constant dense<[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]> : tensor<8xf32>
   %v = graph.add %x, %bias : (T, tensor<8xf32>) -> T
   %0 = graph.add %v, %s : (T, tensor<?x?x1xf32>) -> T
-  %1 = graph.matmul %0, %x {transpose_lhs = true} : (T, T) -> tensor<?x8x8xf32>
+  %1 = graph.matmul %0, %x transpose_lhs true : (T, T) -> tensor<?x8x8xf32>
   %2 = graph.matmul %x, %1 : (T, tensor<?x8x8xf32>) -> T
   func.return %2 : T
 """
@@ -367,21 +367,21 @@ SOME = """
   %c1 = graph.constant dense<1> : tensor<i64>
   %c2 = graph.constant dense<2> : tensor<i64>
   %two = graph.constant dense<[0, 1]> : tensor<2xi64>
-  %n = graph.shape_of %x start 1 end 2 : T -> tensor<1xi64>
-  %s = graph.squeeze %n axes [0] : tensor<1xi64> -> tensor<i64>
+  %n = graph.shape_of %x start 1 end 2 : (T) -> tensor<1xi64>
+  %s = graph.squeeze %n axes [0] : (tensor<1xi64>) -> tensor<i64>
   %h = graph.div %s, %c2 : (tensor<i64>, tensor<i64>) -> tensor<i64>
-  %end = graph.unsqueeze %h axes [0] : tensor<i64> -> tensor<1xi64>
+  %end = graph.unsqueeze %h axes [0] : (tensor<i64>) -> tensor<1xi64>
   %all = graph.range %c0, %s, %c1 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
   %half = graph.range %c0, %h, %c1 : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
   %0 = graph.cos %x : (T) -> T
   %1 = OP
-  %2 = graph.reduce "sum" %1 axes [1] : T -> tensor<?x1x8xf32>
+  %2 = graph.reduce sum %1 axes [1] : (T) -> tensor<?x1x8xf32>
   %3 = graph.add %x, %2 : (T, tensor<?x1x8xf32>) -> T
   func.return %3 : T
 """
 TWO = "graph.gather %0, %two axis 1 : (T, tensor<2xi64>) -> tensor<?x2x8xf32>"
 ALL = "graph.gather %0, %all axis 1 : (T, tensor<?xi64>) -> T"
-HALF = "graph.slice %0 starts [0] ends(%end : tensor<1xi64>) axes [1] : T -> T"
+HALF = "graph.slice %0 starts [0] ends %end axes [1] : (T, tensor<1xi64>) -> T"
 
 
 @pytest.mark.parametrize(
@@ -392,7 +392,7 @@ HALF = "graph.slice %0 starts [0] ends(%end : tensor<1xi64>) axes [1] : T -> T"
 def test_elements_from_the_front_are_those_of_all_gears(text: str, mixes: bool, tmp_path: Path):
     """Numbers of elements that are constants in a gear may follow from its size."""
     picked = text.rpartition(" -> ")[2]
-    some = SOME.replace("OP", text).replace("%1 axes [1] : T", f"%1 axes [1] : {picked}")
+    some = SOME.replace("OP", text).replace("%1 axes [1] : (T)", f"%1 axes [1] : ({picked})")
     module = session(body(some), tmp_path).module
     assert bool(problems_where(module, length={"y": [1]})) == mixes
 
@@ -453,7 +453,7 @@ def test_g7_numbers_do_not_follow_from_sizes(tmp_path: Path):
 
 def test_g4_padded_elements_lie_at_the_end(tmp_path: Path):
     """Rows of all batches behind each other: those of the last one alone end the output."""
-    flat = "graph.reshape %x shape [-1, 8] : T -> tensor<?x8xf32>"
+    flat = "graph.reshape %x shape [-1, 8] : (T) -> tensor<?x8xf32>"
     text = body(f"  %y = {flat}\n  func.return %y : tensor<?x8xf32>\n", "?x8")
     gears = session(text, tmp_path)
     breaks("G4", gears, "along 'length' lie between others of output 'y'", length={"y": [0]})

@@ -45,8 +45,8 @@ func.func @main(%x: tensor<?x?x8xf32> {graph.name = "x", graph.dims = ["batch", 
   %w = graph.constant dense<0.5> : tensor<8x4xf32>
   %0 = graph.matmul %x, %w : (tensor<?x?x8xf32>, tensor<8x4xf32>) -> tensor<?x?x4xf32>
   %1 = graph.tanh %0 : (tensor<?x?x4xf32>) -> tensor<?x?x4xf32>
-  %2 = graph.reduce "sum" %m axes [1] : tensor<?x?xf32> -> tensor<?x1xf32>
-  %3 = graph.unsqueeze %2 axes [2] : tensor<?x1xf32> -> tensor<?x1x1xf32>
+  %2 = graph.reduce sum %m axes [1] : (tensor<?x?xf32>) -> tensor<?x1xf32>
+  %3 = graph.unsqueeze %2 axes [2] : (tensor<?x1xf32>) -> tensor<?x1x1xf32>
   %4 = graph.add %1, %3 : (tensor<?x?x4xf32>, tensor<?x1x1xf32>) -> tensor<?x?x4xf32>
   %5 = graph.exp %w : (tensor<8x4xf32>) -> tensor<8x4xf32>
   func.return %4, %5 : tensor<?x?x4xf32>, tensor<8x4xf32>
@@ -82,8 +82,8 @@ def test_each_gear_has_the_numbers_of_the_static_program(model: str):
         for name, size in (("?x?x8", f"{row[0]}x{row[1]}x8"), ("?x?x4", f"{row[0]}x{row[1]}x4")):
             text = text.replace(name, size)
         text = text.replace("%m: tensor<?x?xf32>", f"%m: tensor<{row[0]}x{row[1] + 1}xf32>")
-        text = text.replace("(tensor<?x1xf32>)", "(T)").replace("%m axes [1] : tensor<?x?xf32>",
-            f"%m axes [1] : tensor<{row[0]}x{row[1] + 1}xf32>")  # fmt: skip
+        text = text.replace("(tensor<?x1xf32>)", "(T)").replace("%m axes [1] : (tensor<?x?xf32>)",
+            f"%m axes [1] : (tensor<{row[0]}x{row[1] + 1}xf32>)")  # fmt: skip
         text = text.replace("tensor<?x1xf32>", f"tensor<{row[0]}x1xf32>")
         text = text.replace("(T)", f"(tensor<{row[0]}x1xf32>)").replace("?x1x1", f"{row[0]}x1x1")
         Path(model).write_text(text)
@@ -115,7 +115,7 @@ def geared(tmp_path_factory: pytest.TempPathFactory) -> str:
         ("table [{0}, {1}]", "table [{0}, {1}, array<i64: 3, 9, 10>, array<i64: 4, 9, 10>]",
          "4 rows of sizes need a branch each"),
         ("ins(%5, %m_2 :", "ins(%3, %m_2 :", "use of undefined value %3"),
-        ('%m_2 = npu_task.slot "io" 512', '%m_2 = npu_task.slot "io" 0', "has overwritten"),
+        ('%m_2 = npu_task.slot io 512', '%m_2 = npu_task.slot io 0', "has overwritten"),
     ],
 )  # fmt: skip
 def test_faults_planted_in_gears_are_refused(

@@ -122,7 +122,7 @@ def of_groups(
     batch = np.broadcast_shapes(tuple(lhs[:-2]), tuple(groups))
     y = "x".join(map(str, [*batch, lhs[-2], rhs[1 if turned else 2], element]))
     g = "x".join(map(str, [*groups, "i64"]))
-    flags = " {transpose_rhs = true}" if turned else ""
+    flags = " transpose_rhs true" if turned else ""
     return (
         f"func.func @main(%x: tensor<{x}>, %w: tensor<{w}>, %g: tensor<{g}>) -> tensor<{y}> {{\n"
         f"%0 = graph.grouped_matmul %x, %w groups %g{flags} : "
@@ -195,9 +195,9 @@ def by_rows(sizes: Sequence[int], k: int, n: int, turned: bool, element: str, en
     x, w = f"{sum(sizes)}x{k}", f"{len(sizes)}x{n}x{k}" if turned else f"{len(sizes)}x{k}x{n}"
     x, w, y = (f"tensor<{s}x{element}>" for s in (x, w, f"{sum(sizes)}x{n}"))
     half = f"tensor<{sum(sizes)}x{n // 2}x{element}>"
-    flag = " {transpose_rhs = true}" if turned else ""
+    flag = " transpose_rhs true" if turned else ""
     gated = (
-        f"%a, %b = graph.split %0 axis -1 sizes [{n // 2}, {n // 2}] : {y} -> {half}, {half}\n"
+        f"%a, %b = graph.split %0 sizes [{n // 2}, {n // 2}] axis -1 : ({y}) -> ({half}, {half})\n"
         f"%c = graph.silu %a : ({half}) -> {half}\n"
         f"%1 = graph.mul %c, %b : ({half}, {half}) -> {half}\nfunc.return %1 : {half}\n}}"
     )
@@ -275,7 +275,7 @@ def test_groups_by_offsets(
     offsets = f"tensor<{len(sizes) + 1}xi32>"
     text = by_rows(sizes, *matrix, False, element, end)
     text = text.replace(") ->", f", %g: {offsets}) ->", 1)
-    text = text.replace(f"rows {[*sizes]}", 'groups %g {given = "offsets"}')
+    text = text.replace(f"rows {[*sizes]}", "groups %g given offsets")
     text = re.sub(r"(grouped_matmul .*: \(.*?)\) ->", rf"\1, {offsets}) ->", text)
 
     def make(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
@@ -289,7 +289,7 @@ def test_groups_by_offsets(
 def test_sizes_of_groups_become_offsets_that_a_kernel_reads() -> None:
     """Known ones become rows."""
     text = by_rows([2, 0, 3], 8, 16, False, "f32", "").replace(") ->", ", %g: tensor<3xi64>) ->", 1)
-    text = text.replace("rows [2, 0, 3]", 'groups %g {given = "sizes"}')
+    text = text.replace("rows [2, 0, 3]", "groups %g given sizes")
     text = re.sub(r"(grouped_matmul .*: \(.*?)\) ->", r"\1, tensor<3xi64>) ->", text)
     known = text.replace("%g: tensor<3xi64>", "%other: tensor<3xi64>")
     known = known.replace("%0 =", "%g = graph.constant dense<[2, 0, 3]> : tensor<3xi64>\n%0 =")

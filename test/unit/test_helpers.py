@@ -27,7 +27,7 @@ OPS = [
     f"tanh {SOME}",
     f"erf {SOME}",
     f"exp {SOME}",
-    f"tri %x {{upper = false}} : {T} -> {T}",
+    f"tri %x upper false : ({T}) -> {T}",
 ]
 KERNELS = "\n".join(
     f"npu_task.kernel @k{i} on vector {{\n^bb0(%x: {T}):\n"

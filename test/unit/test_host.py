@@ -344,8 +344,8 @@ BUFFERS = """
 func.func @main(%x: tensor<4x4xf32> {graph.name = "x"}, %k: tensor<3x4xf32> {graph.name = "k"})
     -> (tensor<7x4xf32> {graph.name = "y"}, tensor<4x4xf32> {graph.name = "z"}) {
   %0 = graph.exp %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
-  %1 = graph.softmax %0 {axis = 1 : i64} : (tensor<4x4xf32>) -> tensor<4x4xf32>
-  %2 = graph.softmax %k {axis = 1 : i64} : (tensor<3x4xf32>) -> tensor<3x4xf32>
+  %1 = graph.softmax %0 axis 1 : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %2 = graph.softmax %k axis 1 : (tensor<3x4xf32>) -> tensor<3x4xf32>
   %3 = graph.concat %2, %1 axis 0 : (tensor<3x4xf32>, tensor<4x4xf32>) -> tensor<7x4xf32>
   %4 = graph.add %1, %x : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   func.return %3, %4 : tensor<7x4xf32>, tensor<4x4xf32>

@@ -49,11 +49,11 @@ def text_of(op_type: str, inputs: dict[str, tuple[Any, ...]], *others: Any, **mo
 
 def test_old_softmax_normalizes_all_axes_from_one_on() -> None:
     text = text_of("Softmax", {"x": (F32, 2, 3, 4)}, opset=11)
-    assert "graph.softmax %x {axis = 1 : i64, flatten = true}" in text
+    assert "graph.softmax %x axis 1 flatten true" in text
     text = text_of("Softmax", {"x": (F32, 2, 3)}, opset=11)
-    assert "graph.softmax %x {axis = 1 : i64} :" in text
+    assert "graph.softmax %x axis 1 :" in text
     text = text_of("Softmax", {"x": (F32, 2, 3, 4)}, opset=13)
-    assert "graph.softmax %x {axis = 2 : i64} :" in text
+    assert "graph.softmax %x axis 2 :" in text
 
 
 def test_old_group_norm_has_scale_by_group() -> None:
@@ -65,7 +65,7 @@ def test_old_group_norm_has_scale_by_group() -> None:
 
 def test_instance_norm_is_a_group_norm_of_single_channels() -> None:
     inputs = {"x": (F32, 2, 6, 5), "s": (F32, 6), "b": (F32, 6)}
-    assert "graph.group_norm %x, %s, %b {groups = 6" in text_of("InstanceNormalization", inputs)
+    assert "graph.group_norm %x, %s, %b groups 6" in text_of("InstanceNormalization", inputs)
 
 
 @pytest.mark.parametrize(
@@ -164,11 +164,11 @@ def test_quantize_to_floats_of_8_bits() -> None:
     text = text_of("QuantizeLinear", inputs, output_dtype=e4m3)
     assert "graph.quantize %x, %s to f8E4M3FN : " in text
     text = text_of("QuantizeLinear", inputs, output_dtype=e4m3, saturate=0)
-    assert "graph.quantize %x, %s to f8E4M3FN {saturate = false} : " in text
+    assert "graph.quantize %x, %s to f8E4M3FN saturate false : " in text
     text = text_of("Cast", {"x": (F32, 4)}, to=e4m3)
-    assert "graph.cast %x to f8E4M3FN {saturate = true} : " in text
+    assert "graph.cast %x to f8E4M3FN saturate true : " in text
     text = text_of("Cast", {"x": (F32, 4)}, to=TensorProto.FLOAT8E8M0)
-    assert 'graph.cast %x to f8E8M0FNU {saturate = true, rounding = "up"} : ' in text
+    assert "graph.cast %x to f8E8M0FNU saturate true rounding up : " in text
 
 
 def test_quantize_to_a_type_that_is_not_supported() -> None:
@@ -184,10 +184,10 @@ def test_attention_after_a_cache_of_unknown_length() -> None:
     heads = {"q_num_heads": 4, "kv_num_heads": 2, "is_causal": 1}
     text = text_of("Attention", inputs, outputs, 23, **heads)
     assert "graph.shape_of" in text
-    assert "offset(%" in text
+    assert "offset %" in text
     assert "-> tensor<1x4x32xf32>" in text
     inputs |= {"pk": (F32, 1, 2, 5, 8), "pv": (F32, 1, 2, 5, 8)}
-    assert "offset 5 {causal = true" in text_of("Attention", inputs, outputs, 23, **heads)
+    assert "offset 5" in text_of("Attention", inputs, outputs, 23, **heads)
 
 
 def test_attention_needs_the_number_of_heads() -> None:
@@ -212,9 +212,9 @@ def test_activations_consume_their_parameters_in_order() -> None:
         activation_alpha=[0.25, 0.5],
         activation_beta=[0.75],
     )
-    assert 'activations = ["sigmoid", "hard_sigmoid", "leaky_relu"]' in text
-    assert "alphas = array<f64: 0.000000e+00, 2.500000e-01, 5.000000e-01>" in text
-    assert "betas = array<f64: 0.000000e+00, 7.500000e-01, 0.000000e+00>" in text
+    assert "activations [sigmoid, hard_sigmoid, leaky_relu]" in text
+    assert "alphas [0.000000e+00, 2.500000e-01, 5.000000e-01]" in text
+    assert "betas [0.000000e+00, 7.500000e-01, 0.000000e+00]" in text
     with pytest.raises(GeError, match="activation 'Swish' is not supported"):
         text_of("LSTM", inputs, activations=["Swish"] * 3)
 

@@ -194,7 +194,7 @@ def test_boxes_say_which_stretches_of_memory_belong_together(
     assert (stretches(op, operand), op.local_parts(operand)) == (count, in_place)
 
 
-@pytest.mark.parametrize(("first", "in_place"), [("", 12), ("{query_tokens_first = true} ", None)])
+@pytest.mark.parametrize(("first", "in_place"), [("", 12), ("query_tokens_first true ", None)])
 def test_attention_takes_the_place_of_a_query_in_the_same_order(
     first: str, in_place: int | None
 ) -> None:
@@ -203,7 +203,7 @@ def test_attention_takes_the_place_of_a_query_in_the_same_order(
     k, result = "tensor<2x3x4x8xf32>", "tensor<2x3x2x8xf32>"
     text = (
         f"func.func @main(%q: {t}, %k: {k}, %v: {k}) -> {result} {{\n"
-        f"  %r = graph.attention %q, %k, %v {first}: {t}, {k}, {k} -> {result}\n"
+        f"  %r = graph.attention %q, %k, %v {first}: ({t}, {k}, {k}) -> {result}\n"
         f"  func.return %r : {result}\n}}"
     )
     module = parse_module(context(), SourceText("k.mlir", text))

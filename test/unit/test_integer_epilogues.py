@@ -57,13 +57,13 @@ class Epilogue:
             self.add(f"graph.add {last}, {operand}", self.element, t, its)
         elif kind == "dequantize" and integer:
             scale, its = self.argument(f"{self.columns}" if by_column else "", element)
-            axis = f" {{axis = {self.axis} : i64}}" if by_column else ""
+            axis = f" axis {self.axis}" if by_column else ""
             self.add(f"graph.dequantize {last}, {scale}{axis}", element, t, its)
         elif kind == "requantize" and integer:
             scale, its = self.argument(f"{self.columns}" if by_column else "", "f32")
-            axis = f" {{axis = {self.axis} : i64, low = 0 : i64}}" if by_column else ""
+            axis = f" axis {self.axis} low 0" if by_column else ""
             self.last, self.element = f"%v{len(self.lines)}", "i8"
-            text = f"graph.requantize {last}, {scale} to i8{axis} : {t}, {its} -> {self.type}"
+            text = f"graph.requantize {last}, {scale} to i8{axis} : ({t}, {its}) -> {self.type}"
             self.lines.append(f"{self.last} = {text}")
         elif kind == "quantize" and not integer:
             scale, its = self.argument("", self.element)

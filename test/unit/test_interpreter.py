@@ -48,9 +48,9 @@ def random_network(seed: int, ops: int = 30) -> str:
         a, b = rng.choice(values[-5:]), rng.choice(values[-5:])
         match rng.randrange(6):
             case 0:
-                lines.append(f"{name} = graph.transpose {a} permutation [1, 0] : {t} -> {t}")
+                lines.append(f"{name} = graph.transpose {a} permutation [1, 0] : ({t}) -> {t}")
             case 1:
-                lines.append(f"{name} = graph.reshape {a} shape [3, 3] : {t} -> {t}")
+                lines.append(f"{name} = graph.reshape {a} shape [3, 3] : ({t}) -> {t}")
             case 2:
                 lines.append(f"{name} = graph.matmul {a}, {b} : ({t}, {t}) -> {t}")
             case 3:
@@ -139,7 +139,7 @@ func.func @main(%x: tensor<?x3xf32>, %y: tensor<?x3xf32>) -> tensor<?x3xf32> {
 def test_a_result_of_another_shape_than_declared_is_found() -> None:
     text = """
 func.func @main(%x: tensor<?xf32>, %n: tensor<1xi64>) -> tensor<4xf32> {
-  %0 = graph.reshape %x shape(%n : tensor<1xi64>) : tensor<?xf32> -> tensor<4xf32>
+  %0 = graph.reshape %x shape %n : (tensor<?xf32>, tensor<1xi64>) -> tensor<4xf32>
   func.return %0 : tensor<4xf32>
 }
 """
@@ -205,12 +205,10 @@ def test_sizes_that_do_not_go_together_are_refused(op: str, types: str, result: 
     shapes = [f"tensor<{t}>" for t in types.split()]
     named = ", ".join(f"%{n}: {t}" for n, t in zip("abc", shapes, strict=False))
     ends = f"tensor<{result}>"
-    sources = ", ".join(shapes)
-    sources = sources if "non_max" in op or "rnn" in op else f"({sources})"
-    line = f"%r = graph.{op} : {sources} -> {ends}"
+    line = f"%r = graph.{op} : ({', '.join(shapes)}) -> {ends}"
     if "rnn" in op:
-        line = f"{line}, tensor<2x1x4xf32>".replace("%r", "%r, %s")
-        line = line.replace("%c :", '%c {direction = "bidirectional"} :')
+        line = f"%r, %s = graph.{op} : ({', '.join(shapes)}) -> ({ends}, tensor<2x1x4xf32>)"
+        line = line.replace("%c :", "%c direction bidirectional :")
     text = f"func.func @main({named}) -> {ends} {{\n{line}\nreturn %r : {ends}\n}}"
     session = Session(parse(text))
     inputs: dict[str, Any] = {}

@@ -7,7 +7,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 from xdsl.dialects import test
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, i8
+from xdsl.dialects.builtin import ArrayAttr, i8
 
 from ge.dialects.graph import attention as a
 from ge.dialects.graph import normalization as n
@@ -379,7 +379,11 @@ def test_each_activation_by_its_formula() -> None:
     assert set(formulas) == set(r.ACTIVATIONS)
     one = np.ones((1, 1, 1), np.float32)
     for name, want in formulas.items():
-        params = {"activations": ArrayAttr([StringAttr(name)]), "alphas": [alpha], "betas": [beta]}
+        params = {
+            "activations": ArrayAttr([r.Activation.of(name)]),
+            "alphas": [alpha],
+            "betas": [beta],
+        }
         operands = (x.reshape(1, 7, 1), one, one, None, None, None)
         _, last = run(r.RnnOp, *operands, **params)
         np.testing.assert_allclose(last.reshape(-1), want, rtol=1e-5, atol=1e-6, err_msg=name)
@@ -387,7 +391,7 @@ def test_each_activation_by_its_formula() -> None:
 
 def test_clip_limits_what_goes_into_an_activation() -> None:
     x, one = np.array([[[-9], [9]]], np.float32), np.ones((1, 1, 1), np.float32)
-    linear = ArrayAttr([StringAttr("affine")])
+    linear = ArrayAttr([r.Activation.of("affine")])
     params: dict[str, Any] = {"activations": linear, "alphas": [1.0], "betas": [0.0], "clip": 2.0}
     _, last = run(r.RnnOp, x, one, one, None, None, None, **params)
     assert last.reshape(-1).tolist() == [-2, 2]

@@ -19,7 +19,7 @@ KERNELS = {
     "matmul": (f"graph.matmul %x, %w : ({X}, {W}) -> tensor<64x48xf16>", X, W),
     "conv": (f"graph.conv %x, %w : ({IMAGE}, {K}) -> tensor<1x24x7x9xf16>", IMAGE, K),
     "depthwise": (
-        f"graph.conv %x, %w {{group = 20 : i64}} : ({IMAGE}, {D}) -> tensor<1x20x7x9xf16>", IMAGE, D
+        f"graph.conv %x, %w group 20 : ({IMAGE}, {D}) -> tensor<1x20x7x9xf16>", IMAGE, D
     ),
 }  # fmt: skip
 

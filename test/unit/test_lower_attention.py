@@ -21,7 +21,7 @@ from ge.runtime.library.attention import tiles as attention_tiles
 from ge.runtime.library.attention.tiles import AttentionProblem, AttentionTiles, candidates
 
 sys.path.insert(0, str(Path(__file__).parent))
-from tile_lowering import Lowered, compare, lowered, options_of
+from tile_lowering import Lowered, compare, lowered
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -50,12 +50,12 @@ def attention(
 
     shapes = {"query": q, "key": k, "value": v, "result": [*q[:3], v[3]]}
     tq, tk, tv, to = (tensor(n, s) for n, s in shapes.items())
-    options = ", ".join([*(f"{n}_tokens_first = true" for n in first), *([flags] * bool(flags))])
+    options = " ".join([*(f"{n}_tokens_first true" for n in first), flags])
     given = "".join(f", %m{i}: {t}" for i, t in enumerate(masks))
-    added = f"mask {', '.join(f'%m{i}' for i in range(len(masks)))} : {', '.join(masks)}"
+    added = f"mask {', '.join(f'%m{i}' for i in range(len(masks)))}"
     return f"""func.func @main(%q: {tq}, %k: {tk}, %v: {tv}{given}) -> {to} {{
-      %r = graph.attention %q, %k, %v {added if masks else ""} {options_of(options)}
-        : {tq}, {tk}, {tv} -> {to}
+      %r = graph.attention %q, %k, %v {added if masks else ""} {options}
+        : ({", ".join((tq, tk, tv, *masks))}) -> {to}
       func.return %r : {to}
     }}"""
 
@@ -69,11 +69,11 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
 
 NAMES = ("query", "key", "value", "result")
 FLAGS = (
-    *("", "causal = true", "causal = true, offset = 9", "softcap = 3.0", "scale = -0.5"),
+    *("", "causal true", "causal true offset 9", "softcap 3.0", "scale -0.5"),
     *(
-        "left_window = 20",
-        "left_window = 7, right_window = 9, offset = 5",
-        "causal = true, offset = -7",
+        "left_window 20",
+        "left_window 7 right_window 9 offset 5",
+        "causal true offset -7",
     ),
 )
 
@@ -112,13 +112,13 @@ MORE_MASKS = ("20x40xf32", "2x1x1x40xf16", "1xf16")
 )
 def test_masks_are_added(mask: str) -> None:
     shapes = [2, 2, 20, 16], [2, 2, 40, 16], [2, 2, 40, 8]
-    compare(attention(*shapes, "f16", "causal = true", (f"tensor<{mask}>",)), all_lowered=True)
+    compare(attention(*shapes, "f16", "causal true", (f"tensor<{mask}>",)), all_lowered=True)
 
 
 def test_several_masks() -> None:
     shapes = [1, 1, 20, 16], [1, 1, 20, 16], [1, 1, 20, 16]
     masks = ("tensor<20x20xf32>", "tensor<20xf32>")
-    compare(attention(*shapes, "f32", "softcap = 2.0", masks), all_lowered=True)
+    compare(attention(*shapes, "f32", "softcap 2.0", masks), all_lowered=True)
 
 
 def masked_rows(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
@@ -138,14 +138,14 @@ def masked_rows(rng: np.random.Generator, element: Attribute, shape: Sequence[in
 )
 def test_rows_without_a_key(undefined: str) -> None:
     shapes = [1, 1, 20, 16], [1, 1, 40, 16], [1, 1, 40, 16]
-    text = attention(*shapes, "f16", f'undefined = "{undefined}"', ("tensor<20x40xf16>",))
+    text = attention(*shapes, "f16", f"undefined {undefined}", ("tensor<20x40xf16>",))
     compare(text, all_lowered=True, make=masked_rows)
 
 
 @pytest.mark.usefixtures("small_tiles")
 def test_pipes_may_run_in_any_order() -> None:
     shapes = [1, 3, 20, 16], [1, 1, 40, 16], [1, 1, 40, 16]
-    compare(attention(*shapes, "f16", "causal = true"), all_lowered=True, orders=3)
+    compare(attention(*shapes, "f16", "causal true"), all_lowered=True, orders=3)
 
 
 def boxes_of_queries(result: Lowered) -> set[tuple[int, ...]]:
@@ -162,15 +162,15 @@ def boxes_of_queries(result: Lowered) -> set[tuple[int, ...]]:
         pytest.param(
             *(1, 4, NAMES, "", ("tensor<1x1x1x40xf16>",), (1, 1, 16, 16)), marks=pytest.mark.soak
         ),
-        (1, 7, (), "causal = true, offset = 30", ("tensor<14x1x40xf16>",), (1, 1, 16, 16)),
+        (1, 7, (), "causal true offset 30", ("tensor<14x1x40xf16>",), (1, 1, 16, 16)),
         pytest.param(
-            *(3, 4, (), "causal = true, offset = 5", (), (1, 1, 16, 16)), marks=pytest.mark.soak
+            *(3, 4, (), "causal true offset 5", (), (1, 1, 16, 16)), marks=pytest.mark.soak
         ),
-        (3, 4, NAMES, "left_window = 9, offset = 20", (), (1, 4, 1, 4, 16)),
-        (6, 2, NAMES, "causal = true, offset = 29", ("tensor<40xf32>",), (1, 8, 1, 2, 16)),
-        (3, 4, ("query",), "causal = true", (), (1, 16, 1, 16)),
+        (3, 4, NAMES, "left_window 9 offset 20", (), (1, 4, 1, 4, 16)),
+        (6, 2, NAMES, "causal true offset 29", ("tensor<40xf32>",), (1, 8, 1, 2, 16)),
+        (3, 4, ("query",), "causal true", (), (1, 16, 1, 16)),
         pytest.param(
-            *(3, 4, (), "causal = true", ("tensor<3x40xf16>",), (1, 1, 16, 16)),
+            *(3, 4, (), "causal true", ("tensor<3x40xf16>",), (1, 1, 16, 16)),
             marks=pytest.mark.soak,
         ),
     ],
@@ -218,7 +218,7 @@ def integers(
     q: list[int], k: list[int], v: list[int], flags: str, masks: tuple[str, ...], first: str
 ) -> str:
     """Attention of integers, whose weights are rounded; the result is f32."""
-    flags = f"rounded_weights = true, scale = 0.004, value_scale = 0.03{flags}"
+    flags = f"rounded_weights true scale 0.004 value_scale 0.03{flags}"
     text = attention(q, k, v, "i8", flags, masks, tuple(first.split()))
     o = [q[0], q[2], q[1], v[3]] if "result" in first else [*q[:3], v[3]]
     result = f"tensor<{'x'.join(map(str, o))}x"
@@ -231,7 +231,7 @@ def integers(
     ("tokens", "keys", "size", "flags", "masks", "first"),
     [
         (20, 70, 16, "", (), ""),
-        (5, 1300, 40, ", causal = true, offset = 1250", (), ""),
+        (5, 1300, 40, " causal true offset 1250", (), ""),
         (1, 40, 64, "", ("tensor<1x40xi1>",), "query key value result"),
     ],
 )
@@ -242,8 +242,8 @@ def test_integers_are_exact(
     compare(integers(*shapes, flags, masks, first), all_lowered=True, exact=True)
 
 
-SCORES = "score_scale = 0.04, score_zero_point = 5 : i8"
-WEIGHTS = "weight_scale = 0.0035, weight_zero_point = -128 : i8"
+SCORES = "score_scale 0.04 score_zero_point 5 : i8"
+WEIGHTS = "weight_scale 0.0035 weight_zero_point -128 : i8"
 
 
 @pytest.mark.parametrize(
@@ -253,13 +253,13 @@ WEIGHTS = "weight_scale = 0.0035, weight_zero_point = -128 : i8"
         pytest.param(SCORES, "guard", marks=pytest.mark.soak),
         pytest.param(WEIGHTS, "zero", marks=pytest.mark.soak),
         pytest.param(WEIGHTS, "guard", marks=pytest.mark.soak),
-        pytest.param(f"softcap = 3.0, {SCORES}, {WEIGHTS}", "zero", marks=pytest.mark.soak),
-        (f"softcap = 3.0, {SCORES}, {WEIGHTS}", "guard"),
+        pytest.param(f"softcap 3.0 {SCORES} {WEIGHTS}", "zero", marks=pytest.mark.soak),
+        (f"softcap 3.0 {SCORES} {WEIGHTS}", "guard"),
     ],
 )
 def test_scores_and_weights_on_a_grid(flags: str, undefined: str) -> None:
     shapes = [1, 2, 20, 16], [1, 1, 70, 16], [1, 1, 70, 16]
-    flags = f'scale = 0.25, undefined = "{undefined}", {flags}'
+    flags = f"scale 0.25 undefined {undefined} {flags}"
     compare(attention(*shapes, "f32", flags, ("tensor<20x70xi1>",)), all_lowered=True)
 
 
@@ -270,8 +270,8 @@ STORED = """func.func @main(%q: tensor<1x3x5x16xf16>, %k: tensor<1x3x70x16xi8>,
         : (tensor<1x3x70x16xi8>, tensor<f16>) -> tensor<1x3x70x16xf16>
       %1 = graph.dequantize %v, %s
         : (tensor<1x3x70x16xi8>, tensor<f16>) -> tensor<1x3x70x16xf16>
-      %2 = graph.attention %q, %0, %1 : tensor<1x3x5x16xf16>, tensor<1x3x70x16xf16>,
-        tensor<1x3x70x16xf16> -> tensor<1x3x5x16xf16>
+      %2 = graph.attention %q, %0, %1 : (tensor<1x3x5x16xf16>, tensor<1x3x70x16xf16>,
+        tensor<1x3x70x16xf16>) -> tensor<1x3x5x16xf16>
       func.return %2 : tensor<1x3x5x16xf16>
 }
 """
@@ -281,17 +281,17 @@ BIASED = """func.func @main(%a: tensor<2x17x64xf32>, %ba: tensor<64xf32>,
     %b: tensor<2x17x64xf32>, %bb: tensor<64xf32>, %d: tensor<2x17x64xf32>, %bd: tensor<64xf32>,
     %m: tensor<2x1x17x17xi1>) -> tensor<2x17x64xf32> {
       %15 = graph.add %a, %ba : (tensor<2x17x64xf32>, tensor<64xf32>) -> tensor<2x17x64xf32>
-      %16 = graph.reshape %15 shape [2, 17, 4, 16] : tensor<2x17x64xf32> -> tensor<2x17x4x16xf32>
+      %16 = graph.reshape %15 shape [2, 17, 4, 16] : (tensor<2x17x64xf32>) -> tensor<2x17x4x16xf32>
       %17 = graph.add %b, %bb : (tensor<2x17x64xf32>, tensor<64xf32>) -> tensor<2x17x64xf32>
-      %18 = graph.reshape %17 shape [2, 17, 4, 16] : tensor<2x17x64xf32> -> tensor<2x17x4x16xf32>
+      %18 = graph.reshape %17 shape [2, 17, 4, 16] : (tensor<2x17x64xf32>) -> tensor<2x17x4x16xf32>
       %19 = graph.add %d, %bd : (tensor<2x17x64xf32>, tensor<64xf32>) -> tensor<2x17x64xf32>
-      %20 = graph.reshape %19 shape [2, 17, 4, 16] : tensor<2x17x64xf32> -> tensor<2x17x4x16xf32>
+      %20 = graph.reshape %19 shape [2, 17, 4, 16] : (tensor<2x17x64xf32>) -> tensor<2x17x4x16xf32>
       %21 = graph.attention %16, %18, %20 mask %m
-        : tensor<2x1x17x17xi1> {scale = 2.500000e-01 : f64, undefined = "guard",
-        value_tokens_first = true, result_tokens_first = true, query_tokens_first = true,
-        key_tokens_first = true} : tensor<2x17x4x16xf32>, tensor<2x17x4x16xf32>,
-        tensor<2x17x4x16xf32> -> tensor<2x17x4x16xf32>
-      %22 = graph.reshape %21 shape [2, 17, 64] : tensor<2x17x4x16xf32> -> tensor<2x17x64xf32>
+        scale 2.500000e-01 undefined guard value_tokens_first true result_tokens_first true
+        query_tokens_first true key_tokens_first true
+        : (tensor<2x17x4x16xf32>, tensor<2x17x4x16xf32>, tensor<2x17x4x16xf32>,
+        tensor<2x1x17x17xi1>) -> tensor<2x17x4x16xf32>
+      %22 = graph.reshape %21 shape [2, 17, 64] : (tensor<2x17x4x16xf32>) -> tensor<2x17x64xf32>
       func.return %22 : tensor<2x17x64xf32>
 }
 """
@@ -301,21 +301,21 @@ CACHED = """func.func @main(%6: tensor<24x192xf32>, %7: tensor<192xf32>,
     %8: tensor<2x1x12x12xf32>) -> (tensor<2x4x12x16xf32>, tensor<2x4x12x16xf32>,
     tensor<2x12x4x16xf32>) {
       %9 = graph.add %6, %7 : (tensor<24x192xf32>, tensor<192xf32>) -> tensor<24x192xf32>
-      %10 = graph.reshape %9 shape [2, 12, 192] : tensor<24x192xf32> -> tensor<2x12x192xf32>
-      %11, %12, %13 = graph.split %10 axis 2 sizes [64, 64, 64]
-        : tensor<2x12x192xf32> -> tensor<2x12x64xf32>, tensor<2x12x64xf32>, tensor<2x12x64xf32>
-      %14 = graph.reshape %12 shape [2, 12, 4, 16] : tensor<2x12x64xf32> -> tensor<2x12x4x16xf32>
+      %10 = graph.reshape %9 shape [2, 12, 192] : (tensor<24x192xf32>) -> tensor<2x12x192xf32>
+      %11, %12, %13 = graph.split %10 sizes [64, 64, 64] axis 2
+        : (tensor<2x12x192xf32>) -> (tensor<2x12x64xf32>, tensor<2x12x64xf32>, tensor<2x12x64xf32>)
+      %14 = graph.reshape %12 shape [2, 12, 4, 16] : (tensor<2x12x64xf32>) -> tensor<2x12x4x16xf32>
       %15 = graph.transpose %14 permutation [0, 2, 1, 3]
-        : tensor<2x12x4x16xf32> -> tensor<2x4x12x16xf32>
-      %16 = graph.reshape %13 shape [2, 12, 4, 16] : tensor<2x12x64xf32> -> tensor<2x12x4x16xf32>
+        : (tensor<2x12x4x16xf32>) -> tensor<2x4x12x16xf32>
+      %16 = graph.reshape %13 shape [2, 12, 4, 16] : (tensor<2x12x64xf32>) -> tensor<2x12x4x16xf32>
       %17 = graph.transpose %16 permutation [0, 2, 1, 3]
-        : tensor<2x12x4x16xf32> -> tensor<2x4x12x16xf32>
-      %18 = graph.reshape %11 shape [2, 12, 4, 16] : tensor<2x12x64xf32> -> tensor<2x12x4x16xf32>
+        : (tensor<2x12x4x16xf32>) -> tensor<2x4x12x16xf32>
+      %18 = graph.reshape %11 shape [2, 12, 4, 16] : (tensor<2x12x64xf32>) -> tensor<2x12x4x16xf32>
       %19 = graph.attention %18, %14, %16 mask %8
-        : tensor<2x1x12x12xf32> {scale = 2.500000e-01 : f64, undefined = "guard",
-        value_tokens_first = true, result_tokens_first = true, query_tokens_first = true,
-        key_tokens_first = true} : tensor<2x12x4x16xf32>, tensor<2x12x4x16xf32>,
-        tensor<2x12x4x16xf32> -> tensor<2x12x4x16xf32>
+        scale 2.500000e-01 undefined guard value_tokens_first true result_tokens_first true
+        query_tokens_first true key_tokens_first true
+        : (tensor<2x12x4x16xf32>, tensor<2x12x4x16xf32>, tensor<2x12x4x16xf32>,
+        tensor<2x1x12x12xf32>) -> tensor<2x12x4x16xf32>
       func.return %15, %17, %19 : tensor<2x4x12x16xf32>, tensor<2x4x12x16xf32>,
     tensor<2x12x4x16xf32>
 }
@@ -324,16 +324,16 @@ CACHED = """func.func @main(%6: tensor<24x192xf32>, %7: tensor<192xf32>,
 # Keys and values that stand side by side.
 SPLIT = """func.func @main(%q: tensor<2x17x64xf16>,
     %kv: tensor<2x21x128xf16>) -> tensor<2x17x64xf16> {
-      %16 = graph.reshape %q shape [2, 17, 4, 16] : tensor<2x17x64xf16> -> tensor<2x17x4x16xf16>
-      %k, %v = graph.split %kv axis 2 sizes [64, 64]
-        : tensor<2x21x128xf16> -> tensor<2x21x64xf16>, tensor<2x21x64xf16>
-      %18 = graph.reshape %k shape [2, 21, 4, 16] : tensor<2x21x64xf16> -> tensor<2x21x4x16xf16>
-      %20 = graph.reshape %v shape [2, 21, 4, 16] : tensor<2x21x64xf16> -> tensor<2x21x4x16xf16>
-      %21 = graph.attention %16, %18, %20 {value_tokens_first = true, result_tokens_first = true,
-    query_tokens_first = true, key_tokens_first = true}
-        : tensor<2x17x4x16xf16>, tensor<2x21x4x16xf16>,
-        tensor<2x21x4x16xf16> -> tensor<2x17x4x16xf16>
-      %22 = graph.reshape %21 shape [2, 17, 64] : tensor<2x17x4x16xf16> -> tensor<2x17x64xf16>
+      %16 = graph.reshape %q shape [2, 17, 4, 16] : (tensor<2x17x64xf16>) -> tensor<2x17x4x16xf16>
+      %k, %v = graph.split %kv sizes [64, 64] axis 2
+        : (tensor<2x21x128xf16>) -> (tensor<2x21x64xf16>, tensor<2x21x64xf16>)
+      %18 = graph.reshape %k shape [2, 21, 4, 16] : (tensor<2x21x64xf16>) -> tensor<2x21x4x16xf16>
+      %20 = graph.reshape %v shape [2, 21, 4, 16] : (tensor<2x21x64xf16>) -> tensor<2x21x4x16xf16>
+      %21 = graph.attention %16, %18, %20 value_tokens_first true result_tokens_first true
+        query_tokens_first true key_tokens_first true
+        : (tensor<2x17x4x16xf16>, tensor<2x21x4x16xf16>,
+        tensor<2x21x4x16xf16>) -> tensor<2x17x4x16xf16>
+      %22 = graph.reshape %21 shape [2, 17, 64] : (tensor<2x17x4x16xf16>) -> tensor<2x17x64xf16>
       func.return %22 : tensor<2x17x64xf16>
 }
 """
@@ -344,20 +344,20 @@ DECODE = """func.func @main(%8: tensor<2x192xf32>, %9: tensor<192xf32>,
     %12: tensor<2x1x1x12xf32>)
       -> (tensor<2x4x12x16xf32>, tensor<2x4x12x16xf32>, tensor<2x4x1x16xf32>) {
       %13 = graph.add %8, %9 : (tensor<2x192xf32>, tensor<192xf32>) -> tensor<2x192xf32>
-      %14 = graph.reshape %13 shape [2, 1, 192] : tensor<2x192xf32> -> tensor<2x1x192xf32>
-      %15, %16, %17 = graph.split %14 axis 2 sizes [64, 64, 64]
-        : tensor<2x1x192xf32> -> tensor<2x1x64xf32>, tensor<2x1x64xf32>, tensor<2x1x64xf32>
-      %18 = graph.reshape %16 shape [2, 4, 1, 16] : tensor<2x1x64xf32> -> tensor<2x4x1x16xf32>
-      %19 = graph.reshape %17 shape [2, 4, 1, 16] : tensor<2x1x64xf32> -> tensor<2x4x1x16xf32>
+      %14 = graph.reshape %13 shape [2, 1, 192] : (tensor<2x192xf32>) -> tensor<2x1x192xf32>
+      %15, %16, %17 = graph.split %14 sizes [64, 64, 64] axis 2
+        : (tensor<2x1x192xf32>) -> (tensor<2x1x64xf32>, tensor<2x1x64xf32>, tensor<2x1x64xf32>)
+      %18 = graph.reshape %16 shape [2, 4, 1, 16] : (tensor<2x1x64xf32>) -> tensor<2x4x1x16xf32>
+      %19 = graph.reshape %17 shape [2, 4, 1, 16] : (tensor<2x1x64xf32>) -> tensor<2x4x1x16xf32>
       %20 = graph.concat %10, %18 axis -2
         : (tensor<2x4x11x16xf32>, tensor<2x4x1x16xf32>) -> tensor<2x4x12x16xf32>
       %21 = graph.concat %11, %19 axis -2
         : (tensor<2x4x11x16xf32>, tensor<2x4x1x16xf32>) -> tensor<2x4x12x16xf32>
-      %22 = graph.reshape %15 shape [2, 4, 1, 16] : tensor<2x1x64xf32> -> tensor<2x4x1x16xf32>
+      %22 = graph.reshape %15 shape [2, 4, 1, 16] : (tensor<2x1x64xf32>) -> tensor<2x4x1x16xf32>
       %23 = graph.attention %22, %20, %21 mask %12
-        : tensor<2x1x1x12xf32> {scale = 2.500000e-01 : f64,
-        undefined = "guard"} : tensor<2x4x1x16xf32>, tensor<2x4x12x16xf32>,
-        tensor<2x4x12x16xf32> -> tensor<2x4x1x16xf32>
+        scale 2.500000e-01 undefined guard
+        : (tensor<2x4x1x16xf32>, tensor<2x4x12x16xf32>, tensor<2x4x12x16xf32>,
+        tensor<2x1x1x12xf32>) -> tensor<2x4x1x16xf32>
       func.return %20, %21, %23 : tensor<2x4x12x16xf32>, tensor<2x4x12x16xf32>, tensor<2x4x1x16xf32>
 }
 """
@@ -368,9 +368,9 @@ JOINED = """func.func @main(%q: tensor<2x4x20x16xf16>, %a: tensor<2x2x37x16xf16>
     tensor<2x4x20x16xf16>) {
       %20 = graph.concat %a, %b axis 2
         : (tensor<2x2x37x16xf16>, tensor<2x2x20x16xf16>) -> tensor<2x2x57x16xf16>
-      %23 = graph.attention %q, %20, %v offset 37 {causal = true}
-        : tensor<2x4x20x16xf16>, tensor<2x2x57x16xf16>,
-        tensor<2x2x57x16xf16> -> tensor<2x4x20x16xf16>
+      %23 = graph.attention %q, %20, %v offset 37 causal true
+        : (tensor<2x4x20x16xf16>, tensor<2x2x57x16xf16>,
+        tensor<2x2x57x16xf16>) -> tensor<2x4x20x16xf16>
       func.return %20, %23 : tensor<2x2x57x16xf16>, tensor<2x4x20x16xf16>
 }
 """
@@ -380,14 +380,14 @@ def beside_each_other(size: int, element: str) -> str:
     """Queries, keys and values of 3 heads of so many elements in one tensor."""
     x, part = (f"tensor<2x17x{n * 3 * size}x{element}>" for n in (3, 1))
     head = f"tensor<2x17x3x{size}x{element}>"
-    flags = ", ".join(f"{n}_tokens_first = true" for n in ("value", "result", "query", "key"))
+    flags = " ".join(f"{n}_tokens_first true" for n in ("value", "result", "query", "key"))
     return f"""func.func @main(%x: {x}) -> {head} {{
-      %0, %1, %2 = graph.split %x axis 2 sizes [{3 * size}, {3 * size}, {3 * size}]
-        : {x} -> {part}, {part}, {part}
-      %3 = graph.reshape %0 shape [2, 17, 3, {size}] : {part} -> {head}
-      %4 = graph.reshape %1 shape [2, 17, 3, {size}] : {part} -> {head}
-      %5 = graph.reshape %2 shape [2, 17, 3, {size}] : {part} -> {head}
-      %6 = graph.attention %3, %4, %5 {{{flags}}} : {head}, {head}, {head} -> {head}
+      %0, %1, %2 = graph.split %x sizes [{3 * size}, {3 * size}, {3 * size}] axis 2
+        : ({x}) -> ({part}, {part}, {part})
+      %3 = graph.reshape %0 shape [2, 17, 3, {size}] : ({part}) -> {head}
+      %4 = graph.reshape %1 shape [2, 17, 3, {size}] : ({part}) -> {head}
+      %5 = graph.reshape %2 shape [2, 17, 3, {size}] : ({part}) -> {head}
+      %6 = graph.attention %3, %4, %5 {flags} : ({head}, {head}, {head}) -> {head}
       func.return %6 : {head}
 }}
 """
@@ -405,13 +405,13 @@ QUANTIZED = """func.func @main(%q: tensor<2x17x4x32xf32>, %k: tensor<2x4x21x32xf
     %b: tensor<4x32xf32>) -> tensor<2x17x128xi8> {
       %s = graph.constant dense<0.02> : tensor<f32>
       %z = graph.constant dense<3> : tensor<i8>
-      %0 = graph.attention %q, %k, %k {result_tokens_first = true, query_tokens_first = true}
-        : tensor<2x17x4x32xf32>, tensor<2x4x21x32xf32>,
-        tensor<2x4x21x32xf32> -> tensor<2x17x4x32xf32>
+      %0 = graph.attention %q, %k, %k result_tokens_first true query_tokens_first true
+        : (tensor<2x17x4x32xf32>, tensor<2x4x21x32xf32>,
+        tensor<2x4x21x32xf32>) -> tensor<2x17x4x32xf32>
       %1 = graph.add %0, %b : (tensor<2x17x4x32xf32>, tensor<4x32xf32>) -> tensor<2x17x4x32xf32>
       %2 = graph.quantize %1, %s, %z to i8
         : (tensor<2x17x4x32xf32>, tensor<f32>, tensor<i8>) -> tensor<2x17x4x32xi8>
-      %3 = graph.reshape %2 shape [2, 17, 128] : tensor<2x17x4x32xi8> -> tensor<2x17x128xi8>
+      %3 = graph.reshape %2 shape [2, 17, 128] : (tensor<2x17x4x32xi8>) -> tensor<2x17x128xi8>
       func.return %3 : tensor<2x17x128xi8>
 }
 """
@@ -434,14 +434,14 @@ def microseconds(result: Lowered) -> float:
 
 def test_causal_attention_skips_tiles() -> None:
     shapes = [1, 24, 1024, 64], [1, 24, 1024, 64], [1, 24, 1024, 64]
-    times = [microseconds(lowered(attention(*shapes, "f16", f))) for f in ("", "causal = true")]
+    times = [microseconds(lowered(attention(*shapes, "f16", f))) for f in ("", "causal true")]
     assert times[1] < 0.75 * times[0]
 
 
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [
-        ("rounded_weights = true", "floats whose weights are rounded"),
+        ("rounded_weights true", "floats whose weights are rounded"),
     ],
 )
 def test_what_has_no_program_says_why(flags: str, reason: str) -> None:
@@ -465,17 +465,17 @@ def ends_at_37(rng: np.random.Generator, element: Attribute, shape: Sequence[int
 @pytest.mark.parametrize(
     "flags",
     [
-        *(pytest.param(f, marks=pytest.mark.soak) for f in ("", "causal = true, offset = 30")),
-        "left_window = 9, offset = 30",
+        *(pytest.param(f, marks=pytest.mark.soak) for f in ("", "causal true offset 30")),
+        "left_window 9 offset 30",
     ],
 )
 def test_keys_behind_the_length_are_of_no_meaning(flags: str) -> None:
     t = "tensor<2x4x5x16xf16>"
     text = f"""func.func @main(%q: {t}, %k: tensor<2x2x40x16xf16>, %n: tensor<i64>,
         %m: tensor<1x40xf16>) -> {t} {{
-      %r = graph.attention %q, %k, %k length %n : tensor<i64> mask %m : tensor<1x40xf16>
-        {options_of(flags)}
-        : {t}, tensor<2x2x40x16xf16>, tensor<2x2x40x16xf16> -> {t}
+      %r = graph.attention %q, %k, %k length %n mask %m
+        {flags}
+        : ({t}, tensor<2x2x40x16xf16>, tensor<2x2x40x16xf16>, tensor<1x40xf16>, tensor<i64>) -> {t}
       func.return %r : {t}
     }}"""
     compare(text, all_lowered=True, make=ends_at_37)
@@ -491,15 +491,15 @@ def lengths(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) 
 @pytest.mark.parametrize(
     "flags",
     [
-        *(pytest.param(f, marks=pytest.mark.soak) for f in ("", "causal = true")),
-        "causal = true, offset = 5",
+        *(pytest.param(f, marks=pytest.mark.soak) for f in ("", "causal true")),
+        "causal true offset 5",
     ],
 )
 def test_keys_of_each_batch_have_a_number(flags: str) -> None:
     t = "tensor<3x2x20x16xf16>"
     text = f"""func.func @main(%q: {t}, %k: tensor<3x2x40x16xf16>, %n: tensor<3xi64>) -> {t} {{
-      %r = graph.attention %q, %k, %k key_lengths %n : tensor<3xi64> {options_of(flags)}
-        : {t}, tensor<3x2x40x16xf16>, tensor<3x2x40x16xf16> -> {t}
+      %r = graph.attention %q, %k, %k key_lengths %n {flags}
+        : ({t}, tensor<3x2x40x16xf16>, tensor<3x2x40x16xf16>, tensor<3xi64>) -> {t}
       func.return %r : {t}
     }}"""
     compare(text, all_lowered=True, make=lengths)

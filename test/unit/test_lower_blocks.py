@@ -32,7 +32,7 @@ def test_blocks_of_pixels(
     large = tensor(n, c, h * b, w * b, element=element)
     kind, x, y = ("depth_to_space", small, large) if depth else ("space_to_depth", large, small)
     text = f"""func.func @main(%x: {x}) -> {y} {{
-      %0 = graph.{kind} %x block {b} {{mode = "{mode}"}} : {x} -> {y}
+      %0 = graph.{kind} %x block {b} mode {mode} : ({x}) -> {y}
       func.return %0 : {y} }}"""
     compare(text, target, all_lowered=True, exact=True)
 
@@ -48,9 +48,9 @@ def test_rows_of_windows_and_a_norm_over_an_operand(width: int, target: str) -> 
     split, moved = (across, across, side, side), (across, side, across, side)
     x, y, g = tensor(1, *split, width), tensor(1, rows, width), tensor(width)
     text = f"""func.func @main(%w: {windows}, %y: {y}, %g: {g}, %b: {g}) -> ({y}, {y}) {{
-      %0 = graph.reshape %w shape [1, {", ".join(map(str, split))}, {width}] : {windows} -> {x}
-      %1 = graph.transpose %0 permutation [0, 1, 3, 2, 4, 5] : {x} -> {tensor(1, *moved, width)}
-      %2 = graph.reshape %1 shape [1, {rows}, {width}] : {tensor(1, *moved, width)} -> {y}
+      %0 = graph.reshape %w shape [1, {", ".join(map(str, split))}, {width}] : ({windows}) -> {x}
+      %1 = graph.transpose %0 permutation [0, 1, 3, 2, 4, 5] : ({x}) -> {tensor(1, *moved, width)}
+      %2 = graph.reshape %1 shape [1, {rows}, {width}] : ({tensor(1, *moved, width)}) -> {y}
       %3 = graph.add %y, %2 : ({y}, {y}) -> {y}
       %4 = graph.layer_norm %3, %g, %b : ({y}, {g}, {g}) -> {y}
       func.return %3, %4 : {y}, {y} }}"""

@@ -41,13 +41,13 @@ def depthwise(
     x, w, b = tensor(2, *image, channels), tensor(channels, 1, *window["kernel"]), tensor(channels)
     first, last = tensor(2, channels, *sizes), tensor(2, *sizes, channels)
     order = [0, *range(2, rank + 2), 1]
-    turn = f"%1 = graph.transpose %0 permutation {order} : {first} -> {last}" if turned else ""
+    turn = f"%1 = graph.transpose %0 permutation {order} : ({first}) -> {last}" if turned else ""
     result, name = (last, "%2" if after else "%1") if turned else (first, "%0")
     more = f", %r: {last}, %s: {b}" if after else ""
     flags = f"strides {window['strides']} pads {pads * 2} dilations {window['dilations']}"
     return f"""func.func @main(%x: {x}, %w: {w}, %b: {b}{more}) -> {result} {{
       %0 = graph.conv %x, %w bias %b {flags}
-          {{group = {channels} : i64, input_channels_last = true}} : ({x}, {w}, {b}) -> {first}
+          group {channels} input_channels_last true : ({x}, {w}, {b}) -> {first}
       {turn}
       {after.replace("T", last).replace("S", b)}
       func.return {name} : {result} }}"""
@@ -99,7 +99,7 @@ def test_pixels_of_short_lines_are_turned(data: st.DataObject) -> None:
     assume(sizes[0] >= 1 and sizes[1] >= 2)  # lines of one pixel go by rows of pixels
     image, result = (2, channels, high, wide), (2, channels, sizes[0] // step + 1, sizes[1])
     flags = f"strides [{step}, 1] pads [{pad}, {pad}, {pad}, {pad}] dilations [{apart}, {apart}]"
-    flags += f" {{group = {channels} : i64}}"
+    flags += f" group {channels}"
     after = "%c = graph.mul %0, %s : (T, S) -> T\n %1 = graph.add %c, %r : (T, T) -> T"
     weight = channels, 1, kernel, kernel
     text = conv(
@@ -119,7 +119,7 @@ def test_the_faster_program_of_a_depthwise_convolution_is_taken(
     monkeypatch.setattr(convolution, "DEPTHWISE", ways)
     for size, channels, is_turned in ((56, 48, False), (7, 960, True)):
         x, w = (2, channels, size, size), (channels, 1, 3, 3)
-        text = conv(x, w, x, f"pads [1, 1, 1, 1] {{group = {channels} : i64}}", bias=False)
+        text = conv(x, w, x, f"pads [1, 1, 1, 1] group {channels}", bias=False)
         ((_, program),) = lowered(text, target).pairs
         assert any(op.name == "tile.move" for op in program.walk()) == is_turned
 

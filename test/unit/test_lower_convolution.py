@@ -103,7 +103,7 @@ def test_numbers(way: Callable[..., Any], data: st.DataObject) -> None:
     result = tuple((d + a + b - (k - 1) * n - 1) // s + 1 for d, a, b, k, n, s in both)
     assume(min(result) >= 1)
     element, bias = data.draw(st.sampled_from(["f16", "f32", "i8"])), data.draw(st.booleans())
-    flags = f"strides {strides} pads {begin + end} dilations {dilations} {{group = {group} : i64}}"
+    flags = f"strides {strides} pads {begin + end} dilations {dilations} group {group}"
     x, w = (batch, ins * group, *image), (outs * group, ins, *kernel)
     out = batch, outs * group, *result
     text = conv(x, w, out, flags, element, bias and element != "i8")
@@ -180,7 +180,7 @@ def test_no_fastest_cut_is_left_out(data: st.DataObject) -> None:
     out = (size + 2 * pad - kernel) // stride + 1
     image = (1, size, size, ins) if last else (1, ins, size, size)
     flags = f"strides [{stride}, {stride}] pads [{pad}, {pad}, {pad}, {pad}]"
-    flags += " {input_channels_last = true}" if last else ""
+    flags += " input_channels_last true" if last else ""
     text = conv(image, (outs, ins, kernel, kernel), (1, outs, out, out), flags, element, bias=False)
     module = parse_module(context(), SourceText("a convolution", text))
     op = next(op for op in module.walk() if isinstance(op, ConvOp))
@@ -207,7 +207,7 @@ def test_no_fastest_cut_is_left_out(data: st.DataObject) -> None:
 def test_windows_of_an_image_with_channels_last(element: str, strides: int) -> None:
     """They are unfolded of what is loaded: there are no vector cores."""
     out = 2, 24, 7 // strides + 1, 10 // strides + 1
-    flags = f"strides [{strides}, {strides}] pads [0, 1, 1, 1] {{input_channels_last = true}}"
+    flags = f"strides [{strides}, {strides}] pads [0, 1, 1, 1] input_channels_last true"
     text = conv((2, 9, 11, 40), (24, 40, 3, 3), out, flags, element, False)
     ((_, program),) = compare(text, all_lowered=True, orders=1).pairs
     assert program.vector is None
@@ -218,7 +218,7 @@ def test_windows_of_an_image_with_channels_last(element: str, strides: int) -> N
 @pytest.mark.parametrize("last", [False, True])
 def test_single_elements_with_zeros_around(last: bool, pads: list[int], target: str) -> None:
     """A window of one element is not where it would be without pads."""
-    out, flag = 8 + sum(pads), " {input_channels_last = true}" if last else ""
+    out, flag = 8 + sum(pads), " input_channels_last true" if last else ""
     x = "5x8x5" if last else "5x5x8"
     text = f"""
 func.func @main(%x: tensor<{x}xf32>, %w: tensor<3x5x1xf32>) -> tensor<5x3x{out}xf32> {{
@@ -258,7 +258,7 @@ def test_strides_are_taken_where_windows_are_unfolded() -> None:
 
 
 def test_integers_are_padded_with_their_zero_point() -> None:
-    flags = "pads [1, 1, 1, 1] {pad_value = 5 : i64}"
+    flags = "pads [1, 1, 1, 1] pad_value 5"
     text = conv((1, 5, 6, 6), (8, 5, 3, 3), (1, 8, 6, 6), flags, "i8", False)
     compare(text, all_lowered=True, exact=True)
 
@@ -300,7 +300,7 @@ def test_an_operand_for_each_image_and_channel() -> None:
 @pytest.mark.parametrize("element", ["f16", "i8"])
 def test_channels_of_the_input_are_last(element: str) -> None:
     x, w, out = (2, 5, 7, 40), (24, 40, 1, 1), (2, 24, 5, 7)
-    flags = "{input_channels_last = true}"
+    flags = "input_channels_last true"
     compare(conv(x, w, out, flags, element, element == "f16"), all_lowered=True)
 
 
@@ -322,7 +322,7 @@ def test_channels_of_the_result_are_last(kernel: int, relu: bool) -> None:
     text = conv(x, w, out, flags, after="%1 = graph.relu %0 : (T) -> T" if relu else "")
     last = "%1" if relu else "%0"
     kernel_text = (
-        f"  %9 = graph.transpose {last} permutation [0, 2, 3, 1] : {result} -> {turned}\n"
+        f"  %9 = graph.transpose {last} permutation [0, 2, 3, 1] : ({result}) -> {turned}\n"
         f"  func.return %9 : {turned}"
     )
     text = text.replace(f"  func.return {last} : {result}", kernel_text)
@@ -349,8 +349,8 @@ def test_integers_with_bias_and_scales(group: int, way: Callable[..., Any]) -> N
   %z = graph.constant dense<-7> : tensor<i8>
   %r, %q = fused_op.conv(%x, %w, %b, %s, %z) : ({types}, tensor<i8>) -> ({results}) {{
   ^bb0(%0: {x}, %1: {w}, %2: tensor<20xi32>, %3: tensor<20xf32>, %4: tensor<i8>):
-    %5 = graph.conv %0, %1 bias %2 strides [2, 2] pads [1, 1, 1, 1] {{group = {group} : i64, pad_value = -5 : i64}} : ({x}, {w}, tensor<20xi32>) -> {out}i32>
-    %6 = graph.requantize %5, %3 zero_point %4 : tensor<i8> to i8 {{axis = 1 : i64, rounding = "float32"}} : {out}i32>, tensor<20xf32> -> {out}i8>
+    %5 = graph.conv %0, %1 bias %2 pad_value -5 group {group} strides [2, 2] pads [1, 1, 1, 1] : ({x}, {w}, tensor<20xi32>) -> {out}i32>
+    %6 = graph.requantize %5, %3 zero_point %4 to i8 axis 1 rounding float32 : ({out}i32>, tensor<20xf32>, tensor<i8>) -> {out}i8>
     fused_op.yield %5, %6 : {results}
   }}
   func.return %r, %q : {results}
@@ -403,11 +403,11 @@ REASONS = {
             (1, 8, 8, 4),
             (8, 2, 3, 3),
             (1, 8, 6, 6),
-            "{group = 2 : i64, input_channels_last = true}",
+            "group 2 input_channels_last true",
         ),
     ),
     "channels are last, and images have planes": (
-        conv((1, 4, 4, 4, 8), (8, 8, 3, 3, 3), (1, 8, 2, 2, 2), "{input_channels_last = true}"),
+        conv((1, 4, 4, 4, 8), (8, 8, 3, 3, 3), (1, 8, 2, 2, 2), "input_channels_last true"),
     ),
     "4 spatial dimensions": (conv((1, 4, 4, 4, 4, 4), (8, 4, 2, 2, 2, 2), (1, 8, 3, 3, 3, 3)),),
 }
@@ -436,7 +436,7 @@ def test_single_channels_are_merged_on_the_cube(
     """Where vector cores are slower: as if they had no program."""
     image = {"f16": (4, 7), "bf16": (9, 11), "f32": (5, 3)}[element]
     x, w, out = (2, channels, 9, 11), (channels, 1, 5, 5), (2, channels, *image)
-    text = conv(x, w, out, f"{flags} {{group = {channels} : i64}}", element, after=after)
+    text = conv(x, w, out, f"{flags} group {channels}", element, after=after)
     with patch.object(convolution, "DEPTHWISE", (convolution.lower_merged,)):
         found = compare(text, target, all_lowered=True, orders=1, fusion_disable=FIRST)
     ((_, program),) = found.pairs
@@ -446,7 +446,7 @@ def test_single_channels_are_merged_on_the_cube(
 @pytest.mark.parametrize("target", ["910b2", "310p3"])
 def test_groups_of_few_channels_are_merged(target: str) -> None:
     """Of 8 groups of 4 to 2 channels all are one: 16 channels are those of 8 groups."""
-    flags = "pads [1, 1, 1, 1] {group = 8 : i64}"
+    flags = "pads [1, 1, 1, 1] group 8"
     text = conv((2, 32, 9, 11), (16, 4, 3, 3), (2, 16, 9, 11), flags, "f16", after=AFTER["relu"])
 
     with patch.object(blocks, "merging_us", lambda *_: -1e9):  # as if it were the fastest
@@ -459,6 +459,6 @@ def test_large_images_of_single_channels_are_on_the_cube(
     channels: int, size: int, is_merged: bool
 ) -> None:
     """Where what a kernel with both kinds of cores starts later is made up for."""
-    x, flags = (2, channels, size, size), f"pads [2, 2, 2, 2] {{group = {channels} : i64}}"
+    x, flags = (2, channels, size, size), f"pads [2, 2, 2, 2] group {channels}"
     ((_, program),) = lowered(conv(x, (channels, 1, 5, 5), x, flags, "f16", bias=False)).pairs
     assert any(isinstance(op, MmadOp) for op in program.walk()) == is_merged

@@ -48,9 +48,9 @@ def matmul(
     lhs = [*batch[0], k, m] if turned[0] else [*batch[0], m, k]
     rhs = [*batch[1], n, k] if turned[1] else [*batch[1], k, n]
     names = ("transpose_lhs", "transpose_rhs")
-    flags = ", ".join(f"{f} = true" for f, on in zip(names, turned, strict=True) if on)
+    flags = " ".join(f"{f} true" for f, on in zip(names, turned, strict=True) if on)
     result = "i32" if element == "i8" else element
-    return text([lhs, rhs, [*batch[2], m, n]], element, result, f"{{{flags}}}" if flags else "")
+    return text([lhs, rhs, [*batch[2], m, n]], element, result, flags)
 
 
 BATCHES: list[Batch] = [
@@ -90,8 +90,8 @@ X3, Y3, HEADS, TURNED = "2x40x64xf16", "2x40x96xf16", "2x40x3x32xf16", "2x3x40x3
 MATMUL = f"%0 = graph.matmul %x0, %x1 : (#{X}, #{W}) -> #{Y}"
 MATMUL3 = f"%0 = graph.matmul %x0, %x1 : (#{X3}, #{W}) -> #{Y3}"
 TO_HEADS = [
-    f"%2 = graph.reshape %1 shape [2, 40, 3, 32] : #{Y3} -> #{HEADS}",
-    f"%3 = graph.transpose %2 permutation [0, 2, 1, 3] : #{HEADS} -> #{TURNED}",
+    f"%2 = graph.reshape %1 shape [2, 40, 3, 32] : (#{Y3}) -> #{HEADS}",
+    f"%3 = graph.transpose %2 permutation [0, 2, 1, 3] : (#{HEADS}) -> #{TURNED}",
 ]
 PARTS = ", ".join(["#40x32xf16"] * 3)
 BODIES: dict[str, tuple[list[str], list[str], list[str]]] = {
@@ -131,8 +131,8 @@ BODIES: dict[str, tuple[list[str], list[str], list[str]]] = {
         ["1x40x64xf16", W, "1x1x40x16xf16"],
         [
             f"%0 = graph.matmul %x0, %x1 : (#1x40x64xf16, #{W}) -> #1x{Y}",
-            f"%1 = graph.reshape %0 shape [1, 40, 3, 32] : #1x{Y} -> #1x40x3x32xf16",
-            "%2 = graph.transpose %1 permutation [0, 2, 1, 3] : #1x40x3x32xf16 -> #1x3x40x32xf16",
+            f"%1 = graph.reshape %0 shape [1, 40, 3, 32] : (#1x{Y}) -> #1x40x3x32xf16",
+            "%2 = graph.transpose %1 permutation [0, 2, 1, 3] : (#1x40x3x32xf16) -> #1x3x40x32xf16",
             "%3 = graph.rotary_embedding %2, %x2, %x2 : "
             "(#1x3x40x32xf16, #1x1x40x16xf16, #1x1x40x16xf16) -> #1x3x40x32xf16",
         ],
@@ -143,8 +143,8 @@ BODIES: dict[str, tuple[list[str], list[str], list[str]]] = {
         [
             f"%0 = graph.matmul %x0, %x1 : (#2x64x64xf16, #{W}) -> #2x64x96xf16",
             f"%1 = graph.add %0, %x2 : (#2x64x96xf16, #{B}) -> #2x64x96xf16",
-            "%2 = graph.transpose %1 permutation [0, 2, 1] : #2x64x96xf16 -> #2x96x64xf16",
-            "%3 = graph.reshape %2 shape [2, 96, 2, 32] : #2x96x64xf16 -> #2x96x2x32xf16",
+            "%2 = graph.transpose %1 permutation [0, 2, 1] : (#2x64x96xf16) -> #2x96x64xf16",
+            "%3 = graph.reshape %2 shape [2, 96, 2, 32] : (#2x96x64xf16) -> #2x96x2x32xf16",
             "%4 = graph.add %3, %x3 : (#2x96x2x32xf16, #2x96x2x32xf16) -> #2x96x2x32xf16",
         ],
         ["%4"],
@@ -153,20 +153,20 @@ BODIES: dict[str, tuple[list[str], list[str], list[str]]] = {
         ["40x64xf16", "64x70xf16"],
         [
             "%0 = graph.matmul %x0, %x1 : (#40x64xf16, #64x70xf16) -> #40x70xf16",
-            "%1 = graph.transpose %0 permutation [1, 0] : #40x70xf16 -> #70x40xf16",
+            "%1 = graph.transpose %0 permutation [1, 0] : (#40x70xf16) -> #70x40xf16",
         ],
         ["%1"],
     ),
     "parts": (
         [X, W],
-        [MATMUL, f"%1, %2, %3 = graph.split %0 axis 1 sizes [32, 32, 32] : #{Y} -> {PARTS}"],
+        [MATMUL, f"%1, %2, %3 = graph.split %0 sizes [32, 32, 32] axis 1 : (#{Y}) -> ({PARTS})"],
         ["%1", "%3"],
     ),
     "halves that meet": (
         [X, W],
         [
             MATMUL,
-            f"%1, %2 = graph.split %0 axis 1 sizes [48, 48] : #{Y} -> #40x48xf16, #40x48xf16",
+            f"%1, %2 = graph.split %0 sizes [48, 48] axis 1 : (#{Y}) -> (#40x48xf16, #40x48xf16)",
             "%3 = graph.silu %2 : (#40x48xf16) -> #40x48xf16",
             "%4 = graph.mul %1, %3 : (#40x48xf16, #40x48xf16) -> #40x48xf16",
         ],
@@ -177,8 +177,8 @@ BODIES: dict[str, tuple[list[str], list[str], list[str]]] = {
         [
             "%0 = graph.matmul %x0, %x1 : (#33x64xi8, #64x96xi8) -> #33x96xi32",
             "%1 = graph.add %0, %x2 : (#33x96xi32, #96xi32) -> #33x96xi32",
-            '%2 = graph.requantize %1, %x3 to i8 {axis = 1 : i64, rounding = "float32", '
-            "low = 0 : i64} : #33x96xi32, #96xf32 -> #33x96xi8",
+            "%2 = graph.requantize %1, %x3 to i8 axis 1 rounding float32 low 0 "
+            ": (#33x96xi32, #96xf32) -> #33x96xi8",
         ],
         ["%2"],
     ),
@@ -195,7 +195,7 @@ BODIES: dict[str, tuple[list[str], list[str], list[str]]] = {
         [
             "%0 = graph.matmul %x0, %x1 : (#40x64xf16, #64x70xf16) -> #40x70xf16",
             "%1 = graph.add %0, %x2 : (#40x70xf16, #70xf16) -> #40x70xf16",
-            "%2 = graph.softmax %1 {axis = 1 : i64} : (#40x70xf16) -> #40x70xf16",
+            "%2 = graph.softmax %1 axis 1 : (#40x70xf16) -> #40x70xf16",
         ],
         ["%2"],
     ),
@@ -203,7 +203,7 @@ BODIES: dict[str, tuple[list[str], list[str], list[str]]] = {
         ["1x1x64xf32", "64x8xf32"],
         [
             "%0 = graph.matmul %x0, %x1 : (#1x1x64xf32, #64x8xf32) -> #1x1x8xf32",
-            "%1 = graph.softmax %0 {axis = 2 : i64} : (#1x1x8xf32) -> #1x1x8xf32",
+            "%1 = graph.softmax %0 axis 2 : (#1x1x8xf32) -> #1x1x8xf32",
         ],
         ["%1"],
     ),
@@ -212,7 +212,7 @@ BODIES: dict[str, tuple[list[str], list[str], list[str]]] = {
         [
             "%0 = graph.matmul %x0, %x1 : (#2x20x64xf16, #64x96xf16) -> #2x20x96xf16",
             "%1 = graph.add %0, %x2 : (#2x20x96xf16, #2x20x96xf16) -> #2x20x96xf16",
-            "%2 = graph.layer_norm %1, %x3, %x3 {axis = 2 : i64} : "
+            "%2 = graph.layer_norm %1, %x3, %x3 axis 2 : "
             "(#2x20x96xf16, #96xf16, #96xf16) -> #2x20x96xf16",
         ],
         ["%2", "%1"],
@@ -221,8 +221,8 @@ BODIES: dict[str, tuple[list[str], list[str], list[str]]] = {
         ["5x1x64xf16", "5x64x96xf16"],
         [
             "%0 = graph.matmul %x0, %x1 : (#5x1x64xf16, #5x64x96xf16) -> #5x1x96xf16",
-            "%1 = graph.reshape %0 shape [5, 96] : #5x1x96xf16 -> #5x96xf16",
-            "%2, %3 = graph.split %1 axis 1 sizes [48, 48] : #5x96xf16 -> #5x48xf16, #5x48xf16",
+            "%1 = graph.reshape %0 shape [5, 96] : (#5x1x96xf16) -> #5x96xf16",
+            "%2, %3 = graph.split %1 sizes [48, 48] axis 1 : (#5x96xf16) -> (#5x48xf16, #5x48xf16)",
         ],
         ["%2", "%3"],
     ),
@@ -263,16 +263,17 @@ def linear(inputs: list[str], body: list[str], results: list[str]) -> ModuleOp:
 def types_of(line: str, result: str) -> str:
     """The type of one of an op's results."""
     names = line.split(" = ")[0].split(", ")
-    return line.split(" -> ")[-1].split(", ")[names.index(result)]
+    return line.split(" -> ")[-1].strip("()").split(", ")[names.index(result)]
 
 
 def test_the_last_part_of_a_product_whose_blocks_are_known() -> None:
     """Where a block begins is a number then, and no arithmetic of the core's."""
     body = [
         "%0 = graph.matmul %x0, %x1 : (#8x5x4xf32, #4x6xf32) -> #8x5x6xf32",
-        "%1, %2, %3 = graph.split %0 axis -1 : #8x5x6xf32 -> #8x5x2xf32, #8x5x2xf32, #8x5x2xf32",
-        "%4 = graph.reshape %3 shape [8, 5, 1, 2] : #8x5x2xf32 -> #8x5x1x2xf32",
-        "%5 = graph.transpose %4 permutation [0, 2, 1, 3] : #8x5x1x2xf32 -> #8x1x5x2xf32",
+        "%1, %2, %3 = graph.split %0 axis -1 "
+        ": (#8x5x6xf32) -> (#8x5x2xf32, #8x5x2xf32, #8x5x2xf32)",
+        "%4 = graph.reshape %3 shape [8, 5, 1, 2] : (#8x5x2xf32) -> #8x5x1x2xf32",
+        "%5 = graph.transpose %4 permutation [0, 2, 1, 3] : (#8x5x1x2xf32) -> #8x1x5x2xf32",
         "%6 = graph.sign %5 : (#8x1x5x2xf32) -> #8x1x5x2xf32",
     ]
     compare(linear(["8x5x4xf32", "4x6xf32"], body, ["%6"]), "310p3", all_lowered=True)
@@ -288,9 +289,8 @@ def test_what_follows_matmuls(name: str) -> None:
     [
         "%0 = graph.quantize %a0, %a1, %a2 to i8 : (#33x96xf32, #f32, #i8) -> #33x96xi8",
         "%0 = graph.dequantize %a0, %a1, %a2 : (#33x96xi8, #f32, #i8) -> #33x96xf32",
-        "%0 = graph.dequantize %a0, %a1 {axis = 0 : i64} : (#33x96xi8, #33xf32) -> #33x96xf32",
-        "%0 = graph.dequantize %a0, %a1, %a2 {axis = 1 : i64} : "
-        "(#33x96xi8, #96xf32, #96xi8) -> #33x96xf32",
+        "%0 = graph.dequantize %a0, %a1 axis 0 : (#33x96xi8, #33xf32) -> #33x96xf32",
+        "%0 = graph.dequantize %a0, %a1, %a2 axis 1 : (#33x96xi8, #96xf32, #96xi8) -> #33x96xf32",
     ],
 )
 def test_integers_on_a_grid(line: str) -> None:
@@ -337,8 +337,8 @@ def test_sums_that_only_move_do_not_pass_the_vector_core(name: str) -> None:
 def test_rows_of_an_output_are_more_than_those_of_a_block() -> None:
     body = [
         "%0 = graph.matmul %x0, %x1 : (#2x512x64xf16, #64x32xf16) -> #2x512x32xf16",
-        "%1 = graph.reshape %0 shape [2, 512, 2, 16] : #2x512x32xf16 -> #2x512x2x16xf16",
-        "%2 = graph.transpose %1 permutation [0, 2, 1, 3] : #2x512x2x16xf16 -> #2x2x512x16xf16",
+        "%1 = graph.reshape %0 shape [2, 512, 2, 16] : (#2x512x32xf16) -> #2x512x2x16xf16",
+        "%2 = graph.transpose %1 permutation [0, 2, 1, 3] : (#2x512x2x16xf16) -> #2x2x512x16xf16",
     ]
     compare(linear(["2x512x64xf16", "64x32xf16"], body, ["%2"]), all_lowered=True)
 
@@ -347,8 +347,8 @@ def test_softmax_of_parts_of_rows_is_not_lowered() -> None:
     parts = "40x3x32xf16"
     body = [
         MATMUL,
-        f"%1 = graph.reshape %0 shape [40, 3, 32] : #{Y} -> #{parts}",
-        f"%2 = graph.softmax %1 {{axis = 2 : i64}} : (#{parts}) -> #{parts}",
+        f"%1 = graph.reshape %0 shape [40, 3, 32] : (#{Y}) -> #{parts}",
+        f"%2 = graph.softmax %1 axis 2 : (#{parts}) -> #{parts}",
     ]
     result = lowered(linear([X, W], body, ["%2"]))
     assert "rows of tensor<40x3x32xf32> are none of the matmul" in str(result.reasons)
@@ -365,17 +365,17 @@ def test_steps_of_l1_load_while_the_cube_works() -> None:
 @pytest.mark.parametrize("target", ["910b2", "310p3"])
 @pytest.mark.parametrize(
     ("element", "flags"),
-    [("i32", ""), ("i64", "transpose_lhs = true"), ("f64", "transpose_rhs = true"),
-     ("i64", "transpose_lhs = true, transpose_rhs = true")],
+    [("i32", ""), ("i64", "transpose_lhs true"), ("f64", "transpose_rhs true"),
+     ("i64", "transpose_lhs true transpose_rhs true")],
 )  # fmt: skip
 def test_what_the_cube_does_not_multiply(target: str, element: str, flags: str) -> None:
     """Sums of products, on the vector cores."""
-    a, b = ("x".join(s if f"{n} = true" not in flags else s[::-1])
+    a, b = ("x".join(s if f"{n} true" not in flags else s[::-1])
             for s, n in (("57", "transpose_lhs"), ("79", "transpose_rhs")))  # fmt: skip
     x, y, z = (f"tensor<{shape}x{element}>" for shape in (f"3x{a}", b, "3x5x9"))
     module = f"""
 func.func @main(%x: {x}, %y: {y}) -> {z} {{
-  %0 = graph.matmul %x, %y {{{flags}}} : ({x}, {y}) -> {z}
+  %0 = graph.matmul %x, %y {flags} : ({x}, {y}) -> {z}
   func.return %0 : {z}
 }}"""
     compare(module, target, all_lowered=True)
@@ -386,7 +386,7 @@ def test_sums_with_relu_beside_sums_without(target: str) -> None:
     x, out = "tensor<2x8x20xf16>", "tensor<2x20x3xf16>"
     text = f"""
 func.func @main(%x: {x}, %w: tensor<8x3xf16>) -> ({out}, {out}) {{
-  %0 = graph.matmul %x, %w {{transpose_lhs = true}} : ({x}, tensor<8x3xf16>) -> {out}
+  %0 = graph.matmul %x, %w transpose_lhs true : ({x}, tensor<8x3xf16>) -> {out}
   %1 = graph.relu %0 : ({out}) -> {out}
   func.return %0, %1 : {out}, {out}
 }}"""

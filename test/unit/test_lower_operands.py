@@ -31,10 +31,10 @@ def weights(
     inputs = [f"{m}x{k}xf16", f"{w}x{codes}", f"{s}xf16"] + [f"{s}x{codes}"] * zero
     types = ", ".join("#" + t for t in inputs[1:])
     values = ", ".join(f"%x{i}" for i in range(1, len(inputs)))
-    at = f"axis = {axis} : i64" + f", block_size = {block} : i64" * bool(block)
-    flags = " {transpose_rhs = true}" if turned else ""
+    at = f"axis {axis}" + f" block_size {block}" * bool(block)
+    flags = " transpose_rhs true" if turned else ""
     body = [
-        f"%0 = graph.dequantize {values} {{{at}}} : ({types}) -> #{w}xf16",
+        f"%0 = graph.dequantize {values} {at} : ({types}) -> #{w}xf16",
         f"%1 = graph.matmul %x0, %0{flags} : (#{m}x{k}xf16, #{w}xf16) -> #{m}x{n}xf16",
     ]
     return inputs, body, ["%1"]
@@ -52,8 +52,8 @@ BODIES: dict[str, Body] = {
     "two weights": (
         ["1x40x64xf16", "64x96xi8", "96xf16", "64x96xi8"],
         [
-            "%0 = graph.dequantize %x1, %x2 {axis = 1 : i64} : (#64x96xi8, #96xf16) -> #64x96xf16",
-            "%1 = graph.dequantize %x3, %x2 {axis = 1 : i64} : (#64x96xi8, #96xf16) -> #64x96xf16",
+            "%0 = graph.dequantize %x1, %x2 axis 1 : (#64x96xi8, #96xf16) -> #64x96xf16",
+            "%1 = graph.dequantize %x3, %x2 axis 1 : (#64x96xi8, #96xf16) -> #64x96xf16",
             "%2 = graph.matmul %x0, %0 : (#1x40x64xf16, #64x96xf16) -> #1x40x96xf16",
             "%3 = graph.matmul %x0, %1 : (#1x40x64xf16, #64x96xf16) -> #1x40x96xf16",
             "%4 = graph.silu %2 : (#1x40x96xf16) -> #1x40x96xf16",
@@ -66,7 +66,7 @@ BODIES: dict[str, Body] = {
         [
             "%0 = graph.quantize %x0, %x1 to i8 : (#40x64xf32, #1xf32) -> #40x64xi8",
             "%1 = graph.matmul %0, %x2 : (#40x64xi8, #64x96xi8) -> #40x96xi32",
-            "%2 = graph.dequantize %1, %x3 {axis = 1 : i64} : (#40x96xi32, #96xf32) -> #40x96xf32",
+            "%2 = graph.dequantize %1, %x3 axis 1 : (#40x96xi32, #96xf32) -> #40x96xf32",
         ],
         ["%2"],
     ),
@@ -83,8 +83,8 @@ BODIES: dict[str, Body] = {
     "views of inputs": (
         ["1x40x1x64xf16", "96x64xf16"],
         [
-            "%0 = graph.reshape %x0 shape [40, 64] : #1x40x1x64xf16 -> #40x64xf16",
-            "%1 = graph.transpose %x1 permutation [1, 0] : #96x64xf16 -> #64x96xf16",
+            "%0 = graph.reshape %x0 shape [40, 64] : (#1x40x1x64xf16) -> #40x64xf16",
+            "%1 = graph.transpose %x1 permutation [1, 0] : (#96x64xf16) -> #64x96xf16",
             "%2 = graph.matmul %0, %1 : (#40x64xf16, #64x96xf16) -> #40x96xf16",
         ],
         ["%2"],
@@ -103,7 +103,7 @@ BODIES: dict[str, Body] = {
 def test_blocks_of_scales_without_a_matmul() -> None:
     compare(
         "func.func @main(%x: tensor<100x64xi4>, %s: tensor<4x64xf16>) -> tensor<100x64xf32> {\n"
-        "%0 = graph.dequantize %x, %s {axis = 0 : i64, block_size = 32 : i64, to = f32} : "
+        "%0 = graph.dequantize %x, %s to f32 axis 0 block_size 32 : "
         "(tensor<100x64xi4>, tensor<4x64xf16>) -> tensor<100x64xf32>\n"
         "func.return %0 : tensor<100x64xf32>\n}",
         all_lowered=True,

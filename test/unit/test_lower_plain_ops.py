@@ -39,7 +39,7 @@ def test_triangles(target: str, flag: str) -> None:
     compare(
         f"""
 func.func @main(%x: {kind}) -> {kind} {{
-  %0 = graph.tri %x k 1 {{upper = {flag}}} : {kind} -> {kind}
+  %0 = graph.tri %x k 1 upper {flag} : ({kind}) -> {kind}
   func.return %0 : {kind}
 }}""",
         target,
@@ -57,7 +57,7 @@ def test_padding_with_a_number_that_is_an_input(target: str, pads: str) -> None:
     compare(
         f"""
 func.func @main(%x: {x}, %v: tensor<f32>) -> {y} {{
-  %0 = graph.pad %x pads [{pads}] axes [2, 3] value(%v : tensor<f32>) : {x} -> {y}
+  %0 = graph.pad %x pads [{pads}] axes [2, 3] value %v : ({x}, tensor<f32>) -> {y}
   func.return %0 : {y}
 }}""",
         target,
@@ -74,7 +74,7 @@ def test_padding_with_elements(target: str, mode: str) -> None:
     compare(
         f"""
 func.func @main(%x: {x}) -> {y} {{
-  %0 = graph.pad %x pads [3, 2, 1, 4] axes [2, 3] mode "{mode}" : {x} -> {y}
+  %0 = graph.pad %x pads [3, 2, 1, 4] axes [2, 3] mode {mode} : ({x}) -> {y}
   func.return %0 : {y}
 }}""",
         target,
@@ -93,7 +93,7 @@ def test_one_hot(target: str, axis: int) -> None:
 func.func @main(%i: tensor<50xi64>) -> {result} {{
   %v = graph.constant dense<[-1.0, 2.0]> : tensor<2xf32>
   %0 = graph.one_hot %i, %v depth 300 axis {axis}
-    : tensor<50xi64>, tensor<2xf32> -> {result}
+    : (tensor<50xi64>, tensor<2xf32>) -> {result}
   func.return %0 : {result}
 }}""",
         target,
@@ -115,7 +115,7 @@ func.func @main({args}) -> {y} {{
     ("args", "number", "c", "call", "y"),
     [
         ("%v: tensor<2xf32>", "1", "tensor<i64>",
-         "one_hot %c, %v depth 2 : tensor<i64>, tensor<2xf32>", "tensor<2xf32>"),
+         "one_hot %c, %v depth 2 : (tensor<i64>, tensor<2xf32>)", "tensor<2xf32>"),
         ("%x: tensor<4x1xf32>", "2", "tensor<1x1xi64>",
          "gather_elements %x, %c axis 0 : (tensor<4x1xf32>, tensor<1x1xi64>)", "tensor<1x1xf32>"),
         ("%x: tensor<4x5xf32>, %u: tensor<1x5xf32>", "2", "tensor<1x1xi64>",

@@ -65,7 +65,7 @@ func.func @main(%q: {x}ui8>, %r: {f}) -> tensor<40x48xf32> {{
   %w = graph.constant dense<2> : tensor<64x48xi8>
   %sw = graph.constant dense<0.5> : tensor<f32>
   %rows = graph.sigmoid %r : ({f}) -> {f}
-  %0 = graph.dequantize %q, %rows {{axis = 1 : i64, block_size = 64 : i64}}
+  %0 = graph.dequantize %q, %rows axis 1 block_size 64
     : ({x}ui8>, {f}) -> {x}f32>
   %1 = graph.dequantize %w, %sw : (tensor<64x48xi8>, tensor<f32>) -> tensor<64x48xf32>
   %2 = graph.matmul %0, %1 : ({x}f32>, tensor<64x48xf32>) -> tensor<40x48xf32>
@@ -140,7 +140,7 @@ def test_blocks_along_rows(target: str, sizes: tuple[int, int, int, int], up: bo
         f"""
 func.func @main(%x: {x}{given}>, %r: {scale}) -> {x}{made}> {{
   %s = graph.sigmoid %r : ({scale}) -> {scale}
-  %0 = graph.{name} %x, %s{to} {{axis = 2 : i64, block_size = {block} : i64}}
+  %0 = graph.{name} %x, %s{to} axis 2 block_size {block}
     : ({x}{given}>, {scale}) -> {x}{made}>
   func.return %0 : {x}{made}>
 }}""",
@@ -174,7 +174,7 @@ def test_convolutions_of_unsigned_integers(target: str) -> None:
     compare(
         f"""
 func.func @main(%x: {x}, %w: {w}) -> {y} {{
-  %0 = graph.conv %x, %w pads [1, 1, 1, 1] {{pad_value = 3 : i64}} : ({x}, {w}) -> {y}
+  %0 = graph.conv %x, %w pad_value 3 pads [1, 1, 1, 1] : ({x}, {w}) -> {y}
   func.return %0 : {y}
 }}""",
         target,
@@ -199,7 +199,7 @@ def test_floats_of_8_bits(target: str, kind: str, up: bool) -> None:
         f"""
 func.func @main(%x: tensor<9x70x{given}>, %r: tensor<9xf32>) -> tensor<9x70x{made}> {{
   %s = graph.sigmoid %r : (tensor<9xf32>) -> tensor<9xf32>
-  %0 = graph.{name} %x, %s{to} {{axis = 0 : i64}}
+  %0 = graph.{name} %x, %s{to} axis 0
     : (tensor<9x70x{given}>, tensor<9xf32>) -> tensor<9x70x{made}>
   func.return %0 : tensor<9x70x{made}>
 }}""",
@@ -224,8 +224,8 @@ def test_codes_become_those_of_another_zero_point(
         f"""
 func.func @main(%x: {x}, %s: tensor<40xf32>, %z: tensor<{to}>{given}) -> {y} {{
   {constant}
-  %0 = graph.requantize %x, %s offset %o : {offset} zero_point %z : tensor<{to}>
-    to {to} {{rounding = "float32", axis = 1 : i64}} : {x}, tensor<40xf32> -> {y}
+  %0 = graph.requantize %x, %s offset %o zero_point %z
+    to {to} rounding float32 axis 1 : ({x}, tensor<40xf32>, {offset}, tensor<{to}>) -> {y}
   func.return %0 : {y}
 }}""",
         target,
@@ -240,7 +240,7 @@ def test_scales_of_an_axis_of_one_element() -> None:
         f"""
 func.func @main(%x: {x}, %z: tensor<1xui8>) -> {y} {{
   %s = graph.constant dense<1.91> : tensor<1xf32>
-  %0 = graph.quantize %x, %s, %z to ui8 {{axis = 1 : i64}}
+  %0 = graph.quantize %x, %s, %z to ui8 axis 1
     : ({x}, tensor<1xf32>, tensor<1xui8>) -> {y}
   func.return %0 : {y}
 }}""",

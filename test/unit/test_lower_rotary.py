@@ -12,12 +12,12 @@ from tile_lowering import compare, lowered
 def rotary(x: str, table: str, flags: str, dtype: str) -> str:
     x, table = f"tensor<{x}x{dtype}>", f"tensor<{table}x{dtype}>"
     return f"""func.func @main(%x: {x}, %cos: {table}, %sin: {table}) -> {x} {{
-      %r = graph.rotary_embedding %x, %cos, %sin {{{flags}}} : ({x}, {table}, {table}) -> {x}
+      %r = graph.rotary_embedding %x, %cos, %sin {flags} : ({x}, {table}, {table}) -> {x}
       func.return %r : {x}
     }}"""
 
 
-FULL, NEIGHBOURS = "full_tables = true", "interleaved = true"
+FULL, NEIGHBOURS = "full_tables true", "interleaved true"
 
 
 @pytest.mark.parametrize(

@@ -38,9 +38,9 @@ def running(
     backward: bool = False,
     ex: bool = False,
 ) -> str:
-    flags = f"{{exclusive = {str(ex).lower()}, reverse = {str(backward).lower()}}}"
+    flags = f"exclusive {str(ex).lower()} reverse {str(backward).lower()}"
     t = tensor(shape, element)
-    return function(f'%r = graph.cumulative "{kind}" %a axis {axis} {flags} : {t} -> {t}', t, t)
+    return function(f"%r = graph.cumulative {kind} %a axis {axis} {flags} : ({t}) -> {t}", t, t)
 
 
 def extreme(
@@ -48,9 +48,9 @@ def extreme(
 ) -> str:
     kept = [1 if i == axis else d for i, d in enumerate(shape) if keep or i != axis]
     source, result = tensor(shape, element), tensor(kept, "i64")
-    flags = f"axis = {axis} : i64, keep_dims = {str(keep).lower()}"
-    flags += f", select_last_index = {str(last).lower()}"
-    op = f'%r = graph.arg_reduce "{kind}" %a {{{flags}}} : ({source}) -> {result}'
+    flags = f"axis {axis} keep_dims {str(keep).lower()}"
+    flags += f" select_last_index {str(last).lower()}"
+    op = f"%r = graph.arg_reduce {kind} %a {flags} : ({source}) -> {result}"
     return function(op, source, result)
 
 
@@ -106,7 +106,7 @@ def test_running_sums_between_elementwise_ops() -> None:
     t = tensor((20, 30), "f32")
     ops = [
         f"%0 = graph.exp %a : ({t}) -> {t}",
-        f'%1 = graph.cumulative "sum" %0 axis 1 : {t} -> {t}',
+        f"%1 = graph.cumulative sum %0 axis 1 : ({t}) -> {t}",
         f"%r = graph.mul %1, %a : ({t}, {t}) -> {t}",
     ]
     assert len(compare(function("\n".join(ops), t, t), all_lowered=True).pairs) == 1
@@ -143,10 +143,10 @@ def best(shape: Shape, count: int, element: str, largest: bool = True, axis: int
     source = tensor(shape, element)
     size = [count if i == axis % len(shape) else d for i, d in enumerate(shape)]
     values, places = tensor(size, element), tensor(size, "i64")
-    flags = f"axis {axis} {{largest = {str(largest).lower()}}}"
+    flags = f"axis {axis} largest {str(largest).lower()}"
     return (
         f"func.func @main(%a: {source}) -> ({values}, {places}) {{\n"
-        f"%r, %s = graph.top_k %a k {count} {flags} : {source} -> {values}, {places}\n"
+        f"%r, %s = graph.top_k %a k {count} {flags} : ({source}) -> ({values}, {places})\n"
         f"return %r, %s : {values}, {places}\n}}"
     )
 

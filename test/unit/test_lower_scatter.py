@@ -54,7 +54,7 @@ def rows(
     )]  # fmt: skip
     size = shape[:depth]
     make = indices_below(size, [-d for d in size])
-    return function("scatter_nd", types, f'reduction "{reduction}"'), make
+    return function("scatter_nd", types, f"reduction {reduction}"), make
 
 
 def elements(
@@ -63,7 +63,7 @@ def elements(
     size = tuple(count if i == axis else d for i, d in enumerate(shape))
     types = [tensor(shape, element), tensor(size, "i64"), tensor(size, element)]
     make = indices_below([shape[axis]] * size[-1], [-shape[axis]] * size[-1])
-    return function("scatter_elements", types, f'axis {axis} reduction "{reduction}"'), make
+    return function("scatter_elements", types, f"axis {axis} reduction {reduction}"), make
 
 
 def cache(shape: Shape, axis: int, count: int, mode: str) -> tuple[str, Make]:
@@ -71,7 +71,7 @@ def cache(shape: Shape, axis: int, count: int, mode: str) -> tuple[str, Make]:
     types = [tensor(shape, "f16"), tensor(shape[:1], "i64"), tensor(size, "f16")]
     most = shape[axis] - count + 1 if mode == "linear" else 3 * shape[axis]
     make = indices_below([most] * shape[0], [0] * shape[0])
-    return function("tensor_scatter", types, f'axis {axis} mode "{mode}"'), make
+    return function("tensor_scatter", types, f"axis {axis} mode {mode}"), make
 
 
 def total_us(text: str) -> float:
@@ -135,8 +135,8 @@ func.func @main(%a: tensor<3x5xf32>, %b: tensor<3x1xi64>) -> tensor<f32> {{
   %0 = graph.gather_elements %a, %b axis 1
     : (tensor<3x5xf32>, tensor<3x1xi64>) -> tensor<3x1xf32>
   %1 = graph.neg %0 : (tensor<3x1xf32>) -> tensor<3x1xf32>
-  %2 = graph.squeeze %1 axes [1] : tensor<3x1xf32> -> tensor<3xf32>
-  %r = graph.reduce "{kind}" %2 {{keep_dims = false}} : tensor<3xf32> -> tensor<f32>
+  %2 = graph.squeeze %1 axes [1] : (tensor<3x1xf32>) -> tensor<3xf32>
+  %r = graph.reduce {kind} %2 keep_dims false : (tensor<3xf32>) -> tensor<f32>
   return %r : tensor<f32>
 }}"""
     compare(text, all_lowered=True, make=indices_of(5, "i64"), orders=1)

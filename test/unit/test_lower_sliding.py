@@ -24,7 +24,7 @@ def pool(kind: str, x: Shape, out: Shape, flags: str, element: str = "f32") -> s
     types = tensor(x, element), tensor(out, element)
     return (
         f"func.func @main(%x: {types[0]}) -> {types[1]} {{\n"
-        f'  %0 = graph.pool "{kind}" %x {flags} : ({types[0]}) -> {types[1]}\n'
+        f"  %0 = graph.pool {kind} %x {flags} : ({types[0]}) -> {types[1]}\n"
         f"  func.return %0 : {types[1]}\n}}"
     )
 
@@ -54,7 +54,7 @@ def test_numbers(data: st.DataObject) -> None:
     x, out = (batch, channels, *image), (batch, channels, *result)
     element = data.draw(st.sampled_from(["f16", "f32"]))
     if kind == "conv":
-        flags = f"{window} {{group = {channels} : i64}}"
+        flags = f"{window} group {channels}"
         text = conv(x, (channels, 1, *kernel), out, flags, element, data.draw(st.booleans()))
     else:
         text = pool(kind, x, out, f"kernel {kernel} {window}", element)
@@ -64,7 +64,7 @@ def test_numbers(data: st.DataObject) -> None:
 
 def test_ops_on_the_result() -> None:
     after = "%2 = graph.add %0, %r : (T, T) -> T\n%1 = graph.mul %2, %s : (T, S) -> T"
-    flags = "pads [1, 1, 1, 1] {group = 20 : i64}"
+    flags = "pads [1, 1, 1, 1] group 20"
     text = conv((1, 20, 5, 9), (20, 1, 3, 3), (1, 20, 5, 9), flags, after=after)
     compare(text, all_lowered=True, orders=1)
 
@@ -111,13 +111,13 @@ def test_elements_of_windows_that_pass_the_image(data: st.DataObject) -> None:
         ends = zip(room, strides, image, begin, strict=True)
         result = [min(-(-n // step), (d + a - 1) // step) + 1 for n, step, d, a in ends]
     known = (
-        f"p = {data.draw(st.integers(1, 3))} : i64"
+        f"p {data.draw(st.integers(1, 3))}"
         if kind == "lp"
-        else f"count_include_pad = {str(data.draw(st.booleans())).lower()}"
+        else f"count_include_pad {str(data.draw(st.booleans())).lower()}"
     )
     flags = (
         f"kernel {kernel} strides {strides} pads {begin + end} dilations {dilations} "
-        f"{{{known}, ceil_mode = {str(hangs).lower()}}}"
+        f"{known} ceil_mode {str(hangs).lower()}"
     )
     element = data.draw(st.sampled_from(["f16", "f32"]))
     text = pool(kind, (2, 7, *image), (2, 7, *result), flags, element)
@@ -141,7 +141,7 @@ def test_images_are_turned(data: st.DataObject) -> None:
     kind, counts = data.draw(st.sampled_from(["max", "average", "lp"])), data.draw(st.booleans())
     flags = (
         f"kernel {kernel} strides {strides} pads {begin + end} dilations {dilations} "
-        f"{{count_include_pad = {str(counts).lower()}}}"
+        f"count_include_pad {str(counts).lower()}"
     )
     text = pool(kind, (2, 21, *image), (2, 21, *result), flags, data.draw(st.sampled_from(FLOATS)))
     lines = data.draw(st.integers(1, result[0]))
@@ -215,7 +215,7 @@ def test_columns_with_a_stride_come_together(target: str) -> None:
     (301 us, not 5,889, for 8 such images of 144 channels on 310p3)."""
     x, w, y = "tensor<1x144x56x56xf32>", "tensor<144x1x3x3xf32>", "tensor<1x144x28x28xf32>"
     text = f"""func.func @main(%x: {x}, %w: {w}) -> {y} {{
-      %0 = graph.conv %x, %w strides [2, 2] pads [1, 1, 1, 1] {{group = 144 : i64}}
+      %0 = graph.conv %x, %w group 144 strides [2, 2] pads [1, 1, 1, 1]
           : ({x}, {w}) -> {y}
       func.return %0 : {y} }}"""
     ((_, program),) = lowered(text, target).pairs

@@ -68,7 +68,7 @@ def test_numbers(data: st.DataObject) -> None:
     element = data.draw(st.sampled_from(["f16", "f32", "i8"]))
     flags = (
         f"strides {strides} pads {begin + end} dilations {dilations} "
-        f"{{group = {group} : i64, output_padding = array<i64: {', '.join(map(str, more))}>}}"
+        f"group {group} output_padding [{', '.join(map(str, more))}]"
     )
     x, w = (2, ins * group, *image), (ins * group, outs, *kernel)
     out = 2, outs * group, *result
@@ -107,7 +107,7 @@ REASONS = {
     ),
     "its strides and dilations have a divisor in common": (
         (1, 4, 3, 3), (4, 4, 2, 2), (1, 4, 8, 8),
-        "strides [2, 2] dilations [2, 2] {output_padding = array<i64: 1, 1>}",
+        "strides [2, 2] dilations [2, 2] output_padding [1, 1]",
     ),
 }  # fmt: skip
 

@@ -154,9 +154,9 @@ npu_task.kernel @relu_0 on vector tiling <[512] blocks 1 buffers 1> {{
 func.func @main(%x: {HOST} {{graph.name = "x"}}) -> ({HOST} {{graph.name = "y"}}) attributes {{
     npu_task.target = "910b2", npu_task.streams = 1 : i64, npu_task.events = 0 : i64,
     npu_task.arena_bytes = 2048 : i64}} {{
-  %a = npu_task.slot "io" 0 : {HBM}
+  %a = npu_task.slot io 0 : {HBM}
   npu_task.copy %x to %a on 0 : {HOST} to {HBM}
-  %b = npu_task.slot "arena" 512 : {HBM}
+  %b = npu_task.slot arena 512 : {HBM}
   npu_task.launch @relu_0 on 0 ins(%a : {HBM}) outs(%b : {HBM}) loc("/net/Relu")
   %y = memref.alloc() : {HOST}
   npu_task.copy %b to %y on 0 : {HBM} to {HOST}
@@ -282,16 +282,24 @@ async def test_a_text_that_is_being_written(client: LanguageClient):
     assert "`%1` : `tensor<8x32xf32>`" in await text.hover("%1", 1)
     assert await text.definition("%1", 1) == [text.range("%1")]
     text.replace("graph.mat\n", "graph.matmul %\n")
-    assert await text.completion(text.place("%\n", behind=False)) == []
+    properties = ["transpose_lhs ", "transpose_rhs "]
+    assert await text.completion(text.place("%\n", behind=False)) == properties
     place = text.place("graph.matmul %", 1, behind=True)
     assert await text.completion(place) == ["%x", "%w", "%0", "%1"]
-    text.replace("graph.matmul %\n", "graph.matmul %x, %w {")
-    offered = await text.completion(text.place("%w {", behind=True))
-    assert offered == ["transpose_lhs = ", "transpose_rhs = "]
-    text.replace("%w {", '%w {transpose_lhs = true, graph.note = "a // b",\n  ')
-    assert await text.completion(text.place(",\n  ", behind=True)) == ["transpose_rhs = "]
-    text.replace(",\n  ", ", // ")
-    assert await text.completion(text.place(", // ", behind=True)) == []
+    text.replace("graph.matmul %\n", "graph.matmul %x, %w t\n")
+    assert await text.completion(text.place("%w t", behind=True)) == properties
+    text.replace("%w t", '%w transpose_lhs true {my.note = "a // b"} ')
+    assert await text.completion(text.place('b"} ', behind=True)) == ["transpose_rhs "]
+    text.replace('b"} ', 'b"} // ')
+    assert await text.completion(text.place('b"} // ', behind=True)) == []
+    text.replace('b"} // ', 'b"}')
+    text.replace("graph.matmul %x", "graph.pool ")
+    assert {"max", "average", "lp"} <= {
+        *await text.completion(text.place("graph.pool ", behind=True))
+    }
+    text.replace("graph.pool ", "graph.pool max %x auto_pad ")
+    offered = await text.completion(text.place("auto_pad ", behind=True))
+    assert offered == ["same_upper", "same_lower"]
 
 
 async def test_completion_of_dialects_types_and_symbols(client: LanguageClient):

@@ -236,7 +236,7 @@ def test_variadic_operands() -> None:
 
 
 def test_several_results_of_one_op() -> None:
-    split = "graph.split %x axis 0 : tensor<8xf32> -> tensor<4xf32>, tensor<4xf32>\n"
+    split = "graph.split %x axis 0 : (tensor<8xf32>) -> (tensor<4xf32>, tensor<4xf32>)\n"
     halves = "%a, %b = " + split
     gated = Op(
         MulOp,
@@ -256,7 +256,7 @@ def test_several_results_of_one_op() -> None:
 
 
 def test_properties_and_predicates() -> None:
-    body = '%0 = graph.reduce "mean" %x axes [0] : tensor<4xf32> -> tensor<1xf32>'
+    body = "%0 = graph.reduce mean %x axes [0] : (tensor<4xf32>) -> tensor<1xf32>"
     module = parse(body)
     assert Op(ReduceOp, x, kind="mean", axes=(0,)).match(last(module)) is not None
     assert Op(ReduceOp, x, kind="sum").match(last(module)) is None
@@ -289,7 +289,7 @@ def test_ops_of_another_block() -> None:
     text = """
     %t = graph.constant dense<true> : tensor<i1>
     %s = graph.sigmoid %x : (tensor<4xf32>) -> tensor<4xf32>
-    %0 = graph.if %t : tensor<i1> -> (tensor<4xf32>) {
+    %0 = graph.if %t : (tensor<i1>) -> tensor<4xf32> {
       %1 = graph.mul %x, %s : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
       graph.yield %1 : tensor<4xf32>
     } else {

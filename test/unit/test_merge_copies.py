@@ -170,8 +170,8 @@ def test_m11_slots_are_copied_whole(rows: int):
     : {slot} to {part}"""
     text = f"""func.func @main(%x: {host}, %y: memref<4xf32, "host">)
     attributes {{npu_task.streams = 1 : i64, npu_task.io_bytes = 32 : i64}} {{
-  %a = npu_task.slot "io" 0 : {slot}
-  %b = npu_task.slot "io" 16 : {slot}
+  %a = npu_task.slot io 0 : {slot}
+  %b = npu_task.slot io 16 : {slot}
   {view}
   npu_task.batch_copy %x, %y to %v, %b on 0
     : {host}, memref<4xf32, "host"> to {part}, {slot}

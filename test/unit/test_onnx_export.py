@@ -238,18 +238,19 @@ def test_a_quantized_model_takes_the_form(model: Path, data: Path, tmp_path: Pat
 
 HEAD = 'func.func @main(%q: tensor<2x4x3x8x{t}> {{graph.name = "a"}}, %k: tensor<2x{h}x5x8x{t}> \
 {{graph.name = "b"}}, %v: tensor<2x{h}x5x6x{t}> {{graph.name = "c"}}'
-TYPES = "tensor<2x4x3x8x{t}>, tensor<2x{h}x5x8x{t}>, tensor<2x{h}x5x6x{t}> -> tensor<2x4x3x6x{t}>"
+SOURCES = "tensor<2x4x3x8x{t}>, tensor<2x{h}x5x8x{t}>, tensor<2x{h}x5x6x{t}>"
+TYPES = f"({SOURCES}) -> tensor<2x4x3x6x{{t}}>"
 
 
 @pytest.mark.parametrize(
     ("options", "heads", "element"),
     [
-        ('{undefined = "nan"}', 4, "f32"),
-        ("{causal = true}", 4, "f32"),
-        ("{causal = true, left_window = 1 : i64}", 2, "f32"),
-        ("offset 2 {causal = true, softcap = 2.0 : f64}", 1, "f32"),
-        ("{right_window = 1 : i64, scale = 0.5 : f64}", 2, "f16"),
-        ('{undefined = "guard", left_window = 0 : i64, right_window = 0 : i64}', 4, "f32"),
+        ("undefined nan", 4, "f32"),
+        ("causal true", 4, "f32"),
+        ("causal true left_window 1", 2, "f32"),
+        ("offset 2 causal true softcap 2.0", 1, "f32"),
+        ("right_window 1 scale 0.5", 2, "f16"),
+        ("undefined guard left_window 0 right_window 0", 4, "f32"),
     ],
 )
 def test_attention(options: str, heads: int, element: str, tmp_path: Path):
@@ -271,9 +272,9 @@ def test_attention_with_masks_and_lengths(undefined: str, tmp_path: Path):
     text = (
         HEAD.format(t="f32", h=4)
         + ', %m: tensor<3x5xi1> {graph.name = "d"}, %n: tensor<2xi64> {graph.name = "e"})'
-        + " -> tensor<2x4x3x6xf32> {\n %0 = graph.attention %q, %k, %v mask %m : tensor<3x5xi1> "
-        + "key_lengths %n : tensor<2xi64> "
-        + f'{{causal = true, undefined = "{undefined}"}} : {TYPES.format(t="f32", h=4)}\n'
+        + " -> tensor<2x4x3x6xf32> {\n %0 = graph.attention %q, %k, %v mask %m "
+        + f"key_lengths %n causal true undefined {undefined} : "
+        + f"{TYPES.format(t='f32', h=4).replace(') ->', ', tensor<3x5xi1>, tensor<2xi64>) ->')}\n"
         + " func.return %0 : tensor<2x4x3x6xf32>\n}"
     )
     q, k, v = normal(2, 4, 3, 8), normal(2, 4, 5, 8, seed=1), normal(2, 4, 5, 6, seed=2)
@@ -283,9 +284,7 @@ def test_attention_with_masks_and_lengths(undefined: str, tmp_path: Path):
 
 @pytest.mark.parametrize("turned", [False, True])
 def test_groups(turned: bool, tmp_path: Path):
-    w, flag = (
-        ("tensor<4x5x3xf32>", " {transpose_rhs = true}") if turned else ("tensor<4x3x5xf32>", "")
-    )
+    w, flag = ("tensor<4x5x3xf32>", " transpose_rhs true") if turned else ("tensor<4x3x5xf32>", "")
     text = f"""func.func @main(%x: tensor<6x2x3xf32> {{graph.name = "a"}},
         %w: {w} {{graph.name = "b"}}, %g: tensor<6xi64> {{graph.name = "c"}})
         -> tensor<6x2x5xf32> {{
@@ -302,9 +301,9 @@ def test_groups(turned: bool, tmp_path: Path):
     "options",
     [
         "",
-        "{interleaved = true}",
-        "{full_tables = true}",
-        "{interleaved = true, full_tables = true}",
+        "interleaved true",
+        "full_tables true",
+        "interleaved true full_tables true",
     ],
 )
 def test_rotary(options: str, tmp_path: Path):
@@ -323,10 +322,10 @@ def test_rotary(options: str, tmp_path: Path):
 @pytest.mark.parametrize(
     ("op", "scale"),
     [
-        ("layer_norm %x, %s, %b {axis = 1 : i64}", "tensor<4x6xf32>"),
-        ("layer_norm %x, %s, %b {axis = 1 : i64}", "tensor<4x1xf32>"),
+        ("layer_norm %x, %s, %b axis 1", "tensor<4x6xf32>"),
+        ("layer_norm %x, %s, %b axis 1", "tensor<4x1xf32>"),
         ("layer_norm %x, %s, %b", "tensor<6xf32>"),
-        ("group_norm %x, %s, %b {groups = 2 : i64}", "tensor<4xf32>"),
+        ("group_norm %x, %s, %b groups 2", "tensor<4xf32>"),
     ],
 )
 def test_norms(op: str, scale: str, tmp_path: Path):
@@ -342,8 +341,8 @@ def test_norms(op: str, scale: str, tmp_path: Path):
 @pytest.mark.parametrize(
     "op",
     [
-        "gelu %x", 'gelu %x {approximate = "tanh"}', 'gelu %x {approximate = "sigmoid"}',
-        "silu %x", "silu %x {alpha = 0.5 : f64}", "elu %x {alpha = 0.7 : f64}",
+        "gelu %x", 'gelu %x approximate tanh', 'gelu %x approximate sigmoid',
+        "silu %x", "silu %x alpha 0.5", "elu %x alpha 0.7",
     ],
 )  # fmt: skip
 def test_activations(op: str, tmp_path: Path):
@@ -420,7 +419,7 @@ def test_a_program(model: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str
 @pytest.mark.parametrize(
     ("op", "types", "reason"),
     [
-        ('graph.cumulative "prod" %x axis 0', "tensor<4xf32> -> tensor<4xf32>", "newer opset"),
+        ("graph.cumulative prod %x axis 0", "(tensor<4xf32>) -> tensor<4xf32>", "newer opset"),
         ("graph.bitcast %x to i32", "(tensor<4xf32>) -> tensor<4xi32>", "ONNX has no form of it"),
     ],
 )
@@ -440,9 +439,9 @@ def test_an_op_without_a_form(op: str, types: str, reason: str, tmp_path: Path):
 
 def test_attention_that_rounds_in_between(tmp_path: Path):
     t = "tensor<1x2x4x8xf32>"
-    grid = "{score_scale = 0.5 : f64, score_zero_point = 0 : i8}"
+    grid = "score_scale 0.5 score_zero_point 0 : i8"
     text = f"""func.func @main(%x: {t}) -> {t} {{
-      %0 = graph.attention %x, %x, %x {grid} : {t}, {t}, {t} -> {t}
+      %0 = graph.attention %x, %x, %x {grid} : ({t}, {t}, {t}) -> {t}
       func.return %0 : {t}
     }}"""
     with pytest.raises(ge.GeError, match="its scores or weights are quantized"):

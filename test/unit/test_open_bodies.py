@@ -24,22 +24,22 @@ PATCHES = """func.func @main(
     -> (tensor<16x?x32xf32> {graph.name = "y"}) {
   %32 = graph.constant dense<32> : tensor<1xi64>
   %16 = graph.constant dense<16> : tensor<1xi64>
-  %n = graph.shape_of %x end 1 : tensor<?x3x8x8xf32> -> tensor<1xi64>
+  %n = graph.shape_of %x end 1 : (tensor<?x3x8x8xf32>) -> tensor<1xi64>
   %s = graph.concat %n, %32, %16 axis 0
       : (tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<3xi64>
   %0 = graph.conv %x, %w strides [2, 2]
       : (tensor<?x3x8x8xf32>, tensor<32x3x2x2xf32>) -> tensor<?x32x4x4xf32>
-  %1 = graph.reshape %0 shape(%s : tensor<3xi64>) : tensor<?x32x4x4xf32> -> tensor<?x32x16xf32>
-  %2 = graph.transpose %1 permutation [0, 2, 1] : tensor<?x32x16xf32> -> tensor<?x16x32xf32>
+  %1 = graph.reshape %0 shape %s : (tensor<?x32x4x4xf32>, tensor<3xi64>) -> tensor<?x32x16xf32>
+  %2 = graph.transpose %1 permutation [0, 2, 1] : (tensor<?x32x16xf32>) -> tensor<?x16x32xf32>
   %3 = graph.matmul %2, %v : (tensor<?x16x32xf32>, tensor<32x32xf32>) -> tensor<?x16x32xf32>
-  %4 = graph.transpose %3 permutation [1, 0, 2] : tensor<?x16x32xf32> -> tensor<16x?x32xf32>
+  %4 = graph.transpose %3 permutation [1, 0, 2] : (tensor<?x16x32xf32>) -> tensor<16x?x32xf32>
   func.return %4 : tensor<16x?x32xf32>
 }"""
 
 
 def test_what_the_library_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """Of a body of several ops, and one whose sizes data decide; what it said is kept."""
-    lines = """%i = graph.nonzero %w : tensor<32x3x2x2xf32> -> tensor<4x?xi64>
+    lines = """%i = graph.nonzero %w : (tensor<32x3x2x2xf32>) -> tensor<4x?xi64>
       %j = graph.neg %i : (tensor<4x?xi64>) -> tensor<4x?xi64>
       func.return"""
     module = parse_module(context(), SourceText("test", PATCHES.replace("func.return", lines)))

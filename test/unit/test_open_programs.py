@@ -58,7 +58,7 @@ BY_FAMILY = {
     "open rows": main("x ?x?xf32 b,s", f"%y = graph.softmax %x : ({T}) -> {T}", "?x?xf32"),
     "moves": main(
         "x ?x?x48xf32 b,s,",
-        f"%y = graph.transpose %x permutation [0, 2, 1] : {X} -> tensor<?x48x?xf32>",
+        f"%y = graph.transpose %x permutation [0, 2, 1] : ({X}) -> tensor<?x48x?xf32>",
         "?x48x?xf32",
     ),
     "gathers": main(
@@ -79,13 +79,13 @@ BY_FAMILY = {
     ),
     "attention": main(
         "q ?x4x?x16xf32 b,,t,;k ?x4x?x16xf32 b,,s,;v ?x4x?x16xf32 b,,s,",
-        """%y = graph.attention %q, %k, %v : tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>,
-            tensor<?x4x?x16xf32> -> tensor<?x4x?x16xf32>""",
+        """%y = graph.attention %q, %k, %v : (tensor<?x4x?x16xf32>, tensor<?x4x?x16xf32>,
+            tensor<?x4x?x16xf32>) -> tensor<?x4x?x16xf32>""",
         "?x4x?x16xf32",
     ),
     "convolution": main(
         "x ?x8x9x9xf32 b,,,;w 16x8x3x3xf32 ,,,",
-        """%0 = graph.conv %x, %w {pads = array<i64: 1, 1, 1, 1>}
+        """%0 = graph.conv %x, %w pads [1, 1, 1, 1]
             : (tensor<?x8x9x9xf32>, tensor<16x8x3x3xf32>) -> tensor<?x16x9x9xf32>
         %y = graph.relu %0 : (tensor<?x16x9x9xf32>) -> tensor<?x16x9x9xf32>""",
         "?x16x9x9xf32",

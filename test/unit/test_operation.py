@@ -1,5 +1,6 @@
 """The short way to construct an op makes the op that xDSL makes, and refuses what xDSL refuses."""
 
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -104,7 +105,7 @@ def test_accessors(kind: type[GeOp], operands: list[Any]):
     results = [[T, T] if kind is LoopOp else T]
     regions = [Region(Block()) for _ in definition.regions]
     IRDLOperation.__init__(op, operands=operands, result_types=results, regions=regions)
-    accessors = get_accessors_from_op_def(definition, None)
+    accessors = get_accessors_from_op_def(replace(definition, assembly_format=None), None)
     for defs in (definition.operands, definition.results, definition.regions):
         for name, _ in defs:
             found, wanted = getattr(op, name), accessors[name].__get__(op)
@@ -170,7 +171,7 @@ def test_a_wrong_format_is_told() -> None:
 def test_a_fast_clone_is_the_clone():
     text = """
     func.func @main(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
-      %r = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+      %r = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
         %a = fused_op.region(%x) : (tensor<4xf32>) -> tensor<4xf32> {
         ^bb0(%inner: tensor<4xf32>):
           %b = graph.exp %inner : (tensor<4xf32>) -> tensor<4xf32>

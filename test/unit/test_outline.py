@@ -11,7 +11,7 @@ func.func @main(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<4x8xf32> {
   %0 = fused_op.region(%x, %y) : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32> {
   ^bb0(%1: tensor<4x8xf32>, %2: tensor<4x8xf32>):
     %3 = graph.sub %1, %2 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
-    %4 = graph.leaky_relu %3 {alpha = 0.5 : f64} : (tensor<4x8xf32>) -> tensor<4x8xf32>
+    %4 = graph.leaky_relu %3 alpha 0.5 : (tensor<4x8xf32>) -> tensor<4x8xf32>
     fused_op.yield %4 : tensor<4x8xf32>
   }
   func.return %0 : tensor<4x8xf32>
@@ -35,7 +35,7 @@ def test_names_of_values_are_no_part_of_it() -> None:
     [
         ("graph.sub %1, %2", "graph.sub %2, %1"),
         ("graph.sub", "graph.add"),
-        ("0.5 : f64", "0.25 : f64"),
+        ("alpha 0.5", "alpha 0.25"),
         ("fused_op.yield %4", "fused_op.yield %3"),
         ("4x8", "8x4"),
         ("f32", "f16"),

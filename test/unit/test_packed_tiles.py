@@ -40,7 +40,7 @@ def matmul(rows: int, columns: int, element: str) -> ModuleOp:
 
 def moved(rows: int, columns: int) -> ModuleOp:
     t, u = f"tensor<{rows}x{columns}xf32>", f"tensor<{columns}x{rows}xf32>"
-    turned = f"%p = graph.transpose %x permutation [1, 0] : {t} -> {u}"
+    turned = f"%p = graph.transpose %x permutation [1, 0] : ({t}) -> {u}"
     return module_of(f"%x: {t}", f"{columns}x{rows}", "i4", turned)
 
 

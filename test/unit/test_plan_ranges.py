@@ -36,7 +36,7 @@ TEXT = f"""func.func @main(%x: tensor<?x64xf32> {{graph.name = "x", graph.dims =
   %2 = graph.softmax %1 : (tensor<?x64xf32>) -> tensor<?x64xf32>
   %3 = graph.exp %2 : (tensor<?x64xf32>) -> tensor<?x64xf32>
   %r = graph.relu %x : (tensor<?x64xf32>) -> tensor<?x64xf32>
-  %z = graph.nonzero %r : tensor<?x64xf32> -> tensor<2x?xi64>
+  %z = graph.nonzero %r : (tensor<?x64xf32>) -> tensor<2x?xi64>
   %y = graph.concat %3, %2 axis 0 : (tensor<?x64xf32>, tensor<?x64xf32>) -> tensor<?x64xf32>
   func.return %y, %z : tensor<?x64xf32>, tensor<2x?xi64>
 }}"""

@@ -26,10 +26,10 @@ func.func @main(%x: {X} {{graph.name = "x"}}) -> ({X} {{graph.name = "y"}}) {{
   %low = graph.constant dense<0.0> : tensor<f32>
   %high = graph.constant dense<6.0> : tensor<f32>
   %0 = graph.conv %x, %a bias %b : ({X}, tensor<8x4x1x1xf32>, tensor<8xf32>) -> {WIDE}
-  %1 = graph.clamp %0 low(%low : tensor<f32>) high(%high : tensor<f32>) : {WIDE} -> {WIDE}
-  %2 = graph.conv %1, %c bias %b pads [1, 1, 1, 1] {{group = 8 : i64}}
+  %1 = graph.clamp %0 low %low high %high : ({WIDE}, tensor<f32>, tensor<f32>) -> {WIDE}
+  %2 = graph.conv %1, %c bias %b group 8 pads [1, 1, 1, 1]
     : ({WIDE}, tensor<8x1x3x3xf32>, tensor<8xf32>) -> {WIDE}
-  %3 = graph.clamp %2 low(%low : tensor<f32>) high(%high : tensor<f32>) : {WIDE} -> {WIDE}
+  %3 = graph.clamp %2 low %low high %high : ({WIDE}, tensor<f32>, tensor<f32>) -> {WIDE}
   %4 = graph.conv %3, %d : ({WIDE}, tensor<4x8x1x1xf32>) -> {X}
   %5 = graph.add %4, %x : ({X}, {X}) -> {X}
   %6 = graph.conv %5, %a bias %b : ({X}, tensor<8x4x1x1xf32>, tensor<8xf32>) -> {WIDE}
@@ -163,7 +163,7 @@ def test_convolutions_with_channels_last_run_again() -> None:
     text = f"""
     func.func @main(%x: {x} {{graph.name = "x"}}) -> ({y} {{graph.name = "y"}}) {{
       %w = graph.constant dense<1.0> : {w}
-      %0 = graph.conv %x, %w {{input_channels_last = true}} : ({x}, {w}) -> {y}
+      %0 = graph.conv %x, %w input_channels_last true : ({x}, {w}) -> {y}
       func.return %0 : {y}
     }}"""
     module = parse_module(context(), SourceText("test.mlir", text))

@@ -214,7 +214,7 @@ func.func @main(%q: {q} {{graph.name = "q"}}, %k: {q} {{graph.name = "k"}}, %pas
                 {{graph.name = "past"}}) -> ({q} {{graph.name = "y"}}, tensor<2x3x?x16xf32>
                 {{graph.name = "present"}}) {{
   %0 = graph.concat %past, %k axis 2 : ({k}, {q}) -> tensor<2x3x?x16xf32>
-  %1 = graph.attention %q, %0, %0 : {q}, tensor<2x3x?x16xf32>, tensor<2x3x?x16xf32> -> {q}
+  %1 = graph.attention %q, %0, %0 : ({q}, tensor<2x3x?x16xf32>, tensor<2x3x?x16xf32>) -> {q}
   func.return %1, %0 : {q}, tensor<2x3x?x16xf32>
 }}"""
 

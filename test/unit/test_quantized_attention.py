@@ -109,7 +109,7 @@ func.func @main(%q: tensor<2x4x40x16xf32> {{graph.name = "q"}}, %k: tensor<2x4x{
   %z = graph.constant dense<5> : tensor<i8>
   %n = graph.constant dense<-128> : tensor<i8>
   %zero = graph.constant dense<0.0> : tensor<f32>
-  %0 = graph.matmul %q, %k {{transpose_rhs = true}} : (tensor<2x4x40x16xf32>, tensor<2x4x{keys}x16xf32>) -> tensor<2x4x40x{keys}xf32>
+  %0 = graph.matmul %q, %k transpose_rhs true : (tensor<2x4x40x16xf32>, tensor<2x4x{keys}x16xf32>) -> tensor<2x4x40x{keys}xf32>
   %1 = graph.quantize %0, %s, %z to i8 : (tensor<2x4x40x{keys}xf32>, tensor<f32>, tensor<i8>) -> tensor<2x4x40x{keys}xi8>
   %2 = graph.dequantize %1, %s, %z : (tensor<2x4x40x{keys}xi8>, tensor<f32>, tensor<i8>) -> tensor<2x4x40x{keys}xf32>
   %3 = graph.add %2, %m : (tensor<2x4x40x{keys}xf32>, tensor<40x{keys}xf32>) -> tensor<2x4x40x{keys}xf32>
@@ -165,20 +165,20 @@ func.func @main(%x: tensor<1x{tokens}x64xf32> {{graph.name = "x"}}) -> (tensor<1
   %c = graph.constant dense<0.01> : tensor<128xf32>
   %0 = graph.quantize %x, %s, %z to i8 : (tensor<1x{tokens}x64xf32>, tensor<f32>, tensor<i8>) -> tensor<1x{tokens}x64xi8>
   %1 = graph.dequantize %0, %s, %z : (tensor<1x{tokens}x64xi8>, tensor<f32>, tensor<i8>) -> tensor<1x{tokens}x64xf32>
-  %2 = graph.dequantize %w, %c {{axis = 1 : i64}} : (tensor<64x128xi8>, tensor<128xf32>) -> tensor<64x128xf32>
+  %2 = graph.dequantize %w, %c axis 1 : (tensor<64x128xi8>, tensor<128xf32>) -> tensor<64x128xf32>
   %3 = graph.matmul %1, %2 : (tensor<1x{tokens}x64xf32>, tensor<64x128xf32>) -> tensor<1x{tokens}x128xf32>
-  %4, %5, %6 = graph.split %3 axis 2 sizes [64, 32, 32] : tensor<1x{tokens}x128xf32> -> tensor<1x{tokens}x64xf32>, tensor<1x{tokens}x32xf32>, tensor<1x{tokens}x32xf32>
-  %7 = graph.reshape %4 shape [1, {tokens}, 4, 16] : tensor<1x{tokens}x64xf32> -> tensor<1x{tokens}x4x16xf32>
-  %8 = graph.reshape %5 shape [1, {tokens}, 2, 16] : tensor<1x{tokens}x32xf32> -> tensor<1x{tokens}x2x16xf32>
-  %9 = graph.reshape %6 shape [1, {tokens}, 2, 16] : tensor<1x{tokens}x32xf32> -> tensor<1x{tokens}x2x16xf32>
+  %4, %5, %6 = graph.split %3 sizes [64, 32, 32] axis 2 : (tensor<1x{tokens}x128xf32>) -> (tensor<1x{tokens}x64xf32>, tensor<1x{tokens}x32xf32>, tensor<1x{tokens}x32xf32>)
+  %7 = graph.reshape %4 shape [1, {tokens}, 4, 16] : (tensor<1x{tokens}x64xf32>) -> tensor<1x{tokens}x4x16xf32>
+  %8 = graph.reshape %5 shape [1, {tokens}, 2, 16] : (tensor<1x{tokens}x32xf32>) -> tensor<1x{tokens}x2x16xf32>
+  %9 = graph.reshape %6 shape [1, {tokens}, 2, 16] : (tensor<1x{tokens}x32xf32>) -> tensor<1x{tokens}x2x16xf32>
   %10 = graph.quantize %7, %s to i8 : (tensor<1x{tokens}x4x16xf32>, tensor<f32>) -> tensor<1x{tokens}x4x16xi8>
   %11 = graph.quantize %8, %t to i8 : (tensor<1x{tokens}x2x16xf32>, tensor<f32>) -> tensor<1x{tokens}x2x16xi8>
   %12 = graph.quantize %9, %s to i8 : (tensor<1x{tokens}x2x16xf32>, tensor<f32>) -> tensor<1x{tokens}x2x16xi8>
   %13 = graph.dequantize %10, %s : (tensor<1x{tokens}x4x16xi8>, tensor<f32>) -> tensor<1x{tokens}x4x16xf32>
   %14 = graph.dequantize %11, %t : (tensor<1x{tokens}x2x16xi8>, tensor<f32>) -> tensor<1x{tokens}x2x16xf32>
   %15 = graph.dequantize %12, %s : (tensor<1x{tokens}x2x16xi8>, tensor<f32>) -> tensor<1x{tokens}x2x16xf32>
-  %16 = graph.attention %13, %14, %15 {{causal = true, rounded_weights = true, query_tokens_first = true, key_tokens_first = true, value_tokens_first = true, result_tokens_first = true}} : tensor<1x{tokens}x4x16xf32>, tensor<1x{tokens}x2x16xf32>, tensor<1x{tokens}x2x16xf32> -> tensor<1x{tokens}x4x16xf32>
-  %17 = graph.reshape %16 shape [1, {tokens}, 64] : tensor<1x{tokens}x4x16xf32> -> tensor<1x{tokens}x64xf32>
+  %16 = graph.attention %13, %14, %15 value_tokens_first true result_tokens_first true rounded_weights true causal true query_tokens_first true key_tokens_first true : (tensor<1x{tokens}x4x16xf32>, tensor<1x{tokens}x2x16xf32>, tensor<1x{tokens}x2x16xf32>) -> tensor<1x{tokens}x4x16xf32>
+  %17 = graph.reshape %16 shape [1, {tokens}, 64] : (tensor<1x{tokens}x4x16xf32>) -> tensor<1x{tokens}x64xf32>
   func.return %17 : tensor<1x{tokens}x64xf32>
 }}
 """  # noqa: E501

@@ -126,7 +126,7 @@ def test_elements_of_half_precision_are_counted():
 def test_silu_goes_lower_with_a_smaller_alpha(alpha: float, low: float):
     text = f"""
     func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {{
-      %0 = graph.silu %x {{alpha = {alpha} : f64}} : (tensor<4xf32>) -> tensor<4xf32>
+      %0 = graph.silu %x alpha {alpha} : (tensor<4xf32>) -> tensor<4xf32>
       func.return %0 : tensor<4xf32>
     }}"""
     main = main_function(Parser(context(), text).parse_module())

@@ -46,7 +46,7 @@ func.func @main(%x: tensor<2x9x9xf32> {graph.name = "x"}) -> tensor<2xf32> {
 }""",
     "mean.mlir": """
 func.func @main(%x: tensor<?x8xf32> {graph.dims = ["n", ""], graph.name = "x"}) -> tensor<1x8xf32> {
-  %0 = graph.reduce "mean" %x axes [0] : tensor<?x8xf32> -> tensor<1x8xf32>
+  %0 = graph.reduce mean %x axes [0] : (tensor<?x8xf32>) -> tensor<1x8xf32>
   func.return %0 : tensor<1x8xf32>
 }""",
 }

@@ -20,7 +20,7 @@ NETWORK = """
 func.func @main(%x: tensor<4x16xf32> {graph.name = "x"})
     -> (tensor<4x16xf32> {graph.name = "y"}, tensor<16x4xf32> {graph.name = "t"}) {
   %w = graph.constant #graph.weight<"w"> : tensor<16x16xf32>
-  %wt = graph.transpose %w permutation [1, 0] : tensor<16x16xf32> -> tensor<16x16xf32>
+  %wt = graph.transpose %w permutation [1, 0] : (tensor<16x16xf32>) -> tensor<16x16xf32>
   %b = graph.constant #graph.weight<"b"> : tensor<16xf32>
   %0 = graph.matmul %x, %wt : (tensor<4x16xf32>, tensor<16x16xf32>) -> tensor<4x16xf32>
   %1 = graph.add %0, %b : (tensor<4x16xf32>, tensor<16xf32>) -> tensor<4x16xf32>
@@ -29,7 +29,7 @@ func.func @main(%x: tensor<4x16xf32> {graph.name = "x"})
   %4 = graph.add %3, %1 : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
   %5 = graph.tanh %4 : (tensor<4x16xf32>) -> tensor<4x16xf32>
   %6 = graph.add %5, %x : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
-  %7 = graph.transpose %6 permutation [1, 0] : tensor<4x16xf32> -> tensor<16x4xf32>
+  %7 = graph.transpose %6 permutation [1, 0] : (tensor<4x16xf32>) -> tensor<16x4xf32>
   func.return %6, %7 : tensor<4x16xf32>, tensor<16x4xf32>
 }
 """

@@ -31,11 +31,11 @@ LAYERS = {
     "heads": """
   %N_w = graph.constant dense<VALUE> : tensor<8x8xf32>
   %N_0 = graph.matmul %N, %N_w : (T, tensor<8x8xf32>) -> T
-  %N_1 = graph.reshape %N_0 shape(%split : tensor<4xi64>) : T -> H
-  %N_2 = graph.transpose %N_1 permutation [0, 2, 1, 3] : H -> tensor<?x2x?x4xf32>
+  %N_1 = graph.reshape %N_0 shape %split : (T, tensor<4xi64>) -> H
+  %N_2 = graph.transpose %N_1 permutation [0, 2, 1, 3] : (H) -> tensor<?x2x?x4xf32>
   %N_3 = graph.softmax %N_2 : (tensor<?x2x?x4xf32>) -> tensor<?x2x?x4xf32>
-  %N_4 = graph.transpose %N_3 permutation [0, 2, 1, 3] : tensor<?x2x?x4xf32> -> H
-  %OUT = graph.reshape %N_4 shape(%whole : tensor<3xi64>) : H -> T
+  %N_4 = graph.transpose %N_3 permutation [0, 2, 1, 3] : (tensor<?x2x?x4xf32>) -> H
+  %OUT = graph.reshape %N_4 shape %whole : (H, tensor<3xi64>) -> T
 """,
     "region": """
   %N_c = graph.constant dense<VALUE> : tensor<f32>
@@ -44,7 +44,7 @@ LAYERS = {
   %OUT = graph.tanh %N_1 : (T) -> T
 """,
     "padded": """
-  %N_0 = graph.slice %N starts [0, 0, 0] ends(%whole : tensor<3xi64>) : T -> T
+  %N_0 = graph.slice %N starts [0, 0, 0] ends %whole : (T, tensor<3xi64>) -> T
   %N_1 = graph.sqrt %N_0 : (T) -> T
   %OUT = graph.add %N_1, %N : (T, T) -> T
 """,
@@ -53,7 +53,7 @@ LAYERS = {
 HEAD = """
 func.func @main(%x0: T {graph.name = "x", graph.dims = ["batch", "length", ""]})
     -> (T {graph.name = "y"}) {
-  %shape = graph.shape_of %x0 end 2 : T -> tensor<2xi64>
+  %shape = graph.shape_of %x0 end 2 : (T) -> tensor<2xi64>
   %two = graph.constant dense<[2, 4]> : tensor<2xi64>
   %all = graph.constant dense<8> : tensor<1xi64>
   %split = graph.concat %shape, %two axis 0 : (tensor<2xi64>, tensor<2xi64>) -> tensor<4xi64>
@@ -69,7 +69,12 @@ def text_of(layers: Sequence[str], rng: random.Random) -> str:
             body = body.replace("VALUE", f"{rng.randrange(1, 3)}.{number}", 1)
         text += body
     text += f"  func.return %x{len(layers)} : T\n}}\n"
-    return text.replace(" T", f" {T}").replace("(T", f"({T}").replace(" H", f" {H}")
+    return (
+        text.replace(" T", f" {T}")
+        .replace("(T", f"({T}")
+        .replace(" H", f" {H}")
+        .replace("(H", f"({H}")
+    )
 
 
 def gears_of(text: str) -> str:

@@ -25,9 +25,9 @@ func.func @main(%x: tensor<2x8xf32> {graph.name = "x"})
         tensor<8xf32> {graph.name = "row"}) {
   %0 = graph.exp %x : (tensor<2x8xf32>) -> tensor<2x8xf32>
   %1 = graph.tanh %0 : (tensor<2x8xf32>) -> tensor<2x8xf32>
-  %2 = graph.reshape %1 shape [16] : tensor<2x8xf32> -> tensor<16xf32>
-  %3 = graph.slice %0 starts [1] ends [2] axes [0] : tensor<2x8xf32> -> tensor<1x8xf32>
-  %4 = graph.reshape %3 shape [8] : tensor<1x8xf32> -> tensor<8xf32>
+  %2 = graph.reshape %1 shape [16] : (tensor<2x8xf32>) -> tensor<16xf32>
+  %3 = graph.slice %0 starts [1] ends [2] axes [0] : (tensor<2x8xf32>) -> tensor<1x8xf32>
+  %4 = graph.reshape %3 shape [8] : (tensor<1x8xf32>) -> tensor<8xf32>
   func.return %0, %2, %x, %0, %4
     : tensor<2x8xf32>, tensor<16xf32>, tensor<2x8xf32>, tensor<2x8xf32>, tensor<8xf32>
 }

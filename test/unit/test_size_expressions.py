@@ -71,7 +71,9 @@ CASES = {
     ),
     "none": ('%x: tensor<?x4xf32> {graph.name = "x"}', f"%y = graph.exp %x : ({T}) -> {T}", T,
              ["16 * x[0]", "16 * x[0]"]),
-    "pad": (ONE, f"%y = graph.pad %x pads [1, 0, 2, 0] : {T} -> {T}", T, ["16 * n", "16 * n + 48"]),
+    "pad": (
+        ONE, f"%y = graph.pad %x pads [1, 0, 2, 0] : ({T}) -> {T}", T, ["16 * n", "16 * n + 48"],
+    ),
     "conv": (
         IMAGE,
         "%w = graph.constant dense<1.0> : tensor<3x2x3x3xf32>\n"
@@ -82,42 +84,42 @@ CASES = {
     ),
     "pool": (
         IMAGE,
-        '%y = graph.pool "max" %x kernel [3, 3] strides [2, 2] {ceil_mode = true}'
+        '%y = graph.pool max %x kernel [3, 3] ceil_mode true strides [2, 2]'
         " : (tensor<?x2x?x8xf32>) -> tensor<?x2x?x4xf32>",
         "tensor<?x2x?x4xf32>",
         ["64 * n * rows", "at most 32 * ((rows - 2) // 2) * n + 32 * n"],
     ),
     "expand": (
         ONE,
-        f"%n = graph.shape_of %x end 1 : {T} -> tensor<1xi64>\n"
+        f"%n = graph.shape_of %x end 1 : ({T}) -> tensor<1xi64>\n"
         "%four = graph.constant dense<-1> : tensor<1xi64>\n"
         "%one = graph.constant dense<1> : tensor<3xi64>\n"
         "%s = graph.concat %n, %n, %four axis 0 : (tensor<1xi64>, tensor<1xi64>, tensor<1xi64>)"
         " -> tensor<3xi64>\n"
-        '%e = graph.compare "eq" %s, %four : (tensor<3xi64>, tensor<1xi64>) -> tensor<3xi1>\n'
+        '%e = graph.compare eq %s, %four : (tensor<3xi64>, tensor<1xi64>) -> tensor<3xi1>\n'
         "%t = graph.select %e, %one, %s : (tensor<3xi1>, tensor<3xi64>, tensor<3xi64>)"
         " -> tensor<3xi64>\n"
-        f"%r = graph.unsqueeze %x axes [1] : {T} -> tensor<?x1x4xf32>\n"
-        "%y = graph.broadcast_to %r shape(%t : tensor<3xi64>) : tensor<?x1x4xf32>"
+        f"%r = graph.unsqueeze %x axes [1] : ({T}) -> tensor<?x1x4xf32>\n"
+        "%y = graph.broadcast_to %r shape %t : (tensor<?x1x4xf32>, tensor<3xi64>)"
         " -> tensor<?x?x4xf32>",
         "tensor<?x?x4xf32>", ["16 * n", "16 * n", "16 * n * n"],
     ),
     "slice": (
-        ONE, f"%y = graph.slice %x starts [1] ends [3] axes [0] : {T} -> {T}", T,
+        ONE, f"%y = graph.slice %x starts [1] ends [3] axes [0] : ({T}) -> {T}", T,
         ["16 * n", "at most 32"],
     ),
     "split": (
-        ONE, f"%y, %z = graph.split %x axis 0 : {T} -> {T}, {T}", T,
+        ONE, f"%y, %z = graph.split %x axis 0 : ({T}) -> ({T}, {T})", T,
         ["16 * n", "at most 16 * ((n + 1) // 2)"],
     ),
     "nonzero": (
-        ONE, f"%y = graph.nonzero %x : {T} -> tensor<2x?xi64>", "tensor<2x?xi64>",
+        ONE, f"%y = graph.nonzero %x : ({T}) -> tensor<2x?xi64>", "tensor<2x?xi64>",
         ["16 * n", "at most 64 * n"],
     ),
     "gathered": (
         ONE,
-        f"%i = graph.nonzero %x : {T} -> tensor<2x?xi64>\n"
-        "%t = graph.transpose %i permutation [1, 0] : tensor<2x?xi64> -> tensor<?x2xi64>\n"
+        f"%i = graph.nonzero %x : ({T}) -> tensor<2x?xi64>\n"
+        "%t = graph.transpose %i permutation [1, 0] : (tensor<2x?xi64>) -> tensor<?x2xi64>\n"
         f"%y = graph.gather_nd %x, %t : ({T}, tensor<?x2xi64>) -> tensor<?xf32>",
         "tensor<?xf32>", ["16 * n", "at most 64 * n", "at most 64 * n", "at most 16 * n"],
     ),

@@ -128,7 +128,7 @@ func.func @main(%q: tensor<1x8x64x16xf32> {{graph.name = "q"}},
   %0 = graph.matmul %q, %k
     : (tensor<1x8x64x16xf32>, tensor<1x8x16x64xf32>) -> tensor<1x8x64x64xf32>
   %1 = graph.add %0, %m : (tensor<1x8x64x64xf32>, tensor<64x64xf32>) -> tensor<1x8x64x64xf32>
-  %2 = graph.softmax %1 {{axis = {axis} : i64}} : (tensor<1x8x64x64xf32>) -> tensor<1x8x64x64xf32>
+  %2 = graph.softmax %1 axis {axis} : (tensor<1x8x64x64xf32>) -> tensor<1x8x64x64xf32>
   %3 = graph.mul %2, %2 : (tensor<1x8x64x64xf32>, tensor<1x8x64x64xf32>) -> tensor<1x8x64x64xf32>
   %4 = graph.matmul %3, %v : (tensor<1x8x64x64xf32>, tensor<1x8x64x16xf32>) -> tensor<1x8x64x16xf32>
   func.return %4, %2 : tensor<1x8x64x16xf32>, tensor<1x8x64x64xf32>
@@ -204,7 +204,7 @@ BODIES = {
   %0 = graph.conv %x, %w bias %b strides [1, 1] pads [1, 1, 1, 1] dilations [1, 1]
     : ({T}, tensor<8x8x3x3xf32>, tensor<8xf32>) -> {T}
   %1 = graph.relu %0 : ({T}) -> {T}
-  %2 = graph.group_norm %1, %b, %b {{{{groups = 4 : i64}}}}
+  %2 = graph.group_norm %1, %b, %b groups 4
     : ({T}, tensor<8xf32>, tensor<8xf32>) -> {T}
   %3 = graph.silu %2 : ({T}) -> {T}
   %4 = graph.conv %3, %w bias %b strides [1, 1] pads [1, 1, 1, 1] dilations [1, 1]
@@ -212,8 +212,9 @@ BODIES = {
   %y = graph.add %4, %x : ({T}, {T}) -> {T}""",
     "attention": f"""
   %0 = graph.matmul %x, %u : ({T}, tensor<8x8xf32>) -> {T}
-  %1 = graph.attention %0, %k, %v mask %m : tensor<8x16xf32>
-    : {T}, tensor<{{batch}}x8x16x8xf32>, tensor<{{batch}}x8x16x8xf32> -> {T}
+  %1 = graph.attention %0, %k, %v mask %m
+    : ({T}, tensor<{{batch}}x8x16x8xf32>, tensor<{{batch}}x8x16x8xf32>,
+      tensor<8x16xf32>) -> {T}
   %2 = graph.matmul %1, %u : ({T}, tensor<8x8xf32>) -> {T}
   %3 = graph.gelu %2 : ({T}) -> {T}
   %y = graph.softmax %3 : ({T}) -> {T}""",
@@ -268,7 +269,7 @@ func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
         (f"matmul %1, %2 : ({t}, {t}) -> {t}", [None, None]),
         (f"add %1, %2 : ({t}, {t}) -> {t}", [(0,), (1,)]),
         (f"softmax %2 : ({t}) -> {t}", [(0,), None]),
-        (f"transpose %2 permutation [1, 0] : {t} -> {t}", [(1,), (0,)]),
+        (f"transpose %2 permutation [1, 0] : ({t}) -> {t}", [(1,), (0,)]),
     ):
         module = parse_module(context(), SourceText("x.mlir", text.replace("OTHER", other)))
         (op,) = (op for op in module.walk() if isinstance(op, FusedOp))

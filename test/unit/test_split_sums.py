@@ -67,8 +67,8 @@ BESIDE = [  # and two that do not
 
 HEADS_OF_A_ROW = [  # rotated ones, and others beside them
     "%0 = graph.matmul %x0, %x1 : (#1x1x2000xf16, #2000x96xf16) -> #1x1x96xf16",
-    "%1 = graph.reshape %0 shape [1, 1, 3, 32] : #1x1x96xf16 -> #1x1x3x32xf16",
-    "%2 = graph.transpose %1 permutation [0, 2, 1, 3] : #1x1x3x32xf16 -> #1x3x1x32xf16",
+    "%1 = graph.reshape %0 shape [1, 1, 3, 32] : (#1x1x96xf16) -> #1x1x3x32xf16",
+    "%2 = graph.transpose %1 permutation [0, 2, 1, 3] : (#1x1x3x32xf16) -> #1x3x1x32xf16",
     "%3 = graph.rotary_embedding %2, %x3, %x3 : "
     "(#1x3x1x32xf16, #1x1x1x16xf16, #1x1x1x16xf16) -> #1x3x1x32xf16",
     "%4 = graph.matmul %x0, %x2 : (#1x1x2000xf16, #2000x200xf16) -> #1x1x200xf16",
@@ -138,8 +138,8 @@ def with_bias(m: int, k: int, n: int, dtype: str = "f16") -> ModuleOp:
 
 HEADS = [
     "%0 = graph.matmul %x0, %x1 : (#2x40x512xf16, #512x96xf16) -> #2x40x96xf16",
-    "%1 = graph.reshape %0 shape [2, 40, 3, 32] : #2x40x96xf16 -> #2x40x3x32xf16",
-    "%2 = graph.transpose %1 permutation [0, 2, 1, 3] : #2x40x3x32xf16 -> #2x3x40x32xf16",
+    "%1 = graph.reshape %0 shape [2, 40, 3, 32] : (#2x40x96xf16) -> #2x40x3x32xf16",
+    "%2 = graph.transpose %1 permutation [0, 2, 1, 3] : (#2x40x3x32xf16) -> #2x3x40x32xf16",
 ]
 
 

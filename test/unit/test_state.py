@@ -14,7 +14,7 @@ import ge
 from ge.dialects.graph.state import Typed, likely_states, state_pairs
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.npu_task.memory import owner_of
-from ge.dialects.npu_task.ops import CopyOp, LaunchOp, SlotOp
+from ge.dialects.npu_task.ops import CopyOp, LaunchOp, Segment, SlotOp
 from ge.dialects.npu_task.program_info import STATE, VALID
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
@@ -228,7 +228,7 @@ def not_counted(module: ModuleOp) -> None:
 
 
 def in_the_arena(module: ModuleOp) -> None:
-    slot_of(module, "b").properties["segment"] = StringAttr("arena")
+    slot_of(module, "b").properties["segment"] = Segment.of("arena")
 
 
 def not_updated(module: ModuleOp) -> None:
@@ -242,7 +242,7 @@ def overwritten(module: ModuleOp) -> None:
     launch = next(op for op in main_of(module).walk() if isinstance(op, LaunchOp))
     target = launch.outs[-1].owner
     assert isinstance(target, SlotOp)
-    target.properties["segment"] = StringAttr("state")
+    target.properties["segment"] = Segment.of("state")
     target.properties["offset"] = slot_of(module, "b").offset
 
 

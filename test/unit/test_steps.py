@@ -34,8 +34,9 @@ func.func @main(%q: tensor<1x2x1x4xf32> {graph.name = "q"},
     -> (tensor<1x2x1x4xf32> {graph.name = "y"}, tensor<1x2x?x4xf32> {graph.name = "a"}) {
   %0 = graph.concat %k, %new axis 2
      : (tensor<1x2x?x4xf32>, tensor<1x2x1x4xf32>) -> tensor<1x2x?x4xf32>
-  %1 = graph.attention %q, %0, %0 mask %m : tensor<1x?xf32>
-     : tensor<1x2x1x4xf32>, tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32> -> tensor<1x2x1x4xf32>
+  %1 = graph.attention %q, %0, %0 mask %m
+     : (tensor<1x2x1x4xf32>, tensor<1x2x?x4xf32>, tensor<1x2x?x4xf32>,
+        tensor<1x?xf32>) -> tensor<1x2x1x4xf32>
   func.return %1, %0 : tensor<1x2x1x4xf32>, tensor<1x2x?x4xf32>
 }
 """

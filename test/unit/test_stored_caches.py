@@ -25,13 +25,13 @@ def text(heads: int, queries: int, keys: int, size: int, by_head: bool = False) 
     """@main: attention on keys and values of 8 bits, with a scale for all or for each head."""
     q = f"tensor<1x{heads}x{queries}x{size}xf16>"
     stored, k = (f"tensor<1x{heads}x{keys}x{size}x{t}>" for t in ("i8", "f16"))
-    s, axis = (f"tensor<{heads}xf16>", " {axis = 1 : i64}") if by_head else ("tensor<f16>", "")
+    s, axis = (f"tensor<{heads}xf16>", " axis 1") if by_head else ("tensor<f16>", "")
     return f"""
 func.func @main(%q: {q} {{graph.name = "q"}}, %k: {stored} {{graph.name = "k"}},
                 %v: {stored} {{graph.name = "v"}}, %s: {s} {{graph.name = "s"}}) -> {q} {{
   %0 = graph.dequantize %k, %s{axis} : ({stored}, {s}) -> {k}
   %1 = graph.dequantize %v, %s{axis} : ({stored}, {s}) -> {k}
-  %2 = graph.attention %q, %0, %1 : {q}, {k}, {k} -> {q}
+  %2 = graph.attention %q, %0, %1 : ({q}, {k}, {k}) -> {q}
   func.return %2 : {q}
 }}
 """

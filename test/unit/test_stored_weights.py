@@ -30,9 +30,9 @@ def text(m: int, k: int, n: int, block: int = 0, turned: bool = False, zero: boo
     weight, shape = (f"{n}x{k}", f"{n}x{rows}") if turned else (f"{k}x{n}", f"{rows}x{n}")
     scale = f"tensor<{shape if block else n}xf16>"
     points = scale.replace("f16", "i8")
-    more = f", block_size = {block} : i64" if block else ""
+    more = f" block_size {block}" if block else ""
     operands, types = ("%w, %s, %z", f"{scale}, {points}") if zero else ("%w, %s", scale)
-    kind = "{transpose_rhs = true} " if turned else ""
+    kind = "transpose_rhs true " if turned else ""
     x, w, y = f"tensor<{m}x{k}xf16>", f"tensor<{weight}xf16>", f"tensor<{m}x{n}xf16>"
     stored = w.replace("f16", "i8")
     return f"""
@@ -40,7 +40,7 @@ func.func @main(%x: {x} {{graph.name = "x"}}) -> {y} {{
   %w = graph.constant #graph.weight<"w"> : {stored}
   %s = graph.constant #graph.weight<"s"> : {scale}
   %z = graph.constant #graph.weight<"z"> : {points}
-  %d = graph.dequantize {operands} {{axis = {axis} : i64{more}}} : ({stored}, {types}) -> {w}
+  %d = graph.dequantize {operands} axis {axis}{more} : ({stored}, {types}) -> {w}
   %0 = graph.matmul %x, %d {kind}: ({x}, {w}) -> {y}
   %1 = graph.relu %0 : ({y}) -> {y}
   func.return %1 : {y}

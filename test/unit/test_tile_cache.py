@@ -40,9 +40,9 @@ X, Y, Z = "tensor<40x70xf32>", "tensor<8x16x4xf32>", "tensor<4x16x8xf32>"
 CODES, C = "tensor<4x8xi32>", "tensor<4x8xi8>"
 TEXT = f"""func.func @main(%x: {X}, %y: {Y}, %z: {CODES}, %s: tensor<f32>) -> ({X}, {Z}, {C}) {{
   %0 = graph.exp %x : ({X}) -> {X}
-  %1 = graph.softmax %0 {{axis = 1}} : ({X}) -> {X}
-  %2 = graph.transpose %y permutation [2, 1, 0] : {Y} -> {Z}
-  %3 = graph.requantize %z, %s to i8 {{rounding = "tflite"}} : {CODES}, tensor<f32> -> {C}
+  %1 = graph.softmax %0 axis 1 : ({X}) -> {X}
+  %2 = graph.transpose %y permutation [2, 1, 0] : ({Y}) -> {Z}
+  %3 = graph.requantize %z, %s to i8 rounding tflite : ({CODES}, tensor<f32>) -> {C}
   func.return %1, %2, %3 : {X}, {Z}, {C}
 }}"""
 
@@ -199,7 +199,7 @@ def kernels_of(*, bias: str, limit: str, scales: str = "1.0, 2.0") -> str:
 npu_task.kernel @resize on vector {{
 ^bb0(%x: {t}):
   %s = graph.constant dense<[{scales}]> : tensor<2xf32>
-  %0 = graph.resize %x scales(%s : tensor<2xf32>) : {t} -> {wide}
+  %0 = graph.resize %x scales %s : ({t}, tensor<2xf32>) -> {wide}
   npu_task.return %0 : {wide}
 }}"""
 
@@ -334,7 +334,7 @@ def test_what_workspaces_take_is_known_without_reading_programs(tmp_path: Path):
     q, k = "tensor<1x2x1x32xf16>", "tensor<1x1x2048x32xf16>"
     model = tmp_path / "m.mlir"
     model.write_text(f"""func.func @main(%q: {q}, %k: {k}, %v: {k}) -> ({q}) {{
-      %0 = graph.attention %q, %k, %v : {q}, {k}, {k} -> {q}
+      %0 = graph.attention %q, %k, %v : ({q}, {k}, {k}) -> {q}
       func.return %0 : {q}
     }}""")
     for _ in range(2):
@@ -351,9 +351,9 @@ OPEN = f"""func.func @main(%x: {N} {{graph.name = "x", graph.dims = ["n", ""]}},
     %k: tensor<?xi32> {{graph.name = "k", graph.dims = ["n"]}}, %s: tensor<f32>)
     -> ({N}, tensor<?xi8>) {{
   %0 = graph.exp %x : ({N}) -> {N}
-  %1 = graph.softmax %0 {{axis = 1}} : ({N}) -> {N}
-  %2 = graph.requantize %k, %s to i8 {{rounding = "tflite"}}
-      : tensor<?xi32>, tensor<f32> -> tensor<?xi8>
+  %1 = graph.softmax %0 axis 1 : ({N}) -> {N}
+  %2 = graph.requantize %k, %s to i8 rounding tflite
+      : (tensor<?xi32>, tensor<f32>) -> tensor<?xi8>
   func.return %1, %2 : {N}, tensor<?xi8>
 }}"""
 

@@ -63,16 +63,16 @@ def run_of(name: str) -> TileKernel:
 
 COMPILED = {
     "transposed": "(%a: tensor<1000x700xf32>) -> tensor<700x1000xf32>: %r = graph.transpose %a "
-    "permutation [1, 0] : tensor<1000x700xf32> -> tensor<700x1000xf32>",
+    "permutation [1, 0] : (tensor<1000x700xf32>) -> tensor<700x1000xf32>",
     "softmax": "(%a: tensor<4000x1500xf16>) -> tensor<4000x1500xf16>: %r = graph.softmax %a "
-    "{axis = 1 : i64} : (tensor<4000x1500xf16>) -> tensor<4000x1500xf16>",
+    "axis 1 : (tensor<4000x1500xf16>) -> tensor<4000x1500xf16>",
     "matmul": "(%a: tensor<2000x1100xbf16>, %b: tensor<1100x3000xbf16>) -> tensor<2000x3000xbf16>: "
     "%r = graph.matmul %a, %b : (tensor<2000x1100xbf16>, tensor<1100x3000xbf16>) -> "
     "tensor<2000x3000xbf16>",
     "attention": "(%q: tensor<1x16x1024x64xf16>, %k: tensor<1x16x1024x64xf16>, "
     "%v: tensor<1x16x1024x64xf16>) -> tensor<1x16x1024x64xf16>: %r = graph.attention %q, %k, %v "
-    "{causal = true} : tensor<1x16x1024x64xf16>, tensor<1x16x1024x64xf16>, "
-    "tensor<1x16x1024x64xf16> -> tensor<1x16x1024x64xf16>",
+    "causal true : (tensor<1x16x1024x64xf16>, tensor<1x16x1024x64xf16>, "
+    "tensor<1x16x1024x64xf16>) -> tensor<1x16x1024x64xf16>",
 }
 
 

@@ -19,7 +19,7 @@ TARGET = Target.load("910b2")
 X = "tensor<300x5000xf32>"
 TEXTS = {
     "rows": f"""func.func @main(%x: {X}) -> {X} {{
-      %r = graph.softmax %x {{axis = 1}} : ({X}) -> {X}
+      %r = graph.softmax %x axis 1 : ({X}) -> {X}
       func.return %r : {X}
     }}""",
     "matmul": """func.func @main(%x: tensor<96x64xf16>, %w: tensor<64x80xf16>, %b: tensor<80xf16>)
@@ -31,15 +31,15 @@ TEXTS = {
     }""",
     "attention": """func.func @main(%q: tensor<1x2x40x64xf16>, %k: tensor<1x2x70x64xf16>,
         %v: tensor<1x2x70x64xf16>) -> tensor<1x2x40x64xf16> {
-      %r = graph.attention %q, %k, %v offset 30 {causal = true}
-        : tensor<1x2x40x64xf16>, tensor<1x2x70x64xf16>, tensor<1x2x70x64xf16>
+      %r = graph.attention %q, %k, %v offset 30 causal true
+        : (tensor<1x2x40x64xf16>, tensor<1x2x70x64xf16>, tensor<1x2x70x64xf16>)
           -> tensor<1x2x40x64xf16>
       func.return %r : tensor<1x2x40x64xf16>
     }""",
     "transpose": """func.func @main(%x: tensor<40x3x70xf32>)
         -> tensor<70x3x40xf32> {
       %r = graph.transpose %x permutation [2, 1, 0]
-        : tensor<40x3x70xf32> -> tensor<70x3x40xf32>
+        : (tensor<40x3x70xf32>) -> tensor<70x3x40xf32>
       func.return %r : tensor<70x3x40xf32>
     }""",
 }

@@ -37,7 +37,7 @@ func.func @main(%x: tensor<9x511xf32>) -> tensor<9x511xf32> {
 PROGRAM = """
 func.func @main(%x: tensor<9x511xf32>, %n: tensor<i64>) -> (tensor<9x511xf32>, tensor<9x1xi64>) {
   %0 = graph.relu %x : (tensor<9x511xf32>) -> tensor<9x511xf32>
-  %1 = graph.arg_reduce "max" %0 {axis = 1 : i64} : (tensor<9x511xf32>) -> tensor<9x1xi64>
+  %1 = graph.arg_reduce max %0 axis 1 : (tensor<9x511xf32>) -> tensor<9x1xi64>
   %2 = graph.loop (%i, %go) trip %n : tensor<i64>
     carry (%v : tensor<9x511xf32> = %0 : tensor<9x511xf32>) -> (tensor<9x511xf32>) {
     %3 = graph.neg %v : (tensor<9x511xf32>) -> tensor<9x511xf32>

@@ -25,7 +25,7 @@ from ge.tools.commands import ge_compile, ge_tune
 TEXT = """func.func @main(%x: tensor<64x96xf16>, %y: tensor<96x80xf16>) -> (
     tensor<64x80xf16>, tensor<64x96xf16>) {
   %0 = graph.matmul %x, %y : (tensor<64x96xf16>, tensor<96x80xf16>) -> tensor<64x80xf16>
-  %1 = graph.softmax %x {axis = 1} : (tensor<64x96xf16>) -> tensor<64x96xf16>
+  %1 = graph.softmax %x axis 1 : (tensor<64x96xf16>) -> tensor<64x96xf16>
   func.return %0, %1 : tensor<64x80xf16>, tensor<64x96xf16>
 }"""
 TARGET = "910b2"

@@ -247,7 +247,7 @@ func.func @main(%x: tensor<4x6xf32>, %t: tensor<i1>) -> (tensor<4x6xf32>, tensor
   %w = graph.constant #graph.weight<"w"> : tensor<6x6xf32>
   %0 = graph.matmul %x, %w : (tensor<4x6xf32>, tensor<6x6xf32>) -> tensor<4x6xf32>
   %1 = graph.tanh %0 : (tensor<4x6xf32>) -> tensor<4x6xf32>
-  %2 = graph.if %t : tensor<i1> -> (tensor<4x6xf32>) {
+  %2 = graph.if %t : (tensor<i1>) -> tensor<4x6xf32> {
     %5 = graph.exp %0 : (tensor<4x6xf32>) -> tensor<4x6xf32>
     %6 = graph.mul %5, %zero : (tensor<4x6xf32>, tensor<f32>) -> tensor<4x6xf32>
     graph.yield %6 : tensor<4x6xf32>
@@ -346,7 +346,7 @@ def test_weights_that_matter_are_written(tmp_path: Path):
 func.func @main(%x: tensor<3xf32> {graph.name = "x"}) -> (tensor<3xf32> {graph.name = "y"}) {
   %w = graph.constant #graph.weight<"w"> : tensor<3xf32>
   %v = graph.constant #graph.weight<"v"> : tensor<3xf32>
-  %0 = graph.compare "eq" %w, %w : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+  %0 = graph.compare eq %w, %w : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
   %1 = graph.cast %0 to f32 : (tensor<3xi1>) -> tensor<3xf32>
   %2 = graph.mul %1, %v : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
   func.return %2 : tensor<3xf32>
@@ -429,7 +429,7 @@ def test_what_cannot_be_run():
     module = module_of("""
 func.func @main(%x: tensor<2x3xf32>) -> tensor<*xf32> {
   %0 = graph.constant dense<[4, 4]> : tensor<2xi64>
-  %1 = graph.reshape %x shape(%0 : tensor<2xi64>) : tensor<2x3xf32> -> tensor<*xf32>
+  %1 = graph.reshape %x shape %0 : (tensor<2x3xf32>, tensor<2xi64>) -> tensor<*xf32>
   func.return %1 : tensor<*xf32>
 }
 """)

@@ -78,7 +78,7 @@ NUMBER, TRUTH = f"memref<i64, {HBM}", f"memref<i1, {HBM}"
 LOOPS = f"""
 func.func @main() {{
   %n = npu_task.constant dense<3> : tensor<i64> as {NUMBER}
-  %s = npu_task.slot "arena" 0 : memref<8xf32, {HBM}
+  %s = npu_task.slot arena 0 : memref<8xf32, {HBM}
   %v = memref.reinterpret_cast %s to offset: [4], sizes: [4], strides: [1]
     : memref<8xf32, {HBM} to {V}
   %w = memref.reinterpret_cast %v to offset: [6], sizes: [2], strides: [1]

@@ -103,14 +103,6 @@ def compare(
     return result
 
 
-def options_of(flags: str) -> str:
-    """Options of attention, `causal = true, offset = 9`, as its text has them."""
-    parts = [p for p in flags.split(", ") if p]
-    offset = [p.replace(" =", "") for p in parts if p.startswith("offset")]
-    others = [p for p in parts if not p.startswith("offset")]
-    return f"{' '.join(offset)} {{{', '.join(others)}}}"
-
-
 def in_place(kernel: KernelOp) -> Sharing:
     """As many results over operands as a memory plan may have; operands come first in a tile
     program's arguments, results last."""

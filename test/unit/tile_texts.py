@@ -109,7 +109,7 @@ tile.kernel @softmax(%x: memref<20x3x50x{t}>, %n: memref<20xi32>, %y: memref<50x
     tile.index columns %c0 to %cols
     tile.map ins(%x0, %cols, %lengths) outs(%s) {{
     ^bb0(%0: tensor<8x64x{t}>, %1: tensor<1x64xi32>, %2: tensor<8x1xi32>):
-      %3 = graph.compare "lt" %1, %2 : (tensor<1x64xi32>, tensor<8x1xi32>) -> tensor<8x64xi1>
+      %3 = graph.compare lt %1, %2 : (tensor<1x64xi32>, tensor<8x1xi32>) -> tensor<8x64xi1>
       %4 = graph.constant dense<0xFF800000> : tensor<f32>
       %5 = graph.cast %0 to f32 : (tensor<8x64x{t}>) -> tensor<8x64xf32>
       %6 = graph.select %3, %5, %4

@@ -29,7 +29,7 @@ OP_START = re.compile(
 NEW_OP = re.compile(r'^[ \t]*(?:%[^=\n]*=[ \t]*)?"?(?P<word>(?:[A-Za-z_][\w$.]*)?)$')
 NAME = re.compile(r"(?P<sigil>[%^@!#])(?P<word>[\w$.-]*)$")
 WORD = re.compile(r"(?P<word>[A-Za-z_][\w$]*)?$")
-CHOICE = re.compile(r'(?P<attribute>[A-Za-z_]\w*)\s*=\s*"(?P<word>\w*)$')
+CHOICE = re.compile(r"\b(?P<attribute>[A-Za-z_]\w*)[ \t]+(?P<word>\w*)$")
 AFTER_COLON = re.compile(r"(?::|->|[(,<x])\s*(?P<word>[A-Za-z_]\w*)?$")
 
 BUILTIN_TYPES = (
@@ -119,17 +119,20 @@ class Completer:
     def inside_op(
         self, kind: type[IRDLOperation] | None, written: str, line: str, offset: int
     ) -> list[Proposal]:
-        """What may follow the name of an op: attributes in braces, else words of its syntax, and
-        types."""
+        """What may follow the name of an op: words of its syntax, properties, and types; properties
+        in braces in the generic form."""
         extent = self.word(line, offset)
         proposals = list[Proposal]()
         if kind is not None:
             if (match := CHOICE.search(line)) is not None:
-                extent = Extent(offset - len(match["word"]), offset)
-                return list(choices(kind, match["attribute"], extent))
+                words = list(choices(kind, match["attribute"], extent))
+                if words:
+                    return words
+            is_generic = f'"{kind.name}"' in written
             if is_open(written):
-                return list(missing_attributes(kind, written, extent))
+                return list(missing(kind, written, extent, " = ")) if is_generic else []
             proposals += [Proposal(w, Sort.WORD, extent) for w in keywords_of(kind)]
+            proposals += [] if is_generic else missing(kind, written, extent, " ")
         if AFTER_COLON.search(line):
             proposals = [*self.types(extent, offset), *proposals]
         return proposals
@@ -198,21 +201,22 @@ def known_ops(kinds: Iterable[type[Operation]], extent: Extent) -> Iterator[Prop
 
 
 def choices(kind: type[IRDLOperation], attribute: str, extent: Extent) -> Iterator[Proposal]:
-    """The strings that an attribute may be, where it is one of a few."""
+    """The words that a property may be, where it is one of a few."""
     part = attributes_of(kind).get(attribute)
     if part is not None and isinstance(part.constr, ChoiceConstraint):
-        for choice in part.constr.choices:
+        for choice in part.constr.attr.words():
             yield Proposal(choice, Sort.WORD, extent)
 
 
-def missing_attributes(
-    kind: type[IRDLOperation], written: str, extent: Extent
+def missing(
+    kind: type[IRDLOperation], written: str, extent: Extent, end: str
 ) -> Iterator[Proposal]:
-    """The attributes of an op that its text does not have yet."""
+    """The properties of an op that its text does not have yet, each with what stands behind its
+    name. Those that the format places are words of the syntax, unless it is the generic form."""
+    form = "" if "=" in end else kind.get_irdl_definition().assembly_format or ""
     for name in attributes_of(kind):
-        if not re.search(rf"\b{re.escape(name)}\s*=", written):
-            more = attribute_text(kind, name)
-            yield Proposal(f"{name} = ", Sort.ATTRIBUTE, extent, "", more)
+        if not re.search(rf"\b{re.escape(name)}\b", written) and f"${name}" not in form:
+            yield Proposal(f"{name}{end}", Sort.ATTRIBUTE, extent, "", attribute_text(kind, name))
 
 
 def is_open(text: str) -> bool:

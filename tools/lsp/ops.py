@@ -72,10 +72,11 @@ def attribute_text(kind: type[IRDLOperation], name: str) -> str:
 
 
 def keywords_of(kind: type[IRDLOperation]) -> list[str]:
-    """The words of an op's syntax, and those that its attributes are one of."""
-    words: list[str] = KEYWORD.findall(kind.get_irdl_definition().assembly_format or "")
-    for part in attributes_of(kind).values():
+    """The words of an op's syntax, and those that the properties in it are one of."""
+    form = kind.get_irdl_definition().assembly_format or ""
+    words: list[str] = KEYWORD.findall(form)
+    for name, part in attributes_of(kind).items():
         for base in part.constr.get_bases() or ():
-            if issubclass(base, EnumAttribute):
+            if issubclass(base, EnumAttribute) and f"${name}" in form:
                 words += [str(value) for value in base.enum_type]
     return list(dict.fromkeys(words))

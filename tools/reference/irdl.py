@@ -61,7 +61,6 @@ from xdsl.irdl import (
 )
 from xdsl.printer import Printer
 
-from ge.dialects.support.choices import ChoiceConstraint
 from ge.dialects.support.errors import GeError
 
 Values: TypeAlias = Sequence[tuple[str, OperandDef]] | Sequence[tuple[str, ResultDef]]
@@ -153,8 +152,6 @@ class Definition:
             case AllOf(attr_constrs=parts):
                 values = [self.constraint(part) for part in parts]
                 return self.value(f"all_of({', '.join(values)})")
-            case ChoiceConstraint(choices=choices):
-                return self.texts(choices)
             case ParamAttrConstraint(base_attr=kind, param_constrs=parts) if is_own(kind):
                 values = [self.constraint(part) for part in parts]
                 return self.value(f"parametric {symbol_of(kind)}<{', '.join(values)}>")

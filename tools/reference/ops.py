@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    ArrayOfConstraint,
     DenseArrayBase,
     FloatAttr,
     IntegerAttr,
@@ -46,9 +47,11 @@ from xdsl.irdl import (
 )
 
 from ge.dialects.support.boxes import Access
-from ge.dialects.support.choices import ChoiceConstraint
+from ge.dialects.support.choices import ChoiceAttr, ChoiceConstraint
+from ge.dialects.support.directives import Properties
 from ge.dialects.support.functions import functions
 from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.text.formats import format_of
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.context import context
 from ge.lowering.plugins.universe import DIALECTS, GE_UNIVERSE
@@ -134,7 +137,7 @@ printed and read again by the tests, and those that return something are run."""
 # an interface of the xDSL class, and no fact of the op
 UNTOLD = {"_HasFolderInterfaceTrait"}
 
-PARAMETER = re.compile(r"custom<Parameter>\(\$\w+, type\(\$\w+\), (\$\w+)\)")
+PARAMETER = re.compile(r"custom<Parameter>\(\$\w+, (\$\w+)\)")
 
 WORDS: dict[type[Attribute], str] = {
     ArrayAttr: "list",
@@ -186,11 +189,15 @@ def op_section(op: type[IRDLOperation]) -> str:
 
 
 def syntax(op: type[IRDLOperation]) -> str:
-    """The assembly format, in which parameters stand by their names."""
+    """The assembly format: parameters stand by their names, properties behind theirs."""
     form: object = getattr(op, "assembly_format", None)
     if not isinstance(form, str):
         return "Syntax: as in the example; its parser is written by hand."
     form = PARAMETER.sub(r"\1", form)
+    found = format_of(op)
+    for part in () if found is None else found.directives:
+        if isinstance(part, Properties):
+            form = part.text(form)
     return "Syntax:\n\n" + block(f"{op.name} {form}")
 
 
@@ -246,14 +253,18 @@ def attribute_rows(op: type[IRDLOperation]) -> list[tuple[str, str, str]]:
 
 
 def value_text(value: Attribute) -> str:
+    if isinstance(value, ChoiceAttr):
+        return code(value.data)
     return code(re.sub(r" : [if]64$", "", str(value)))
 
 
 def words(constraint: Any, anything: str = "tensor") -> str:
     """What a constraint takes, in words."""
     match constraint:
-        case ChoiceConstraint(choices=choices):
-            return ", ".join(code(f'"{choice}"') for choice in choices)
+        case ChoiceConstraint(attr=kind):
+            return ", ".join(map(code, kind.words()))
+        case ArrayOfConstraint(elem_range_constraint=RangeOf(constr=ChoiceConstraint(attr=kind))):
+            return f"a list of {', '.join(map(code, kind.words()))}"
         case MessageConstraint(message=message):
             return message.removeprefix("a ").removeprefix("ranked ")
         case VarConstraint(constraint=inner):

@@ -19,7 +19,7 @@ beside them.
 
 Operands are made in the launch that multiplies them:
 
-    %w = graph.dequantize %q, %s {axis = 1}
+    %w = graph.dequantize %q, %s axis 1
     %y = graph.matmul %x, %w
 becomes
     %y = fused_op.linear(%x, %q, %s) { graph.dequantize, graph.matmul }

@@ -7,7 +7,7 @@ becomes
     %1 = graph.conv %0, ...
     %2 = graph.relu %1
     %t = graph.transpose %2 permutation [0, 2, 3, 1]          channels of a pixel side by side
-    %3 = graph.conv %t, ... {input_channels_last = true}
+    %3 = graph.conv %t, ... input_channels_last true
 
 The cube multiplies channels. Where these lie side by side in memory, it loads all that a window is
 within at once, and windows are unfolded on their way to L0A; where they do not, it loads each

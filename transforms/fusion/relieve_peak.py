@@ -2,10 +2,10 @@
 where that takes more time: see `recompute_in_users.py`.
 
     %s, %a = fused_op.region(%x, %y) { graph.add, graph.softmax }
-    %b = graph.softmax %s {axis = 0}
+    %b = graph.softmax %s axis 0
 becomes
     %a = fused_op.region(%x, %y) { graph.add, graph.softmax }
-    %b = fused_op.region(%x, %y) { graph.add, graph.softmax {axis = 0} }
+    %b = fused_op.region(%x, %y) { graph.add, graph.softmax axis 0 }
 
 The largest values go first. What a value is computed from then stays live longer, so that must be
 smaller than the value; and the launches may take `SLOWER` times as long. The peak is that of the

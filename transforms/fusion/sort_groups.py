@@ -4,7 +4,7 @@
 becomes
     %p = where each row stands, if rows of one group stand together
     %0 = graph.gather %x, (the row at each place)
-    %1 = graph.grouped_matmul %0, %w groups (where each group begins) {given = "offsets"}
+    %1 = graph.grouped_matmul %0, %w groups (where each group begins) given offsets
     %y = graph.gather %1, %p
 
 so that a matrix is loaded once for each block of rows instead of once for each row. Numbers that

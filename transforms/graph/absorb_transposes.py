@@ -5,8 +5,8 @@
     %2 = graph.transpose %k permutation [0, 2, 1]
     %3 = graph.matmul %q, %2
 becomes
-    %1 = graph.conv %x, %w {input_channels_last = true}
-    %3 = graph.matmul %q, %k {transpose_rhs = true}
+    %1 = graph.conv %x, %w input_channels_last true
+    %3 = graph.matmul %q, %k transpose_rhs true
 
 For transposes that did not cancel (see move-transposes), before what goes into weights is looked
 for: a convolution takes that from channels that are last, too (fold-batch-norm). A transpose

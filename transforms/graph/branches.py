@@ -1,11 +1,11 @@
 """Rules for `graph.if` and `graph.case`, a function each; all of them keep every bit. And chains of
 branches, as exporters write the choice of one of several, which become one case:
 
-    %c = graph.compare "eq" %i, %zero               %c = graph.compare "eq" %i, %zero
-    %y = graph.if %c {                              %d = graph.compare "eq" %i, %one
+    %c = graph.compare eq %i, %zero                 %c = graph.compare eq %i, %zero
+    %y = graph.if %c {                              %d = graph.compare eq %i, %one
       graph.yield %a                                %0 = graph.select %d, %one, %two
     } else {                                        %1 = graph.select %c, %zero, %0
-      %d = graph.compare "eq" %i, %one              %y = graph.case %1 {
+      %d = graph.compare eq %i, %one                %y = graph.case %1 {
       %z = graph.if %d {                   becomes    graph.yield %a
         graph.yield %b                              } {
       } else {                                        graph.yield %b

@@ -1,13 +1,13 @@
 """Constants are stored once.
 
     %0 = graph.constant dense<[2, 2]> : tensor<2xi64>
-    %1 = graph.if %c : tensor<i1> -> (tensor<2xi64>) {
+    %1 = graph.if %c : (tensor<i1>) -> tensor<2xi64> {
       %2 = graph.constant dense<2> : tensor<2xi64>
       graph.yield %2 : tensor<2xi64>
     } ...
 becomes
     %0 = graph.constant dense<2> : tensor<2xi64>
-    %1 = graph.if %c : tensor<i1> -> (tensor<2xi64>) {
+    %1 = graph.if %c : (tensor<i1>) -> tensor<2xi64> {
       graph.yield %0 : tensor<2xi64>
     } ...
 

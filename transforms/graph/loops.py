@@ -273,7 +273,7 @@ def count_rounds(loop: LoopOp, limit: int) -> LoopOp:
 
     %h = graph.loop (%i, %go) carry (%k = %zero : ..., %a = %x : ...) {
       %l = graph.add %k, %one                            becomes, if %m is 4,
-      %more = graph.compare "lt" %l, %m                  %h = graph.loop (%i, %go) trip %four ... {
+      %more = graph.compare lt %l, %m                  %h = graph.loop (%i, %go) trip %four ... {
       graph.yield %more, %l, %b                            graph.yield %go, %l, %b
     }                                                    }
     """

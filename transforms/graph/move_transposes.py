@@ -3,14 +3,14 @@
     %1 = graph.conv %0 ...                                    NCHW
     %2 = graph.transpose %1 permutation [0, 2, 3, 1]          NHWC
     %3 = graph.add %2, %bias : tensor<1x8x8x16xf32>, tensor<16xf32>
-    %4 = graph.reduce "mean" %3 axes [1, 2]
+    %4 = graph.reduce mean %3 axes [1, 2]
     %5 = graph.transpose %3 permutation [0, 3, 1, 2]          NCHW
     %6 = graph.conv %5 ...
 becomes
     %1 = graph.conv %0 ...
     %b = graph.reshape %bias shape [16, 1, 1]
     %3 = graph.add %1, %b
-    %4 = graph.reduce "mean" %3 axes [2, 3]
+    %4 = graph.reduce mean %3 axes [2, 3]
     %6 = graph.conv %3 ...
 
 Ops that take any order of dimensions (`PermuteInterface`) and use each other's values are a web.

@@ -12,13 +12,13 @@ no value is computed, or kept in one order rather than another, for its shape al
 that is a number in every run stands in the type then, here 64 / 16 heads:
 
     %s = graph.concat (dimension 0 of %x), (dimension 1 of %x), -1, 16
-    %1 = graph.reshape %x shape(%s) : tensor<?x?x64xf32> -> tensor<?x?x?x16xf32>
+    %1 = graph.reshape %x shape %s : (tensor<?x?x64xf32>) -> tensor<?x?x?x16xf32>
 becomes
-    %1 = graph.reshape %x shape(%s) : tensor<?x?x64xf32> -> tensor<?x?x4x16xf32>
+    %1 = graph.reshape %x shape %s : (tensor<?x?x64xf32>) -> tensor<?x?x4x16xf32>
 
 A gather from a flattened value that counts all of its elements, as exporters write `mask[b, s]`,
 
-    %1 = graph.reshape %0 shape [-1, 1] : tensor<?x?xi1> -> tensor<?x1xi1>
+    %1 = graph.reshape %0 shape [-1, 1] : (tensor<?x?xi1>) -> tensor<?x1xi1>
     %2 = graph.gather %1, (b * size of s + s) : ... -> tensor<?x1x1x?x1xi1>
 becomes
     %2 = graph.unsqueeze %0 axes [1, 2, 4]

@@ -2,7 +2,7 @@
 
     %c = graph.constant dense<true> : tensor<i1>
     %n = graph.constant dense<3> : tensor<i64>
-    %0 = graph.if %c : tensor<i1> -> (...) {
+    %0 = graph.if %c : (tensor<i1>) -> (...) {
       %1 = graph.exp %x
       graph.yield %1
     } else { ... }

@@ -1,11 +1,11 @@
 """Quantized weights are stored with rows along the terms of products.
 
-    %w = graph.dequantize %codes, %scales {axis = 1} : (tensor<4096x11008xi8>, ...)
+    %w = graph.dequantize %codes, %scales axis 1 : (tensor<4096x11008xi8>, ...)
     %y = graph.matmul %x, %w
 becomes
     %0 = graph.transpose %codes permutation [1, 0]          before the program runs
-    %w = graph.dequantize %0, %scales {axis = 0} : (tensor<11008x4096xi8>, ...)
-    %y = graph.matmul %x, %w {transpose_rhs = true}
+    %w = graph.dequantize %0, %scales axis 0 : (tensor<11008x4096xi8>, ...)
+    %y = graph.matmul %x, %w transpose_rhs true
 
 A core that dequantizes the weights of some columns on their way to the cube then loads few long
 rows instead of many short ones. It runs where tile programs are written; weights with a scale for

@@ -8,10 +8,10 @@
     npu_task.launch @relu_0 on 1 ins(%1 : ...) outs(%2 : ...)
     npu_task.launch @relu_0 on 1 ins(%2 : ...) outs(%3 : ...)
 becomes
-    %0 = npu_task.slot "io" 0 : memref<64xf32, hbm>
-    %1 = npu_task.slot "arena" 0 : memref<64xf32, hbm>
-    %2 = npu_task.slot "arena" 512 : memref<64xf32, hbm>
-    %3 = npu_task.slot "arena" 0 : memref<64xf32, hbm>
+    %0 = npu_task.slot io 0 : memref<64xf32, hbm>
+    %1 = npu_task.slot arena 0 : memref<64xf32, hbm>
+    %2 = npu_task.slot arena 512 : memref<64xf32, hbm>
+    %3 = npu_task.slot arena 0 : memref<64xf32, hbm>
     (the launches)
 
 Two buffers share bytes only where every use of one happens before the first write of the other

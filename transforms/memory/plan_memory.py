@@ -3,7 +3,7 @@
     %1 = memref.alloc() : memref<64xf32, hbm>
     npu_task.launch @relu_0 on 1 ins(%0 : ...) outs(%1 : ...)
 becomes
-    %1 = npu_task.slot "arena" 0 : memref<64xf32, hbm>
+    %1 = npu_task.slot arena 0 : memref<64xf32, hbm>
     npu_task.launch @relu_0 on 1 ins(%0 : ...) outs(%1 : ...)
 with the attributes of `assign-offsets` and the certificate of `certify-plan`.
 """

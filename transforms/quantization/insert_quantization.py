@@ -4,27 +4,27 @@
 becomes, for scheme int8,
     %q = graph.quantize %x, %s, %z to i8                  one step of the range is (3 - -1) / 255
     %d = graph.dequantize %q, %s, %z
-    %wq = graph.quantize %w, %sw to i8 {axis = 1}         %sw is max |w| / 127 of each column
-    %wd = graph.dequantize %wq, %sw {axis = 1}
+    %wq = graph.quantize %w, %sw to i8 axis 1         %sw is max |w| / 127 of each column
+    %wd = graph.dequantize %wq, %sw axis 1
     %y = graph.matmul %d, %wd
 
 (for int16 without zero point, in steps of max |x| / 32767, and for fp8 to f8E4M3FN, weights too),
 for scheme dynamic
-    %m = graph.reduce "max" (graph.abs %x) axes [1]
+    %m = graph.reduce max (graph.abs %x) axes [1]
     %s = graph.maximum (%m / 127), 1.17549435e-38         a scale for each row
-    %q = graph.quantize %x, %s to i8 {axis = 1, block_size = 64}
-    %d = graph.dequantize %q, %s {axis = 1, block_size = 64}
+    %q = graph.quantize %x, %s to i8 axis 1 block_size 64
+    %d = graph.dequantize %q, %s axis 1 block_size 64
 
 (before a convolution with a scale for each sample, before a matmul that does not sum along rows
 with one for the tensor; codes have no sign where elements have none), and for the schemes of
 weights alone
-    %wq = graph.quantize %w, %sw to i4 {axis = 0, block_size = 32}    %sw is rounded to f16
-    %wd = graph.dequantize %wq, %sw {axis = 0, block_size = 32}
+    %wq = graph.quantize %w, %sw to i4 axis 0 block_size 32    %sw is rounded to f16
+    %wd = graph.dequantize %wq, %sw axis 0 block_size 32
     %y = graph.matmul %x, %wd
 
 Tables of embeddings (see layers.py) have 8 bits, with a scale for each column:
-    %tq = graph.quantize %table, %st to i8 {axis = 1}
-    %td = graph.dequantize %tq, %st {axis = 1}
+    %tq = graph.quantize %table, %st to i8 axis 1
+    %td = graph.dequantize %tq, %st axis 1
     %x = graph.gather %td, %tokens
 
 Attention, whose query, key and value are quantized by int8, also rounds its weights. It stays float

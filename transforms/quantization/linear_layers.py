@@ -1,7 +1,7 @@
 """Matmuls, convolutions and attention of dequantized values as such of integers.
 
     %xf = graph.dequantize %x, %sx, %zx                 %0 = graph.matmul %x, %w : (i8, i8) -> i32
-    %wf = graph.dequantize %w, %sw {axis = 1}           %1 = graph.add %0, %c
+    %wf = graph.dequantize %w, %sw axis 1               %1 = graph.add %0, %c
     %0 = graph.matmul %xf, %wf                 becomes  %2 = graph.dequantize %1, %sx * %sw
     %1 = graph.add %0, %b
 

@@ -17,7 +17,7 @@ A layer of quantized operands that stays in floats is named in a remark, with th
 Where cubes multiply floats of 8 bits, layers of these are lowered here:
 
     %xf = graph.dequantize %x, %sx                      %0 = graph.matmul %x, %w
-    %wf = graph.dequantize %w, %sw {axis = 1}  becomes        : (f8E4M3FN, f8E4M3FN) -> f32
+    %wf = graph.dequantize %w, %sw axis 1    becomes          : (f8E4M3FN, f8E4M3FN) -> f32
     %0 = graph.matmul %xf, %wf                          %1 = graph.mul %0, %sx * %sw
 
 Products of them are exact in f32. Exceptions: scales that are known only at run time.
@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -35,7 +35,7 @@ from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.convolution import Convolution, ConvOp, ConvTransposeOp
 from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeOp
+from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeOp, Rounding
 from ge.dialects.support.choices import ROUNDINGS
 from ge.dialects.support.element_types import ui8
 from ge.dialects.support.errors import GeError
@@ -133,7 +133,7 @@ class LowerQuantizationPass(ModulePass):
         simplify(op, (*FAMILIES, *small))
         for new in op.walk():
             if isinstance(new, RequantizeOp) and new not in own:
-                new.rounding = StringAttr(rounding)
+                new.rounding = Rounding.of(rounding)
         for func in defined_functions(op):
             share_common_subexpressions(func.body.block)
         if remarks.wanted():

@@ -8,11 +8,11 @@ becomes
     @main(%past: tensor<?x4x?x16xi8> {graph.name = "past"}, ...,
           %s: tensor<?x4x?x1xf32> {graph.name = "past.scale"})
         -> (... {graph.name = "present"}, ... {graph.name = "present.scale"})
-      %t = graph.maximum (graph.reduce "max" (graph.abs %k) axes [3]) / 127, ...
-      %c = graph.quantize %k, %t to i8 {axis = 3, block_size = 16}
+      %t = graph.maximum (graph.reduce max (graph.abs %k) axes [3]) / 127, ...
+      %c = graph.quantize %k, %t to i8 axis 3 block_size 16
       %0 = graph.concat %past, %c axis 2
       %1 = graph.concat %s, %t axis 2
-      %2 = graph.dequantize %past, %s {axis = 3, block_size = 16}
+      %2 = graph.dequantize %past, %s axis 3 block_size 16
       %3 = graph.concat %2, %k axis 2
       %4 = graph.attention %q, %3, ...
       func.return %0, %1

@@ -41,6 +41,7 @@ from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef
 from xdsl.traits import Commutative
 
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.support.choices import ChoiceAttr
 from ge.dialects.support.tensor_op import Param, attribute
 from ge.dialects.support.types import constant_value
 from ge.transforms.analysis.polynomials import near, number_of, splat_number, tolerance
@@ -381,6 +382,8 @@ class Op(Pattern):
             actual = getattr(op, name, None)
             if callable(expected):
                 ok = actual is not None and expected(actual)
+            elif isinstance(actual, ChoiceAttr) and isinstance(expected, str):
+                ok = actual == actual.of(expected, name)
             else:
                 ok = actual == attribute(expected)
             if not ok:

@@ -9,8 +9,8 @@ becomes, for a batch of 1 or 8,
     func.func @main(%x: tensor<?x64xf32> ...) -> tensor<?x32xf32> {
       %w = graph.constant #graph.weight<"w"> : tensor<64x32xf32>
       %gear = graph.map_index %x axes [0] table [array<i64: 1>, array<i64: 8>] : ...
-      %1 = graph.case %gear : tensor<i64> -> (tensor<?x32xf32>) {
-        %2 = graph.assume_shape %x shape [1, 64] : tensor<?x64xf32> -> tensor<1x64xf32>
+      %1 = graph.case %gear : (tensor<i64>) -> tensor<?x32xf32> {
+        %2 = graph.assume_shape %x shape [1, 64] : (tensor<?x64xf32>) -> tensor<1x64xf32>
         %3 = graph.matmul %2, %w : ... -> tensor<1x32xf32>
         graph.yield %3
       } {
@@ -27,9 +27,9 @@ dynamic inputs, stays as it is.
 
 In the body of a gear
 
-    %1 = graph.shape_of %0 : tensor<8x64xf32> -> tensor<2xi64>
+    %1 = graph.shape_of %0 : (tensor<8x64xf32>) -> tensor<2xi64>
     %2 = graph.relu %0 : (tensor<8x64xf32>) -> tensor<?x64xf32>
-    %3 = graph.reshape %2 shape(%1 : tensor<2xi64>) : tensor<?x64xf32> -> tensor<?x?xf32>
+    %3 = graph.reshape %2 shape %1 : (tensor<?x64xf32>, tensor<2xi64>) -> tensor<?x?xf32>
 becomes
     %2 = graph.relu %0 : (tensor<8x64xf32>) -> tensor<8x64xf32>
 

@@ -4,13 +4,13 @@
     ^bb0(%0: tensor<?x64xf32>, %1: tensor<64x64xf32>, %2: tensor<2xi64>):
       %3 = fused_op.linear(%0, %1, %2) {
         graph.matmul : tensor<?x64xf32>
-        graph.reshape shape(%2) : tensor<?x?x64xf32>
+        graph.reshape shape %2 : tensor<?x?x64xf32>
       }
       npu_task.return %3
     }
 for 6x64 rows and dense<[2, -1]> becomes
       %3 = graph.matmul %0, %1 : tensor<6x64xf32>
-      %4 = graph.reshape %3 shape [2, -1] : tensor<6x64xf32> -> tensor<2x3x64xf32>
+      %4 = graph.reshape %3 shape [2, -1] : (tensor<6x64xf32>) -> tensor<2x3x64xf32>
       npu_task.return %4
 
 Types are inferred by the ops, what follows from constants and shapes is folded, views of operands

@@ -1,7 +1,7 @@
 """What ops of the dialect share: parameters, checks, and the elements of shape computations.
 
 A parameter (see `TensorOp.PARAMETERS`) stands in the IR by its name: `shape [2, -1]` and
-`k 3` when it is constant, `shape(%s : tensor<2xi64>)` when it is known only at run time.
+`k 3` when it is constant, `shape %s` when it is known only at run time.
 """
 
 from abc import ABC, abstractmethod
@@ -55,23 +55,21 @@ from ge.dialects.support.types import (
     unlike,
 )
 
-# ends of assembly formats; parameters state their own types
+# the end of assembly formats
 TYPES = "attr-dict `:` functional-type(operands, results)"
-ENDING = "attr-dict `:` type($input) `->` type($result)"
 
 # the `irdl_options` of an op that has several optional operands
 SEGMENTED = (AttrSizedOperandSegments(as_property=True),)
 
 
-def parameter(name: str) -> str:
-    """The part of an assembly format for parameter `name`, whose operand is `name`_value."""
-    value = f"${name}_value"
-    return f"(`{name}` custom<Parameter>({value}, type({value}), ${name})^)?"
+def parameter(*names: str) -> str:
+    """The part of an assembly format for parameters; the operand of each is called `name`_value."""
+    return " ".join(f"(`{name}` custom<Parameter>(${name}_value, ${name})^)?" for name in names)
 
 
 def optional(*names: str) -> str:
-    """The part of an assembly format for optional operands, with their types."""
-    return " ".join(f"(`{name}` ${name}^ `:` type(${name}))?" for name in names)
+    """The part of an assembly format for optional operands, each behind its name."""
+    return " ".join(f"(`{name}` ${name}^)?" for name in names)
 
 
 # ---- checks: they raise VerifyException ------------------------------------------------------

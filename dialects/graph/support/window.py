@@ -14,11 +14,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import GraphOp
 from ge.dialects.support.boxes import Span, plus, window_span
-from ge.dialects.support.choices import opt_choice_def
+from ge.dialects.support.choices import choice, opt_choice_def
 from ge.dialects.support.constraints import INTS
 from ge.dialects.support.types import DYNAMIC, Shape, shape_text
 
-WINDOW = "(`strides` $strides^)? (`pads` $pads^)? (`dilations` $dilations^)?"
 """The window's part of an assembly format."""
 
 
@@ -138,6 +137,9 @@ def times_inside(start: int, step: int, count: int, size: int) -> int:
     return max(min(count, (size - 1 - start) // step + 1) - max(0, -(start // step)), 0)
 
 
+AutoPad = choice("graph.auto_pad", "same_upper", "same_lower")
+
+
 class WindowedOp(GraphOp, ABC):
     """Base of the ops with a sliding window. Absent strides and dilations are ones, absent pads
     zeros; `auto_pad` stands for pads that depend on dimensions known only at run time."""
@@ -145,7 +147,7 @@ class WindowedOp(GraphOp, ABC):
     strides = opt_prop_def(INTS)
     pads = opt_prop_def(INTS)
     dilations = opt_prop_def(INTS)
-    auto_pad = opt_choice_def("auto_pad", ("same_upper", "same_lower"))
+    auto_pad = opt_choice_def(AutoPad)
 
     def window_over(self, kernel: Shape, ceil_mode: bool = False) -> Window:
         """Raises VerifyException for properties that do not fit the kernel."""

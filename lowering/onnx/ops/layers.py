@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 from onnx import TensorProto
-from xdsl.dialects.builtin import ArrayAttr, StringAttr, f8E8M0FNU, f32, f64, i32
+from xdsl.dialects.builtin import ArrayAttr, f8E8M0FNU, f32, f64, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import elementwise as e
@@ -23,7 +23,7 @@ from ge.dialects.graph.pooling import (
     RoiAlignOp,
 )
 from ge.dialects.graph.quantization import DequantizeOp, DynamicQuantizeOp, QuantizeOp
-from ge.dialects.graph.recurrent import GruOp, LstmOp, Recurrent, RnnOp
+from ge.dialects.graph.recurrent import Activation, GruOp, LstmOp, Recurrent, RnnOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import SqueezeOp, TransposeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp
@@ -533,7 +533,7 @@ def _activations(n: Node) -> dict[str, Param]:
         return float(values.pop(0)) if values else default
 
     params: dict[str, Param] = {
-        "activations": ArrayAttr([StringAttr(name) for name, _, _ in known])
+        "activations": ArrayAttr([Activation.of(name) for name, _, _ in known])
     }
     if any(alpha is not None for _, alpha, _ in known):
         params["alphas"] = [consume(alphas, alpha) for _, alpha, _ in known]

@@ -1,6 +1,6 @@
 """Operands of matmuls: where they lie in device memory, or what computes them.
 
-    %w = graph.dequantize %codes, %scales {axis = 1}
+    %w = graph.dequantize %codes, %scales axis 1
     %y = graph.matmul %x, %w
 
 Boxes of %x are loaded into L1. Those of %w the vector cores compute (`pulling.py`), in parts that

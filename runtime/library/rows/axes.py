@@ -1,10 +1,10 @@
 """Bodies of launches on as few dimensions as they have: what a lowering to tiles works on.
 
     %0 = graph.add %x, %b : (tensor<2x16x8x8xf32>, tensor<2x16x1x1xf32>)
-    %1 = graph.layer_norm %0, %w, %v {axis = 2} : (tensor<2x16x8x8xf32>, tensor<8x8xf32>, ...)
+    %1 = graph.layer_norm %0, %w, %v axis 2 : (tensor<2x16x8x8xf32>, tensor<8x8xf32>, ...)
 becomes, after `simple_ops` has made reductions and elementwise ops of the norm,
     %0 = graph.add %x, %b : (tensor<32x64xf32>, tensor<32x1xf32>)
-    %1 = graph.reduce "sum" %0 axes [1] : tensor<32x64xf32> -> tensor<32x1xf32>
+    %1 = graph.reduce sum %0 axes [1] : (tensor<32x64xf32>) -> tensor<32x1xf32>
     ...
 
 An axis runs through all values whose elements stand against each other. Two axes are one where no

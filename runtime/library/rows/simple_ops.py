@@ -3,10 +3,10 @@
     %y = graph.softmax %x : tensor<8x64xf16>
 becomes
     %0 = graph.cast %x to f32
-    %1 = graph.reduce "max" %0 axes [1]
+    %1 = graph.reduce max %0 axes [1]
     %2 = graph.sub %0, %1
     %3 = graph.exp %2
-    %4 = graph.reduce "sum" %3 axes [1]
+    %4 = graph.reduce sum %3 axes [1]
     %5 = graph.div %3, %4
     %y = graph.cast %5 to f16
 
@@ -19,7 +19,7 @@ rows and columns, so are the places of one_hot; what is padded with elements, or
 is known at run time only, is set side by side. Matmuls of numbers that the cube does not multiply,
 or cannot load, are sums of products.
 
-    %y = graph.tri %x k 0                      %c = graph.compare "ge" %rows, %columns
+    %y = graph.tri %x k 0                      %c = graph.compare ge %rows, %columns
                                    becomes     %y = graph.select %c, %x, 0
 """
 

@@ -39,26 +39,26 @@ func.func @defaults(%x: tensor<4x?xf32>) {
 
 // CHECK-LABEL: func.func @attributes(
 func.func @attributes(%x: tensor<4x?xf32>) {
-  // CHECK-NEXT: %0 = graph.silu %x {alpha = 2.000000e+00 : f64} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  %0 = graph.silu %x {alpha = 2.000000e+00 : f64} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  // CHECK-NEXT: %1 = graph.gelu %x {approximate = "tanh"} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  %1 = graph.gelu %x {approximate = "tanh"} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  // CHECK-NEXT: %2 = graph.gelu %x {approximate = "sigmoid"} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  %2 = graph.gelu %x {approximate = "sigmoid"} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  // CHECK-NEXT: %3 = graph.elu %x {alpha = 5.000000e-01 : f64} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  %3 = graph.elu %x {alpha = 5.000000e-01 : f64} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  // CHECK-NEXT: %4 = graph.selu %x {alpha = 2.000000e+00 : f64, gamma = 3.000000e+00 : f64} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  %4 = graph.selu %x {alpha = 2.000000e+00 : f64, gamma = 3.000000e+00 : f64} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  // CHECK-NEXT: %5 = graph.celu %x {alpha = 2.000000e+00 : f64} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  %5 = graph.celu %x {alpha = 2.000000e+00 : f64} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  // CHECK-NEXT: %6 = graph.leaky_relu %x {alpha = 1.000000e-01 : f64} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  %6 = graph.leaky_relu %x {alpha = 1.000000e-01 : f64} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  // CHECK-NEXT: %7 = graph.thresholded_relu %x {alpha = 2.000000e+00 : f64} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  %7 = graph.thresholded_relu %x {alpha = 2.000000e+00 : f64} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  // CHECK-NEXT: %8 = graph.hard_sigmoid %x {alpha = 5.000000e-01 : f64, beta = 2.500000e-01 : f64} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  %8 = graph.hard_sigmoid %x {alpha = 5.000000e-01 : f64, beta = 2.500000e-01 : f64} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  // CHECK-NEXT: %9 = graph.shrink %x {bias = 1.500000e+00 : f64, lambd = 2.000000e+00 : f64} : (tensor<4x?xf32>) -> tensor<4x?xf32>
-  %9 = graph.shrink %x {bias = 1.500000e+00 : f64, lambd = 2.000000e+00 : f64} : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  // CHECK-NEXT: %0 = graph.silu %x alpha 2.000000e+00 : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  %0 = graph.silu %x alpha 2.000000e+00 : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  // CHECK-NEXT: %1 = graph.gelu %x approximate tanh : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  %1 = graph.gelu %x approximate tanh : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  // CHECK-NEXT: %2 = graph.gelu %x approximate sigmoid : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  %2 = graph.gelu %x approximate sigmoid : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  // CHECK-NEXT: %3 = graph.elu %x alpha 5.000000e-01 : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  %3 = graph.elu %x alpha 5.000000e-01 : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  // CHECK-NEXT: %4 = graph.selu %x alpha 2.000000e+00 gamma 3.000000e+00 : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  %4 = graph.selu %x alpha 2.000000e+00 gamma 3.000000e+00 : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  // CHECK-NEXT: %5 = graph.celu %x alpha 2.000000e+00 : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  %5 = graph.celu %x alpha 2.000000e+00 : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  // CHECK-NEXT: %6 = graph.leaky_relu %x alpha 1.000000e-01 : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  %6 = graph.leaky_relu %x alpha 1.000000e-01 : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  // CHECK-NEXT: %7 = graph.thresholded_relu %x alpha 2.000000e+00 : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  %7 = graph.thresholded_relu %x alpha 2.000000e+00 : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  // CHECK-NEXT: %8 = graph.hard_sigmoid %x alpha 5.000000e-01 beta 2.500000e-01 : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  %8 = graph.hard_sigmoid %x alpha 5.000000e-01 beta 2.500000e-01 : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  // CHECK-NEXT: %9 = graph.shrink %x bias 1.500000e+00 lambd 2.000000e+00 : (tensor<4x?xf32>) -> tensor<4x?xf32>
+  %9 = graph.shrink %x bias 1.500000e+00 lambd 2.000000e+00 : (tensor<4x?xf32>) -> tensor<4x?xf32>
   func.return
 }
 

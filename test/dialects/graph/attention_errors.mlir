@@ -2,7 +2,7 @@
 
 // CHECK: error: 'graph.attention' op operand 'query': expected a tensor of rank 4 of floats or i8, not tensor<2x4x5x8xi32>
 func.func @f(%q: tensor<2x4x5x8xi32>, %k: tensor<2x2x6x8xi32>, %v: tensor<2x2x6x8xi32>) {
-  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xi32>, tensor<2x2x6x8xi32>, tensor<2x2x6x8xi32> -> tensor<2x4x5x8xi32>
+  %0 = graph.attention %q, %k, %v : (tensor<2x4x5x8xi32>, tensor<2x2x6x8xi32>, tensor<2x2x6x8xi32>) -> tensor<2x4x5x8xi32>
   func.return
 }
 
@@ -10,7 +10,7 @@ func.func @f(%q: tensor<2x4x5x8xi32>, %k: tensor<2x2x6x8xi32>, %v: tensor<2x2x6x
 
 // CHECK: error: 'graph.attention' op element types differ: f32 and f16{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf16>) {
-  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf16> -> tensor<2x4x5x8xf32>
+  %0 = graph.attention %q, %k, %v : (tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf16>) -> tensor<2x4x5x8xf32>
   func.return
 }
 
@@ -18,7 +18,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x
 
 // CHECK: error: 'graph.attention' op operand 'query': expected a tensor of rank 4 of floats or i8, not tensor<4x5x8xf32>
 func.func @f(%q: tensor<4x5x8xf32>, %k: tensor<4x6x8xf32>, %v: tensor<4x6x8xf32>) {
-  %0 = graph.attention %q, %k, %v : tensor<4x5x8xf32>, tensor<4x6x8xf32>, tensor<4x6x8xf32> -> tensor<4x5x8xf32>
+  %0 = graph.attention %q, %k, %v : (tensor<4x5x8xf32>, tensor<4x6x8xf32>, tensor<4x6x8xf32>) -> tensor<4x5x8xf32>
   func.return
 }
 
@@ -26,7 +26,7 @@ func.func @f(%q: tensor<4x5x8xf32>, %k: tensor<4x6x8xf32>, %v: tensor<4x6x8xf32>
 
 // CHECK: error: 'graph.attention' op operand 'value': expected a tensor of rank 4 of floats or i8, not tensor<2x6x8xf32>
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x6x8xf32>) {
-  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x6x8xf32> -> tensor<2x4x5x8xf32>
+  %0 = graph.attention %q, %k, %v : (tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x6x8xf32>) -> tensor<2x4x5x8xf32>
   func.return
 }
 
@@ -34,7 +34,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x6x8x
 
 // CHECK: error: 'graph.attention' op sizes of query and key differ: 8 and 9{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x9xf32>, %v: tensor<2x2x6x8xf32>) {
-  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x2x6x9xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  %0 = graph.attention %q, %k, %v : (tensor<2x4x5x8xf32>, tensor<2x2x6x9xf32>, tensor<2x2x6x8xf32>) -> tensor<2x4x5x8xf32>
   func.return
 }
 
@@ -42,7 +42,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x9xf32>, %v: tensor<2x2x6x
 
 // CHECK: error: 'graph.attention' op 4 heads do not divide among 3 key heads
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x3x6x8xf32>, %v: tensor<2x3x6x8xf32>) {
-  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x3x6x8xf32>, tensor<2x3x6x8xf32> -> tensor<2x4x5x8xf32>
+  %0 = graph.attention %q, %k, %v : (tensor<2x4x5x8xf32>, tensor<2x3x6x8xf32>, tensor<2x3x6x8xf32>) -> tensor<2x4x5x8xf32>
   func.return
 }
 
@@ -50,7 +50,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x3x6x8xf32>, %v: tensor<2x3x6x
 
 // CHECK: error: 'graph.attention' op batches of query and key differ: 2 and 3{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<3x2x6x8xf32>, %v: tensor<3x2x6x8xf32>) {
-  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<3x2x6x8xf32>, tensor<3x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  %0 = graph.attention %q, %k, %v : (tensor<2x4x5x8xf32>, tensor<3x2x6x8xf32>, tensor<3x2x6x8xf32>) -> tensor<2x4x5x8xf32>
   func.return
 }
 
@@ -58,7 +58,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<3x2x6x8xf32>, %v: tensor<3x2x6x
 
 // CHECK: error: 'graph.attention' op batches of query and value differ: 2 and 3{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<3x2x6x8xf32>) {
-  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<3x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  %0 = graph.attention %q, %k, %v : (tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<3x2x6x8xf32>) -> tensor<2x4x5x8xf32>
   func.return
 }
 
@@ -66,7 +66,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<3x2x6x
 
 // CHECK: error: 'graph.attention' op heads of key and value differ: 2 and 4{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x4x6x8xf32>) {
-  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x4x6x8xf32> -> tensor<2x4x5x8xf32>
+  %0 = graph.attention %q, %k, %v : (tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x4x6x8xf32>) -> tensor<2x4x5x8xf32>
   func.return
 }
 
@@ -74,7 +74,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x4x6x
 
 // CHECK: error: 'graph.attention' op numbers of keys and values differ: 6 and 7{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x7x8xf32>) {
-  %0 = graph.attention %q, %k, %v : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x7x8xf32> -> tensor<2x4x5x8xf32>
+  %0 = graph.attention %q, %k, %v : (tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x7x8xf32>) -> tensor<2x4x5x8xf32>
   func.return
 }
 
@@ -82,7 +82,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x7x
 
 // CHECK: error: 'graph.attention' op operand 'masks': expected a ranked tensor of floats or truth values (i1), not tensor<5x6xi8>{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<5x6xi8>) {
-  %0 = graph.attention %q, %k, %v mask %m : tensor<5x6xi8> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  %0 = graph.attention %q, %k, %v mask %m : (tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32>, tensor<5x6xi8>) -> tensor<2x4x5x8xf32>
   func.return
 }
 
@@ -90,7 +90,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x
 
 // CHECK: error: 'graph.attention' op mask of shape [5, 7] does not broadcast to [2, 4, 5, 6]
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<5x7xi1>) {
-  %0 = graph.attention %q, %k, %v mask %m : tensor<5x7xi1> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  %0 = graph.attention %q, %k, %v mask %m : (tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32>, tensor<5x7xi1>) -> tensor<2x4x5x8xf32>
   func.return
 }
 
@@ -98,7 +98,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x
 
 // CHECK: error: 'graph.attention' op mask of shape [3, 2, 4, 5, 6] does not broadcast to [2, 4, 5, 6]
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<3x2x4x5x6xi1>) {
-  %0 = graph.attention %q, %k, %v mask %m : tensor<3x2x4x5x6xi1> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  %0 = graph.attention %q, %k, %v mask %m : (tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32>, tensor<3x2x4x5x6xi1>) -> tensor<2x4x5x8xf32>
   func.return
 }
 
@@ -106,7 +106,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x
 
 // CHECK: error: 'graph.attention' op operand 'key_lengths': expected a vector of integers, not tensor<2xf32>{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<2xf32>) {
-  %0 = graph.attention %q, %k, %v key_lengths %m : tensor<2xf32> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  %0 = graph.attention %q, %k, %v key_lengths %m : (tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32>, tensor<2xf32>) -> tensor<2x4x5x8xf32>
   func.return
 }
 
@@ -114,7 +114,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x
 
 // CHECK: error: 'graph.attention' op operand 'key_lengths': expected a vector of integers, not tensor<2x1xi64>
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<2x1xi64>) {
-  %0 = graph.attention %q, %k, %v key_lengths %m : tensor<2x1xi64> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  %0 = graph.attention %q, %k, %v key_lengths %m : (tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32>, tensor<2x1xi64>) -> tensor<2x4x5x8xf32>
   func.return
 }
 
@@ -122,7 +122,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x
 
 // CHECK: error: 'graph.attention' op batches of query and key_lengths differ: 2 and 3{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<3xi64>) {
-  %0 = graph.attention %q, %k, %v key_lengths %m : tensor<3xi64> : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  %0 = graph.attention %q, %k, %v key_lengths %m : (tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32>, tensor<3xi64>) -> tensor<2x4x5x8xf32>
   func.return
 }
 
@@ -130,7 +130,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x
 
 // CHECK: error: 'graph.attention' op offset has one element, not shape [2]
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<2xi64>) {
-  %0 = graph.attention %q, %k, %v offset(%m : tensor<2xi64>) : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  %0 = graph.attention %q, %k, %v offset %m : (tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32>, tensor<2xi64>) -> tensor<2x4x5x8xf32>
   func.return
 }
 
@@ -138,15 +138,15 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x
 
 // CHECK: error: 'graph.attention' op operand 'offset_value': expected a ranked tensor of integers, not tensor<1xf32>{{$}}
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>, %v: tensor<2x2x6x8xf32>, %m: tensor<1xf32>) {
-  %0 = graph.attention %q, %k, %v offset(%m : tensor<1xf32>) : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x8xf32>
+  %0 = graph.attention %q, %k, %v offset %m : (tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>, tensor<2x2x6x8xf32>, tensor<1xf32>) -> tensor<2x4x5x8xf32>
   func.return
 }
 
 // -----
 
-// CHECK: error: 'graph.attention_scores' op stage is one of raw, capped, biased, weights, not "soft"
+// CHECK: error: stage is one of raw, capped, biased, weights, not 'soft'
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x2x6x8xf32>) {
-  %0 = graph.attention_scores "soft" %q, %k : tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32> -> tensor<2x4x5x6xf32>
+  %0 = graph.attention_scores soft %q, %k : (tensor<2x4x5x8xf32>, tensor<2x2x6x8xf32>) -> tensor<2x4x5x6xf32>
   func.return
 }
 
@@ -186,15 +186,15 @@ func.func @f(%x: tensor<2x8xf32>, %c: tensor<3x4xf32>) {
 
 // CHECK: error: 'graph.rotary_embedding' op full tables of 5 elements do not make pairs
 func.func @f(%x: tensor<2x8xf32>, %c: tensor<2x5xf32>) {
-  %0 = graph.rotary_embedding %x, %c, %c {full_tables = true} : (tensor<2x8xf32>, tensor<2x5xf32>, tensor<2x5xf32>) -> tensor<2x8xf32>
+  %0 = graph.rotary_embedding %x, %c, %c full_tables true : (tensor<2x8xf32>, tensor<2x5xf32>, tensor<2x5xf32>) -> tensor<2x8xf32>
   func.return
 }
 
 // -----
 
-// CHECK: error: 'graph.attention' op undefined is one of zero, nan, guard, not "one"
+// CHECK: error: undefined is one of zero, nan, guard, not 'one'
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x4x6x8xf32>) {
-  %0 = graph.attention %q, %k, %k {undefined = "one"} : tensor<2x4x5x8xf32>, tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32> -> tensor<2x4x5x8xf32>
+  %0 = graph.attention %q, %k, %k undefined one : (tensor<2x4x5x8xf32>, tensor<2x4x6x8xf32>, tensor<2x4x6x8xf32>) -> tensor<2x4x5x8xf32>
   func.return
 }
 
@@ -203,7 +203,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x4x6x8xf32>) {
 // With tokens first the second dimension of the key is the number of keys.
 // CHECK: error: 'graph.attention' op 4 heads do not divide among 3 key heads
 func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x4x3x8xf32>) {
-  %0 = graph.attention %q, %k, %k {key_tokens_first = true} : tensor<2x4x5x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32> -> tensor<2x4x5x8xf32>
+  %0 = graph.attention %q, %k, %k key_tokens_first true : (tensor<2x4x5x8xf32>, tensor<2x4x3x8xf32>, tensor<2x4x3x8xf32>) -> tensor<2x4x5x8xf32>
   func.return
 }
 
@@ -211,7 +211,7 @@ func.func @f(%q: tensor<2x4x5x8xf32>, %k: tensor<2x4x3x8xf32>) {
 
 // CHECK: error: 'graph.attention' op key and value are i8 like the query, not i8, f32{{$}}
 func.func @f(%q: tensor<1x2x4x8xi8>, %f: tensor<1x2x4x8xf32>) {
-  %0 = graph.attention %q, %q, %f {scale = 1.0 : f64, rounded_weights = true, value_scale = 1.0 : f64} : tensor<1x2x4x8xi8>, tensor<1x2x4x8xi8>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
+  %0 = graph.attention %q, %q, %f rounded_weights true value_scale 1.0 scale 1.0 : (tensor<1x2x4x8xi8>, tensor<1x2x4x8xi8>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
   func.return
 }
 
@@ -219,7 +219,7 @@ func.func @f(%q: tensor<1x2x4x8xi8>, %f: tensor<1x2x4x8xf32>) {
 
 // CHECK: error: 'graph.attention' op integers need rounded_weights, scale and value_scale
 func.func @f(%q: tensor<1x2x4x8xi8>) {
-  %0 = graph.attention %q, %q, %q {scale = 1.0 : f64, value_scale = 1.0 : f64} : tensor<1x2x4x8xi8>, tensor<1x2x4x8xi8>, tensor<1x2x4x8xi8> -> tensor<1x2x4x8xf32>
+  %0 = graph.attention %q, %q, %q value_scale 1.0 scale 1.0 : (tensor<1x2x4x8xi8>, tensor<1x2x4x8xi8>, tensor<1x2x4x8xi8>) -> tensor<1x2x4x8xf32>
   func.return
 }
 
@@ -227,7 +227,7 @@ func.func @f(%q: tensor<1x2x4x8xi8>) {
 
 // CHECK: error: 'graph.attention' op value_scale is for values of i8{{$}}
 func.func @f(%q: tensor<1x2x4x8xf32>) {
-  %0 = graph.attention %q, %q, %q {value_scale = 1.0 : f64} : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
+  %0 = graph.attention %q, %q, %q value_scale 1.0 : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
   func.return
 }
 
@@ -235,7 +235,7 @@ func.func @f(%q: tensor<1x2x4x8xf32>) {
 
 // CHECK: error: 'graph.attention' op score_scale and score_zero_point come together
 func.func @f(%q: tensor<1x2x4x8xf32>) {
-  %0 = graph.attention %q, %q, %q {score_scale = 1.0 : f64} : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
+  %0 = graph.attention %q, %q, %q score_scale 1.0 : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
   func.return
 }
 
@@ -243,7 +243,7 @@ func.func @f(%q: tensor<1x2x4x8xf32>) {
 
 // CHECK: error: 'graph.attention' op property 'weight_scale': expected a finite f64 above 0, not 0.000000e+00 : f64{{$}}
 func.func @f(%q: tensor<1x2x4x8xf32>) {
-  %0 = graph.attention %q, %q, %q {weight_scale = 0.0 : f64, weight_zero_point = 0 : i8} : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
+  %0 = graph.attention %q, %q, %q weight_scale 0.0 weight_zero_point 0 : i8 : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
   func.return
 }
 
@@ -251,7 +251,7 @@ func.func @f(%q: tensor<1x2x4x8xf32>) {
 
 // CHECK: error: 'graph.attention' op scores and weights that are rounded anyway have no other grids
 func.func @f(%q: tensor<1x2x4x8xf32>) {
-  %0 = graph.attention %q, %q, %q {rounded_weights = true, score_scale = 1.0 : f64, score_zero_point = 0 : i8} : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
+  %0 = graph.attention %q, %q, %q rounded_weights true score_scale 1.0 score_zero_point 0 : i8 : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
   func.return
 }
 
@@ -259,7 +259,7 @@ func.func @f(%q: tensor<1x2x4x8xf32>) {
 
 // CHECK: error: 'graph.attention' op weights of up to 512 keys have a grid, not of 600{{$}}
 func.func @f(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x600x8xf32>) {
-  %0 = graph.attention %q, %k, %k {weight_scale = 1.0 : f64, weight_zero_point = 0 : i8} : tensor<1x2x4x8xf32>, tensor<1x2x600x8xf32>, tensor<1x2x600x8xf32> -> tensor<1x2x4x8xf32>
+  %0 = graph.attention %q, %k, %k weight_scale 1.0 weight_zero_point 0 : i8 : (tensor<1x2x4x8xf32>, tensor<1x2x600x8xf32>, tensor<1x2x600x8xf32>) -> tensor<1x2x4x8xf32>
   func.return
 }
 
@@ -267,7 +267,7 @@ func.func @f(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x600x8xf32>) {
 
 // CHECK: error: 'graph.attention' op a table of blocks comes with a length
 func.func @f(%q: tensor<1x2x4x8xf32>, %t: tensor<2xi64>) {
-  %0 = graph.attention %q, %q, %q table %t : tensor<2xi64> : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
+  %0 = graph.attention %q, %q, %q table %t : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<2xi64>) -> tensor<1x2x4x8xf32>
   func.return
 }
 
@@ -275,7 +275,7 @@ func.func @f(%q: tensor<1x2x4x8xf32>, %t: tensor<2xi64>) {
 
 // CHECK: error: 'graph.attention' op 4 rows do not divide into the blocks of tensor<3xi64>
 func.func @f(%q: tensor<1x2x4x8xf32>, %n: tensor<i64>, %t: tensor<3xi64>) {
-  %0 = graph.attention %q, %q, %q length %n : tensor<i64> table %t : tensor<3xi64> : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
+  %0 = graph.attention %q, %q, %q length %n table %t : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<i64>, tensor<3xi64>) -> tensor<1x2x4x8xf32>
   func.return
 }
 

@@ -2,13 +2,13 @@
 
 // CHECK-LABEL: @branches(
 func.func @branches(%c: tensor<i1>, %a: tensor<4xf32>, %b: tensor<?xf32>) -> tensor<?xf32> {
-  // CHECK: %y = graph.if %c : tensor<i1> -> (tensor<?xf32>) {
+  // CHECK: %y = graph.if %c : (tensor<i1>) -> tensor<?xf32> {
   // CHECK-NEXT: %r = graph.relu %a : (tensor<4xf32>) -> tensor<4xf32>
   // CHECK-NEXT: graph.yield %r : tensor<4xf32>
   // CHECK-NEXT: } else {
   // CHECK-NEXT: graph.yield %b : tensor<?xf32>
   // CHECK-NEXT: }
-  %y = graph.if %c : tensor<i1> -> (tensor<?xf32>) {
+  %y = graph.if %c : (tensor<i1>) -> tensor<?xf32> {
     %r = graph.relu %a : (tensor<4xf32>) -> tensor<4xf32>
     graph.yield %r : tensor<4xf32>
   } else {
@@ -19,12 +19,12 @@ func.func @branches(%c: tensor<i1>, %a: tensor<4xf32>, %b: tensor<?xf32>) -> ten
 
 // CHECK-LABEL: @no_results(
 func.func @no_results(%c: tensor<1x1xi1>) {
-  // CHECK: graph.if %c : tensor<1x1xi1> -> () {
+  // CHECK: graph.if %c : (tensor<1x1xi1>) -> () {
   // CHECK-NEXT: graph.yield
   // CHECK-NEXT: } else {
   // CHECK-NEXT: graph.yield
   // CHECK-NEXT: } {my.tag}
-  graph.if %c : tensor<1x1xi1> -> () {
+  graph.if %c : (tensor<1x1xi1>) -> () {
     graph.yield
   } else {
     graph.yield
@@ -50,7 +50,7 @@ func.func @counted(%x: tensor<2xf32>) -> (tensor<2xf32>, tensor<5x2xf32>) {
 func.func @while_it_holds(%c: tensor<i1>, %n: tensor<i64>, %x: tensor<f32>) -> tensor<f32> {
   // CHECK: %h = graph.loop (%i, %go) trip %n : tensor<i64> while %c : tensor<i1> carry (%s = %x : tensor<f32>) -> (tensor<f32>) attributes {my.tag} {
   %h = graph.loop (%i, %go) trip %n : tensor<i64> while %c : tensor<i1> carry (%s = %x : tensor<f32>) -> (tensor<f32>) attributes {my.tag} {
-    %more = graph.compare "lt" %s, %x : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %more = graph.compare lt %s, %x : (tensor<f32>, tensor<f32>) -> tensor<i1>
     graph.yield %more, %s : tensor<i1>, tensor<f32>
   }
   return %h : tensor<f32>
@@ -78,8 +78,8 @@ func.func @growing(%c: tensor<i1>, %x: tensor<2xf32>, %y: tensor<?xf32>) -> tens
 
 // CHECK-LABEL: @two_ranks(
 func.func @two_ranks(%c: tensor<i1>, %x: tensor<2xf32>, %y: tensor<2x2xf32>) -> tensor<*xf32> {
-  // CHECK: %z = graph.if %c : tensor<i1> -> (tensor<*xf32>) {
-  %z = graph.if %c : tensor<i1> -> (tensor<*xf32>) {
+  // CHECK: %z = graph.if %c : (tensor<i1>) -> tensor<*xf32> {
+  %z = graph.if %c : (tensor<i1>) -> tensor<*xf32> {
     graph.yield %x : tensor<2xf32>
   } else {
     graph.yield %y : tensor<2x2xf32>

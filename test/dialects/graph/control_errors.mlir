@@ -2,7 +2,7 @@
 
 func.func @f(%c: tensor<2xi1>) {
   // CHECK: the condition must be one i1, not tensor<2xi1>
-  graph.if %c : tensor<2xi1> -> () {
+  graph.if %c : (tensor<2xi1>) -> () {
     graph.yield
   } else {
     graph.yield
@@ -14,7 +14,7 @@ func.func @f(%c: tensor<2xi1>) {
 
 func.func @f(%c: tensor<i1>, %x: tensor<2xf32>) {
   // CHECK: the branches yield 1 and 0 values
-  %y = graph.if %c : tensor<i1> -> (tensor<2xf32>) {
+  %y = graph.if %c : (tensor<i1>) -> tensor<2xf32> {
     graph.yield %x : tensor<2xf32>
   } else {
     graph.yield
@@ -26,7 +26,7 @@ func.func @f(%c: tensor<i1>, %x: tensor<2xf32>) {
 
 func.func @f(%c: tensor<i1>, %x: tensor<2xf32>, %y: tensor<2xi64>) {
   // CHECK: result 0: element types must agree, but are tensor<2xf32> and tensor<2xi64>
-  %z = graph.if %c : tensor<i1> -> (tensor<2xf32>) {
+  %z = graph.if %c : (tensor<i1>) -> tensor<2xf32> {
     graph.yield %x : tensor<2xf32>
   } else {
     graph.yield %y : tensor<2xi64>
@@ -38,13 +38,13 @@ func.func @f(%c: tensor<i1>, %x: tensor<2xf32>, %y: tensor<2xi64>) {
 
 // A value of two ranks is unranked, which ops that need a rank refuse.
 func.func @f(%c: tensor<i1>, %x: tensor<2xf32>, %y: tensor<2x2xf32>) {
-  %z = graph.if %c : tensor<i1> -> (tensor<*xf32>) {
+  %z = graph.if %c : (tensor<i1>) -> tensor<*xf32> {
     graph.yield %x : tensor<2xf32>
   } else {
     graph.yield %y : tensor<2x2xf32>
   }
   // CHECK: error: 'graph.shape_of' op operand 'input': expected a ranked tensor of elements that ge has, not tensor<*xf32>
-  %s = graph.shape_of %z : tensor<*xf32> -> tensor<?xi64>
+  %s = graph.shape_of %z : (tensor<*xf32>) -> tensor<?xi64>
   return
 }
 
@@ -52,7 +52,7 @@ func.func @f(%c: tensor<i1>, %x: tensor<2xf32>, %y: tensor<2x2xf32>) {
 
 func.func @f(%c: tensor<i1>, %x: tensor<2xf32>) {
   // CHECK: result 0 has type tensor<3xf32>, but tensor<2xf32> follows from the operands
-  %z = graph.if %c : tensor<i1> -> (tensor<3xf32>) {
+  %z = graph.if %c : (tensor<i1>) -> tensor<3xf32> {
     graph.yield %x : tensor<2xf32>
   } else {
     graph.yield %x : tensor<2xf32>
@@ -189,7 +189,7 @@ func.func @f(%x: tensor<2xf32>) {
 
 func.func @f(%i: tensor<i1>, %x: tensor<2xf32>) {
   // CHECK: error: 'graph.case' op operand 'index': expected a ranked tensor of i64, not tensor<i1>
-  %y = graph.case %i : tensor<i1> -> (tensor<2xf32>) {
+  %y = graph.case %i : (tensor<i1>) -> tensor<2xf32> {
     graph.yield %x : tensor<2xf32>
   }
   return
@@ -199,7 +199,7 @@ func.func @f(%i: tensor<i1>, %x: tensor<2xf32>) {
 
 func.func @f(%i: tensor<i64>, %x: tensor<2xf32>) {
   // CHECK: the branches yield 1 and 0 values
-  %y = graph.case %i : tensor<i64> -> (tensor<2xf32>) {
+  %y = graph.case %i : (tensor<i64>) -> tensor<2xf32> {
     graph.yield %x : tensor<2xf32>
   } {
     graph.yield %x : tensor<2xf32>
@@ -237,7 +237,7 @@ func.func @f(%x: tensor<?xf32>) {
 
 func.func @f(%x: tensor<?x4xf32>) {
   // CHECK: tensor<?x4xf32> has no shape [2, 5]
-  %y = graph.assume_shape %x shape [2, 5] : tensor<?x4xf32> -> tensor<2x5xf32>
+  %y = graph.assume_shape %x shape [2, 5] : (tensor<?x4xf32>) -> tensor<2x5xf32>
   return
 }
 

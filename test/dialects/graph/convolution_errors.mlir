@@ -41,8 +41,8 @@ func.func @f(%x: tensor<1x8x12x12xf32>, %w: tensor<4x8x3x3xf32>) {
 // -----
 
 func.func @f(%x: tensor<1x8x12x12xf32>, %w: tensor<4x8x3x3xf32>) {
-  // expected-error@+1 {{auto_pad is one of same_upper, same_lower, not "same"}}
-  %0 = graph.conv %x, %w {auto_pad = "same"} : (tensor<1x8x12x12xf32>, tensor<4x8x3x3xf32>) -> tensor<1x4x10x10xf32>
+  // expected-error@+1 {{auto_pad is one of same_upper, same_lower, not 'same'}}
+  %0 = graph.conv %x, %w auto_pad same : (tensor<1x8x12x12xf32>, tensor<4x8x3x3xf32>) -> tensor<1x4x10x10xf32>
   func.return
 }
 
@@ -50,7 +50,7 @@ func.func @f(%x: tensor<1x8x12x12xf32>, %w: tensor<4x8x3x3xf32>) {
 
 func.func @f(%x: tensor<1x8x12x12xf32>, %w: tensor<4x8x3x3xf32>) {
   // expected-error@+1 {{'pads' and 'auto_pad' exclude each other}}
-  %0 = graph.conv %x, %w pads [1, 1, 1, 1] {auto_pad = "same_upper"} : (tensor<1x8x12x12xf32>, tensor<4x8x3x3xf32>) -> tensor<1x4x10x10xf32>
+  %0 = graph.conv %x, %w pads [1, 1, 1, 1] auto_pad same_upper : (tensor<1x8x12x12xf32>, tensor<4x8x3x3xf32>) -> tensor<1x4x10x10xf32>
   func.return
 }
 
@@ -90,7 +90,7 @@ func.func @f(%x: tensor<1x8x12x12xf32>, %w: tensor<4x8x3xf32>) {
 
 func.func @f(%x: tensor<1x8x12x12xf32>, %w: tensor<4x8x3x3xf32>) {
   // expected-error@+1 {{property 'group': expected integer >= 1, got 0}}
-  %0 = graph.conv %x, %w {group = 0 : i64} : (tensor<1x8x12x12xf32>, tensor<4x8x3x3xf32>) -> tensor<1x4x10x10xf32>
+  %0 = graph.conv %x, %w group 0 : (tensor<1x8x12x12xf32>, tensor<4x8x3x3xf32>) -> tensor<1x4x10x10xf32>
   func.return
 }
 
@@ -98,7 +98,7 @@ func.func @f(%x: tensor<1x8x12x12xf32>, %w: tensor<4x8x3x3xf32>) {
 
 func.func @f(%x: tensor<1x8x12x12xf32>, %w: tensor<4x8x3x3xf32>) {
   // expected-error@+1 {{input has 8 channels, but a weight of shape [4, 8, 3, 3] with group 2 takes 16}}
-  %0 = graph.conv %x, %w {group = 2 : i64} : (tensor<1x8x12x12xf32>, tensor<4x8x3x3xf32>) -> tensor<1x4x10x10xf32>
+  %0 = graph.conv %x, %w group 2 : (tensor<1x8x12x12xf32>, tensor<4x8x3x3xf32>) -> tensor<1x4x10x10xf32>
   func.return
 }
 
@@ -106,7 +106,7 @@ func.func @f(%x: tensor<1x8x12x12xf32>, %w: tensor<4x8x3x3xf32>) {
 
 func.func @f(%x: tensor<1x8x12x12xf32>, %w: tensor<4x1x3x3xf32>) {
   // expected-error@+1 {{4 output channels do not divide into 8 groups}}
-  %0 = graph.conv %x, %w {group = 8 : i64} : (tensor<1x8x12x12xf32>, tensor<4x1x3x3xf32>) -> tensor<1x4x10x10xf32>
+  %0 = graph.conv %x, %w group 8 : (tensor<1x8x12x12xf32>, tensor<4x1x3x3xf32>) -> tensor<1x4x10x10xf32>
   func.return
 }
 
@@ -154,7 +154,7 @@ func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<5x3x3x3xf32>) {
 
 func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<4x3x3x3xf32>) {
   // expected-error@+1 {{4 input channels do not divide into 3 groups}}
-  %0 = graph.conv_transpose %x, %w {group = 3 : i64} : (tensor<1x4x5x5xf32>, tensor<4x3x3x3xf32>) -> tensor<1x3x7x7xf32>
+  %0 = graph.conv_transpose %x, %w group 3 : (tensor<1x4x5x5xf32>, tensor<4x3x3x3xf32>) -> tensor<1x3x7x7xf32>
   func.return
 }
 
@@ -162,7 +162,7 @@ func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<4x3x3x3xf32>) {
 
 func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<4x3x3x3xf32>) {
   // expected-error@+1 {{'output_padding' has 1 elements, expected 2}}
-  %0 = graph.conv_transpose %x, %w {output_padding = array<i64: 1>} : (tensor<1x4x5x5xf32>, tensor<4x3x3x3xf32>) -> tensor<1x3x7x7xf32>
+  %0 = graph.conv_transpose %x, %w output_padding [1] : (tensor<1x4x5x5xf32>, tensor<4x3x3x3xf32>) -> tensor<1x3x7x7xf32>
   func.return
 }
 
@@ -178,7 +178,7 @@ func.func @f(%x: tensor<1x4x5x1xf32>, %w: tensor<4x3x3x3xf32>) {
 
 func.func @f(%x: tensor<1x4x5xf32>, %w: tensor<2x2x2x2xf32>, %o: tensor<1x8x4x4xf32>) {
   // expected-error@+1 {{operand 'input': expected a tensor of rank 4 of floats, not tensor<1x4x5xf32>}}
-  %0 = graph.deform_conv %x, %w, %o : tensor<1x4x5xf32>, tensor<2x2x2x2xf32>, tensor<1x8x4x4xf32> -> tensor<1x2x4x4xf32>
+  %0 = graph.deform_conv %x, %w, %o : (tensor<1x4x5xf32>, tensor<2x2x2x2xf32>, tensor<1x8x4x4xf32>) -> tensor<1x2x4x4xf32>
   func.return
 }
 
@@ -186,7 +186,7 @@ func.func @f(%x: tensor<1x4x5xf32>, %w: tensor<2x2x2x2xf32>, %o: tensor<1x8x4x4x
 
 func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<2x?x2x2xf32>, %o: tensor<1x8x4x4xf32>) {
   // expected-error@+1 {{the shape of the weight is known, not [2, ?, 2, 2]}}
-  %0 = graph.deform_conv %x, %w, %o : tensor<1x4x5x5xf32>, tensor<2x?x2x2xf32>, tensor<1x8x4x4xf32> -> tensor<1x2x4x4xf32>
+  %0 = graph.deform_conv %x, %w, %o : (tensor<1x4x5x5xf32>, tensor<2x?x2x2xf32>, tensor<1x8x4x4xf32>) -> tensor<1x2x4x4xf32>
   func.return
 }
 
@@ -194,7 +194,7 @@ func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<2x?x2x2xf32>, %o: tensor<1x8x4x
 
 func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<2x2x2x2xf32>, %o: tensor<1x8x4x4xf32>) {
   // expected-error@+1 {{input [1, 4, 5, 5] and weight [2, 2, 2, 2] do not fit group 1}}
-  %0 = graph.deform_conv %x, %w, %o : tensor<1x4x5x5xf32>, tensor<2x2x2x2xf32>, tensor<1x8x4x4xf32> -> tensor<1x2x4x4xf32>
+  %0 = graph.deform_conv %x, %w, %o : (tensor<1x4x5x5xf32>, tensor<2x2x2x2xf32>, tensor<1x8x4x4xf32>) -> tensor<1x2x4x4xf32>
   func.return
 }
 
@@ -202,7 +202,7 @@ func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<2x2x2x2xf32>, %o: tensor<1x8x4x
 
 func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<2x2x2x2xf32>, %o: tensor<1x8x4x4xf32>) {
   // expected-error@+1 {{4 channels do not divide into 3 offset groups}}
-  %0 = graph.deform_conv %x, %w, %o {group = 2 : i64, offset_group = 3 : i64} : tensor<1x4x5x5xf32>, tensor<2x2x2x2xf32>, tensor<1x8x4x4xf32> -> tensor<1x2x4x4xf32>
+  %0 = graph.deform_conv %x, %w, %o group 2 offset_group 3 : (tensor<1x4x5x5xf32>, tensor<2x2x2x2xf32>, tensor<1x8x4x4xf32>) -> tensor<1x2x4x4xf32>
   func.return
 }
 
@@ -210,7 +210,7 @@ func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<2x2x2x2xf32>, %o: tensor<1x8x4x
 
 func.func @f(%x: tensor<1x4x5x5xi32>, %w: tensor<2x2x2x2xi32>, %o: tensor<1x8x4x4xf32>) {
   // expected-error@+1 {{operand 'input': expected a tensor of rank 4 of floats, not tensor<1x4x5x5xi32>}}
-  %0 = graph.deform_conv %x, %w, %o {group = 2 : i64} : tensor<1x4x5x5xi32>, tensor<2x2x2x2xi32>, tensor<1x8x4x4xf32> -> tensor<1x2x4x4xf32>
+  %0 = graph.deform_conv %x, %w, %o group 2 : (tensor<1x4x5x5xi32>, tensor<2x2x2x2xi32>, tensor<1x8x4x4xf32>) -> tensor<1x2x4x4xf32>
   func.return
 }
 
@@ -218,7 +218,7 @@ func.func @f(%x: tensor<1x4x5x5xi32>, %w: tensor<2x2x2x2xi32>, %o: tensor<1x8x4x
 
 func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<2x2x2x2xf32>, %o: tensor<1x4x4x4xf32>) {
   // expected-error@+1 {{offset has shape [1, 4, 4, 4], expected [1, 8, 4, 4]}}
-  %0 = graph.deform_conv %x, %w, %o {group = 2 : i64} : tensor<1x4x5x5xf32>, tensor<2x2x2x2xf32>, tensor<1x4x4x4xf32> -> tensor<1x2x4x4xf32>
+  %0 = graph.deform_conv %x, %w, %o group 2 : (tensor<1x4x5x5xf32>, tensor<2x2x2x2xf32>, tensor<1x4x4x4xf32>) -> tensor<1x2x4x4xf32>
   func.return
 }
 
@@ -226,7 +226,7 @@ func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<2x2x2x2xf32>, %o: tensor<1x4x4x
 
 func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<2x2x2x2xf32>, %o: tensor<1x8x4x4xf32>, %m: tensor<1x8x4x4xf32>) {
   // expected-error@+1 {{mask has shape [1, 8, 4, 4], expected [1, 4, 4, 4]}}
-  %0 = graph.deform_conv %x, %w, %o mask %m : tensor<1x8x4x4xf32> {group = 2 : i64} : tensor<1x4x5x5xf32>, tensor<2x2x2x2xf32>, tensor<1x8x4x4xf32> -> tensor<1x2x4x4xf32>
+  %0 = graph.deform_conv %x, %w, %o mask %m group 2 : (tensor<1x4x5x5xf32>, tensor<2x2x2x2xf32>, tensor<1x8x4x4xf32>, tensor<1x8x4x4xf32>) -> tensor<1x2x4x4xf32>
   func.return
 }
 
@@ -234,7 +234,7 @@ func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<2x2x2x2xf32>, %o: tensor<1x8x4x
 
 func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<2x2x2x2xf32>, %o: tensor<1x8x4x4xf16>) {
   // expected-error@+1 {{element types differ: f32 and f16}}
-  %0 = graph.deform_conv %x, %w, %o {group = 2 : i64} : tensor<1x4x5x5xf32>, tensor<2x2x2x2xf32>, tensor<1x8x4x4xf16> -> tensor<1x2x4x4xf32>
+  %0 = graph.deform_conv %x, %w, %o group 2 : (tensor<1x4x5x5xf32>, tensor<2x2x2x2xf32>, tensor<1x8x4x4xf16>) -> tensor<1x2x4x4xf32>
   func.return
 }
 
@@ -242,7 +242,7 @@ func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<2x2x2x2xf32>, %o: tensor<1x8x4x
 
 func.func @f(%x: tensor<5x5xf32>) {
   // expected-error@+1 {{operand 'input': expected a tensor of rank 3 of numbers or truth values, not tensor<5x5xf32>}}
-  %0 = graph.col2im %x image_shape [5, 5] block_shape [1, 5] : tensor<5x5xf32> -> tensor<1x1x5x5xf32>
+  %0 = graph.col2im %x image_shape [5, 5] block_shape [1, 5] : (tensor<5x5xf32>) -> tensor<1x1x5x5xf32>
   func.return
 }
 
@@ -250,7 +250,7 @@ func.func @f(%x: tensor<5x5xf32>) {
 
 func.func @f(%x: tensor<1x5x5xf32>) {
   // expected-error@+1 {{'image_shape' is missing}}
-  %0 = graph.col2im %x block_shape [1, 5] : tensor<1x5x5xf32> -> tensor<1x1x5x5xf32>
+  %0 = graph.col2im %x block_shape [1, 5] : (tensor<1x5x5xf32>) -> tensor<1x1x5x5xf32>
   func.return
 }
 
@@ -258,7 +258,7 @@ func.func @f(%x: tensor<1x5x5xf32>) {
 
 func.func @f(%x: tensor<1x5x5xf32>) {
   // expected-error@+1 {{image has 2 dimensions, block 1}}
-  %0 = graph.col2im %x image_shape [5, 5] block_shape [5] : tensor<1x5x5xf32> -> tensor<1x1x5x5xf32>
+  %0 = graph.col2im %x image_shape [5, 5] block_shape [5] : (tensor<1x5x5xf32>) -> tensor<1x1x5x5xf32>
   func.return
 }
 
@@ -266,7 +266,7 @@ func.func @f(%x: tensor<1x5x5xf32>) {
 
 func.func @f(%x: tensor<1x5x5xf32>) {
   // expected-error@+1 {{5 rows do not divide into blocks of [2, 2]}}
-  %0 = graph.col2im %x image_shape [5, 5] block_shape [2, 2] : tensor<1x5x5xf32> -> tensor<1x1x5x5xf32>
+  %0 = graph.col2im %x image_shape [5, 5] block_shape [2, 2] : (tensor<1x5x5xf32>) -> tensor<1x1x5x5xf32>
   func.return
 }
 
@@ -274,7 +274,7 @@ func.func @f(%x: tensor<1x5x5xf32>) {
 
 func.func @f(%x: tensor<1x5x5xf32>) {
   // expected-error@+1 {{5 blocks given, but the window has 6 places}}
-  %0 = graph.col2im %x image_shape [6, 5] block_shape [1, 5] : tensor<1x5x5xf32> -> tensor<1x1x5x5xf32>
+  %0 = graph.col2im %x image_shape [6, 5] block_shape [1, 5] : (tensor<1x5x5xf32>) -> tensor<1x1x5x5xf32>
   func.return
 }
 
@@ -282,7 +282,7 @@ func.func @f(%x: tensor<1x5x5xf32>) {
 
 func.func @f(%x: tensor<1x5x5xf32>, %i: tensor<?xi64>) {
   // expected-error@+1 {{image_shape is a vector of known size, not tensor<?xi64>}}
-  %0 = graph.col2im %x image_shape(%i : tensor<?xi64>) block_shape [1, 5] : tensor<1x5x5xf32> -> tensor<1x1x5x5xf32>
+  %0 = graph.col2im %x image_shape %i block_shape [1, 5] : (tensor<1x5x5xf32>, tensor<?xi64>) -> tensor<1x1x5x5xf32>
   func.return
 }
 
@@ -290,7 +290,7 @@ func.func @f(%x: tensor<1x5x5xf32>, %i: tensor<?xi64>) {
 
 func.func @f(%x: tensor<1x2x5xi8>, %w: tensor<2x2x3xi8>) {
   // expected-error@+1 {{'pad_value' 128 is no i8}}
-  %0 = graph.conv %x, %w pads [1, 1] {pad_value = 128 : i64} : (tensor<1x2x5xi8>, tensor<2x2x3xi8>) -> tensor<1x2x5xi32>
+  %0 = graph.conv %x, %w pad_value 128 pads [1, 1] : (tensor<1x2x5xi8>, tensor<2x2x3xi8>) -> tensor<1x2x5xi32>
   func.return
 }
 
@@ -298,6 +298,6 @@ func.func @f(%x: tensor<1x2x5xi8>, %w: tensor<2x2x3xi8>) {
 
 func.func @f(%x: tensor<1x2x5xf32>, %w: tensor<2x2x3xf32>) {
   // expected-error@+1 {{'pad_value' is for integers, not f32}}
-  %0 = graph.conv %x, %w pads [1, 1] {pad_value = 1 : i64} : (tensor<1x2x5xf32>, tensor<2x2x3xf32>) -> tensor<1x2x5xf32>
+  %0 = graph.conv %x, %w pad_value 1 pads [1, 1] : (tensor<1x2x5xf32>, tensor<2x2x3xf32>) -> tensor<1x2x5xf32>
   func.return
 }

@@ -27,37 +27,37 @@ func.func @range(%a: tensor<i64>, %b: tensor<1xf32>) {
 
 // CHECK-LABEL: func.func @fill(
 func.func @fill(%s: tensor<2xi64>, %u: tensor<?xi64>) {
-  // CHECK-NEXT: %float = graph.fill 1.500000e+00 : f16 shape [2, 3] -> tensor<2x3xf16>
-  %float = graph.fill 1.500000e+00 : f16 shape [2, 3] -> tensor<2x3xf16>
-  // CHECK-NEXT: %flags = graph.fill true shape [4] -> tensor<4xi1>
-  %flags = graph.fill true shape [4] -> tensor<4xi1>
-  // CHECK-NEXT: %bytes = graph.fill 255 : ui8 shape [] -> tensor<ui8>
-  %bytes = graph.fill 255 : ui8 shape [] -> tensor<ui8>
-  // CHECK-NEXT: %given = graph.fill 0 : i64 shape(%s : tensor<2xi64>) -> tensor<?x?xi64>
-  %given = graph.fill 0 : i64 shape(%s : tensor<2xi64>) -> tensor<?x?xi64>
-  // CHECK-NEXT: %rank = graph.fill 0 : i64 shape(%u : tensor<?xi64>) -> tensor<*xi64>
-  %rank = graph.fill 0 : i64 shape(%u : tensor<?xi64>) -> tensor<*xi64>
+  // CHECK-NEXT: %float = graph.fill 1.500000e+00 : f16 shape [2, 3] : () -> tensor<2x3xf16>
+  %float = graph.fill 1.500000e+00 : f16 shape [2, 3] : () -> tensor<2x3xf16>
+  // CHECK-NEXT: %flags = graph.fill true shape [4] : () -> tensor<4xi1>
+  %flags = graph.fill true shape [4] : () -> tensor<4xi1>
+  // CHECK-NEXT: %bytes = graph.fill 255 : ui8 shape [] : () -> tensor<ui8>
+  %bytes = graph.fill 255 : ui8 shape [] : () -> tensor<ui8>
+  // CHECK-NEXT: %given = graph.fill 0 : i64 shape %s : (tensor<2xi64>) -> tensor<?x?xi64>
+  %given = graph.fill 0 : i64 shape %s : (tensor<2xi64>) -> tensor<?x?xi64>
+  // CHECK-NEXT: %rank = graph.fill 0 : i64 shape %u : (tensor<?xi64>) -> tensor<*xi64>
+  %rank = graph.fill 0 : i64 shape %u : (tensor<?xi64>) -> tensor<*xi64>
   func.return
 }
 
 // CHECK-LABEL: func.func @eye(
 func.func @eye(%s: tensor<2xi64>) {
-  // CHECK-NEXT: %matrix = graph.eye f32 shape [2, 3] -> tensor<2x3xf32>
-  %matrix = graph.eye f32 shape [2, 3] -> tensor<2x3xf32>
-  // CHECK-NEXT: %below = graph.eye ui8 shape [3, 3] diagonal -1 -> tensor<3x3xui8>
-  %below = graph.eye ui8 shape [3, 3] diagonal -1 -> tensor<3x3xui8>
-  // CHECK-NEXT: %given = graph.eye i1 shape(%s : tensor<2xi64>) -> tensor<?x?xi1>
-  %given = graph.eye i1 shape(%s : tensor<2xi64>) -> tensor<?x?xi1>
+  // CHECK-NEXT: %matrix = graph.eye f32 shape [2, 3] : () -> tensor<2x3xf32>
+  %matrix = graph.eye f32 shape [2, 3] : () -> tensor<2x3xf32>
+  // CHECK-NEXT: %below = graph.eye ui8 shape [3, 3] diagonal -1 : () -> tensor<3x3xui8>
+  %below = graph.eye ui8 shape [3, 3] diagonal -1 : () -> tensor<3x3xui8>
+  // CHECK-NEXT: %given = graph.eye i1 shape %s : (tensor<2xi64>) -> tensor<?x?xi1>
+  %given = graph.eye i1 shape %s : (tensor<2xi64>) -> tensor<?x?xi1>
   func.return
 }
 
 // CHECK-LABEL: func.func @tri(
 func.func @tri(%x: tensor<?x3x4xf32>, %k: tensor<i64>) {
-  // CHECK-NEXT: %upper = graph.tri %x {upper = true} : tensor<?x3x4xf32> -> tensor<?x3x4xf32>
-  %upper = graph.tri %x {upper = true} : tensor<?x3x4xf32> -> tensor<?x3x4xf32>
-  // CHECK-NEXT: %lower = graph.tri %x k -1 {upper = false} : tensor<?x3x4xf32> -> tensor<?x3x4xf32>
-  %lower = graph.tri %x k -1 {upper = false} : tensor<?x3x4xf32> -> tensor<?x3x4xf32>
-  // CHECK-NEXT: %given = graph.tri %x k(%k : tensor<i64>) {upper = true} : tensor<?x3x4xf32> -> tensor<?x3x4xf32>
-  %given = graph.tri %x k(%k : tensor<i64>) {upper = true} : tensor<?x3x4xf32> -> tensor<?x3x4xf32>
+  // CHECK-NEXT: %upper = graph.tri %x upper true : (tensor<?x3x4xf32>) -> tensor<?x3x4xf32>
+  %upper = graph.tri %x upper true : (tensor<?x3x4xf32>) -> tensor<?x3x4xf32>
+  // CHECK-NEXT: %lower = graph.tri %x k -1 upper false : (tensor<?x3x4xf32>) -> tensor<?x3x4xf32>
+  %lower = graph.tri %x k -1 upper false : (tensor<?x3x4xf32>) -> tensor<?x3x4xf32>
+  // CHECK-NEXT: %given = graph.tri %x k %k upper true : (tensor<?x3x4xf32>, tensor<i64>) -> tensor<?x3x4xf32>
+  %given = graph.tri %x k %k upper true : (tensor<?x3x4xf32>, tensor<i64>) -> tensor<?x3x4xf32>
   func.return
 }

@@ -71,8 +71,8 @@ func.func @binary_broadcasts(%x: tensor<4x?xf32>, %y: tensor<?x1x7xf32>) {
   %maximum = graph.maximum %x, %y : (tensor<4x?xf32>, tensor<?x1x7xf32>) -> tensor<?x4x7xf32>
   // CHECK-NEXT: %minimum = graph.minimum %x, %y : (tensor<4x?xf32>, tensor<?x1x7xf32>) -> tensor<?x4x7xf32>
   %minimum = graph.minimum %x, %y : (tensor<4x?xf32>, tensor<?x1x7xf32>) -> tensor<?x4x7xf32>
-  // CHECK-NEXT: %fmod = graph.mod %x, %y {fmod = true} : (tensor<4x?xf32>, tensor<?x1x7xf32>) -> tensor<?x4x7xf32>
-  %fmod = graph.mod %x, %y {fmod = true} : (tensor<4x?xf32>, tensor<?x1x7xf32>) -> tensor<?x4x7xf32>
+  // CHECK-NEXT: %fmod = graph.mod %x, %y fmod true : (tensor<4x?xf32>, tensor<?x1x7xf32>) -> tensor<?x4x7xf32>
+  %fmod = graph.mod %x, %y fmod true : (tensor<4x?xf32>, tensor<?x1x7xf32>) -> tensor<?x4x7xf32>
   func.return
 }
 
@@ -93,10 +93,10 @@ func.func @bits(%x: tensor<3xui8>, %y: tensor<3xui8>, %p: tensor<2xi1>) {
   %xor = graph.xor %x, %y : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
   // CHECK-NEXT: %not = graph.not %x : (tensor<3xui8>) -> tensor<3xui8>
   %not = graph.not %x : (tensor<3xui8>) -> tensor<3xui8>
-  // CHECK-NEXT: %left = graph.shift %x, %y {direction = "left"} : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
-  %left = graph.shift %x, %y {direction = "left"} : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
-  // CHECK-NEXT: %right = graph.shift %x, %y {direction = "right"} : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
-  %right = graph.shift %x, %y {direction = "right"} : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
+  // CHECK-NEXT: %left = graph.shift left %x, %y : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
+  %left = graph.shift left %x, %y : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
+  // CHECK-NEXT: %right = graph.shift right %x, %y : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
+  %right = graph.shift right %x, %y : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
   // CHECK-NEXT: %l_and = graph.and %p, %p : (tensor<2xi1>, tensor<2xi1>) -> tensor<2xi1>
   %l_and = graph.and %p, %p : (tensor<2xi1>, tensor<2xi1>) -> tensor<2xi1>
   // CHECK-NEXT: %l_or = graph.or %p, %p : (tensor<2xi1>, tensor<2xi1>) -> tensor<2xi1>
@@ -110,20 +110,20 @@ func.func @bits(%x: tensor<3xui8>, %y: tensor<3xui8>, %p: tensor<2xi1>) {
 
 // CHECK-LABEL: func.func @compare(
 func.func @compare(%x: tensor<3xi32>, %y: tensor<i32>, %p: tensor<2xi1>) {
-  // CHECK-NEXT: %eq = graph.compare "eq" %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
-  %eq = graph.compare "eq" %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
-  // CHECK-NEXT: %ne = graph.compare "ne" %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
-  %ne = graph.compare "ne" %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
-  // CHECK-NEXT: %lt = graph.compare "lt" %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
-  %lt = graph.compare "lt" %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
-  // CHECK-NEXT: %le = graph.compare "le" %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
-  %le = graph.compare "le" %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
-  // CHECK-NEXT: %gt = graph.compare "gt" %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
-  %gt = graph.compare "gt" %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
-  // CHECK-NEXT: %ge = graph.compare "ge" %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
-  %ge = graph.compare "ge" %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
-  // CHECK-NEXT: %same = graph.compare "eq" %p, %p : (tensor<2xi1>, tensor<2xi1>) -> tensor<2xi1>
-  %same = graph.compare "eq" %p, %p : (tensor<2xi1>, tensor<2xi1>) -> tensor<2xi1>
+  // CHECK-NEXT: %eq = graph.compare eq %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
+  %eq = graph.compare eq %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
+  // CHECK-NEXT: %ne = graph.compare ne %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
+  %ne = graph.compare ne %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
+  // CHECK-NEXT: %lt = graph.compare lt %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
+  %lt = graph.compare lt %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
+  // CHECK-NEXT: %le = graph.compare le %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
+  %le = graph.compare le %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
+  // CHECK-NEXT: %gt = graph.compare gt %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
+  %gt = graph.compare gt %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
+  // CHECK-NEXT: %ge = graph.compare ge %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
+  %ge = graph.compare ge %x, %y : (tensor<3xi32>, tensor<i32>) -> tensor<3xi1>
+  // CHECK-NEXT: %same = graph.compare eq %p, %p : (tensor<2xi1>, tensor<2xi1>) -> tensor<2xi1>
+  %same = graph.compare eq %p, %p : (tensor<2xi1>, tensor<2xi1>) -> tensor<2xi1>
   func.return
 }
 
@@ -133,8 +133,8 @@ func.func @tests(%x: tensor<3xbf16>) {
   %nan = graph.is_nan %x : (tensor<3xbf16>) -> tensor<3xi1>
   // CHECK-NEXT: %inf = graph.is_inf %x : (tensor<3xbf16>) -> tensor<3xi1>
   %inf = graph.is_inf %x : (tensor<3xbf16>) -> tensor<3xi1>
-  // CHECK-NEXT: %negative = graph.is_inf %x {positive = false} : (tensor<3xbf16>) -> tensor<3xi1>
-  %negative = graph.is_inf %x {positive = false} : (tensor<3xbf16>) -> tensor<3xi1>
+  // CHECK-NEXT: %negative = graph.is_inf %x positive false : (tensor<3xbf16>) -> tensor<3xi1>
+  %negative = graph.is_inf %x positive false : (tensor<3xbf16>) -> tensor<3xi1>
   func.return
 }
 
@@ -147,12 +147,12 @@ func.func @select(%c: tensor<2x1xi1>, %x: tensor<3xi64>, %y: tensor<i64>) {
 
 // CHECK-LABEL: func.func @clamp(
 func.func @clamp(%x: tensor<3xf32>, %low: tensor<f32>, %high: tensor<1xf32>) {
-  // CHECK-NEXT: %both = graph.clamp %x low(%low : tensor<f32>) high(%high : tensor<1xf32>) : tensor<3xf32> -> tensor<3xf32>
-  %both = graph.clamp %x low(%low : tensor<f32>) high(%high : tensor<1xf32>) : tensor<3xf32> -> tensor<3xf32>
-  // CHECK-NEXT: %from = graph.clamp %x low(%low : tensor<f32>) : tensor<3xf32> -> tensor<3xf32>
-  %from = graph.clamp %x low(%low : tensor<f32>) : tensor<3xf32> -> tensor<3xf32>
-  // CHECK-NEXT: %to = graph.clamp %x high(%low : tensor<f32>) : tensor<3xf32> -> tensor<3xf32>
-  %to = graph.clamp %x high(%low : tensor<f32>) : tensor<3xf32> -> tensor<3xf32>
+  // CHECK-NEXT: %both = graph.clamp %x low %low high %high : (tensor<3xf32>, tensor<f32>, tensor<1xf32>) -> tensor<3xf32>
+  %both = graph.clamp %x low %low high %high : (tensor<3xf32>, tensor<f32>, tensor<1xf32>) -> tensor<3xf32>
+  // CHECK-NEXT: %from = graph.clamp %x low %low : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
+  %from = graph.clamp %x low %low : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
+  // CHECK-NEXT: %to = graph.clamp %x high %low : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
+  %to = graph.clamp %x high %low : (tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
   func.return
 }
 

@@ -48,17 +48,17 @@ func.func @f(%x: tensor<3xf32>) {
 
 // -----
 
-// CHECK: error: 'graph.gelu' op approximate is one of none, tanh, sigmoid, not "erf"
+// CHECK: error: approximate is one of none, tanh, sigmoid, not 'erf'
 func.func @f(%x: tensor<3xf32>) {
-  %0 = graph.gelu %x {approximate = "erf"} : (tensor<3xf32>) -> tensor<3xf32>
+  %0 = graph.gelu %x approximate erf : (tensor<3xf32>) -> tensor<3xf32>
   func.return
 }
 
 // -----
 
-// CHECK: error: 'graph.shift' op direction is one of left, right, not "up"
+// CHECK: error: direction is one of left, right, not 'up'
 func.func @f(%x: tensor<3xui8>) {
-  %0 = graph.shift %x, %x {direction = "up"} : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
+  %0 = graph.shift up %x, %x : (tensor<3xui8>, tensor<3xui8>) -> tensor<3xui8>
   func.return
 }
 
@@ -72,9 +72,9 @@ func.func @f(%x: tensor<3xi1>, %y: tensor<3xi32>) {
 
 // -----
 
-// CHECK: error: 'graph.compare' op predicate is one of eq, ne, lt, le, gt, ge, not "equal"
+// CHECK: error: predicate is one of eq, ne, lt, le, gt, ge, not 'equal'
 func.func @f(%x: tensor<3xf32>) {
-  %0 = graph.compare "equal" %x, %x : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
+  %0 = graph.compare equal %x, %x : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xi1>
   func.return
 }
 
@@ -82,7 +82,7 @@ func.func @f(%x: tensor<3xf32>) {
 
 // CHECK: error: 'graph.compare' op result 'result': expected a ranked tensor of truth values (i1), not tensor<3xf32>
 func.func @f(%x: tensor<3xf32>) {
-  %0 = graph.compare "eq" %x, %x : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
+  %0 = graph.compare eq %x, %x : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>
   func.return
 }
 
@@ -106,7 +106,7 @@ func.func @f(%c: tensor<3xi1>, %x: tensor<3xf32>, %y: tensor<3xf64>) {
 
 // CHECK: error: 'graph.clamp' op a limit is a scalar, not tensor<2xf32>
 func.func @f(%x: tensor<3xf32>, %low: tensor<2xf32>) {
-  %0 = graph.clamp %x low(%low : tensor<2xf32>) : tensor<3xf32> -> tensor<3xf32>
+  %0 = graph.clamp %x low %low : (tensor<3xf32>, tensor<2xf32>) -> tensor<3xf32>
   func.return
 }
 
@@ -114,7 +114,7 @@ func.func @f(%x: tensor<3xf32>, %low: tensor<2xf32>) {
 
 // CHECK: error: 'graph.clamp' op element types differ: f32 and f64{{$}}
 func.func @f(%x: tensor<3xf32>, %low: tensor<f64>) {
-  %0 = graph.clamp %x low(%low : tensor<f64>) : tensor<3xf32> -> tensor<3xf32>
+  %0 = graph.clamp %x low %low : (tensor<3xf32>, tensor<f64>) -> tensor<3xf32>
   func.return
 }
 

@@ -80,9 +80,9 @@ func.func @f(%x: tensor<2x3xf32>, %i: tensor<2x2xi64>) {
 
 // -----
 
-// CHECK: error: 'graph.scatter_elements' op reduction is one of none, add, mul, max, min, not "sum"
+// CHECK: error: reduction is one of none, add, mul, max, min, not 'sum'
 func.func @f(%x: tensor<2x3xf32>, %i: tensor<2x3xi64>) {
-  %0 = graph.scatter_elements %x, %i, %x reduction "sum" : (tensor<2x3xf32>, tensor<2x3xi64>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %0 = graph.scatter_elements %x, %i, %x reduction sum : (tensor<2x3xf32>, tensor<2x3xi64>, tensor<2x3xf32>) -> tensor<2x3xf32>
   func.return
 }
 
@@ -104,9 +104,9 @@ func.func @f(%x: tensor<2x3xf32>, %i: tensor<i64>) {
 
 // -----
 
-// CHECK: error: 'graph.tensor_scatter' op mode is one of linear, circular, not "ring"
+// CHECK: error: mode is one of linear, circular, not 'ring'
 func.func @f(%x: tensor<2x3xf32>) {
-  %0 = graph.tensor_scatter %x, %x axis 1 mode "ring" : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
+  %0 = graph.tensor_scatter %x, %x axis 1 mode ring : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<2x3xf32>
   func.return
 }
 
@@ -162,7 +162,7 @@ func.func @f(%x: tensor<2x3xf32>) {
 
 // CHECK: error: 'graph.nonzero' op result 0 has type tensor<1x?xi64>, but tensor<2x?xi64> follows from the operands
 func.func @f(%x: tensor<2x3xf32>) {
-  %0 = graph.nonzero %x : tensor<2x3xf32> -> tensor<1x?xi64>
+  %0 = graph.nonzero %x : (tensor<2x3xf32>) -> tensor<1x?xi64>
   func.return
 }
 
@@ -170,7 +170,7 @@ func.func @f(%x: tensor<2x3xf32>) {
 
 // CHECK: error: 'graph.one_hot' op operand 'values': expected a vector of elements that ge has, not tensor<2x3xf32>
 func.func @f(%x: tensor<2x3xf32>, %i: tensor<2x2xi64>) {
-  %0 = graph.one_hot %i, %x depth 3 : tensor<2x2xi64>, tensor<2x3xf32> -> tensor<2x2x3xf32>
+  %0 = graph.one_hot %i, %x depth 3 : (tensor<2x2xi64>, tensor<2x3xf32>) -> tensor<2x2x3xf32>
   func.return
 }
 
@@ -178,7 +178,7 @@ func.func @f(%x: tensor<2x3xf32>, %i: tensor<2x2xi64>) {
 
 // CHECK: error: 'graph.one_hot' op the depth is missing
 func.func @f(%v: tensor<2xf32>, %i: tensor<2x2xi64>) {
-  %0 = graph.one_hot %i, %v : tensor<2x2xi64>, tensor<2xf32> -> tensor<2x2x3xf32>
+  %0 = graph.one_hot %i, %v : (tensor<2x2xi64>, tensor<2xf32>) -> tensor<2x2x3xf32>
   func.return
 }
 
@@ -186,7 +186,7 @@ func.func @f(%v: tensor<2xf32>, %i: tensor<2x2xi64>) {
 
 // CHECK: error: 'graph.one_hot' op depth is -1{{$}}
 func.func @f(%v: tensor<2xf32>, %i: tensor<2x2xi64>) {
-  %0 = graph.one_hot %i, %v depth -1 : tensor<2x2xi64>, tensor<2xf32> -> tensor<2x2x?xf32>
+  %0 = graph.one_hot %i, %v depth -1 : (tensor<2x2xi64>, tensor<2xf32>) -> tensor<2x2x?xf32>
   func.return
 }
 
@@ -194,7 +194,7 @@ func.func @f(%v: tensor<2xf32>, %i: tensor<2x2xi64>) {
 
 // CHECK: error: 'graph.one_hot' op depth is a scalar, not tensor<2xi64>
 func.func @f(%v: tensor<2xf32>, %d: tensor<2xi64>, %i: tensor<2x2xi64>) {
-  %0 = graph.one_hot %i, %v depth(%d : tensor<2xi64>) : tensor<2x2xi64>, tensor<2xf32> -> tensor<2x2x?xf32>
+  %0 = graph.one_hot %i, %v depth %d : (tensor<2x2xi64>, tensor<2xi64>, tensor<2xf32>) -> tensor<2x2x?xf32>
   func.return
 }
 
@@ -202,7 +202,7 @@ func.func @f(%v: tensor<2xf32>, %d: tensor<2xi64>, %i: tensor<2x2xi64>) {
 
 // CHECK: error: 'graph.top_k' op k is missing
 func.func @f(%x: tensor<2x3xf32>) {
-  %0, %1 = graph.top_k %x : tensor<2x3xf32> -> tensor<2x2xf32>, tensor<2x2xi64>
+  %0, %1 = graph.top_k %x : (tensor<2x3xf32>) -> (tensor<2x2xf32>, tensor<2x2xi64>)
   func.return
 }
 
@@ -210,7 +210,7 @@ func.func @f(%x: tensor<2x3xf32>) {
 
 // CHECK: error: 'graph.top_k' op k is 4 for axis 1 of [2, 3]
 func.func @f(%x: tensor<2x3xf32>) {
-  %0, %1 = graph.top_k %x k 4 : tensor<2x3xf32> -> tensor<2x4xf32>, tensor<2x4xi64>
+  %0, %1 = graph.top_k %x k 4 : (tensor<2x3xf32>) -> (tensor<2x4xf32>, tensor<2x4xi64>)
   func.return
 }
 
@@ -218,15 +218,15 @@ func.func @f(%x: tensor<2x3xf32>) {
 
 // CHECK: error: 'graph.top_k' op k is -1 for axis 1 of [2, ?]
 func.func @f(%x: tensor<2x?xf32>) {
-  %0, %1 = graph.top_k %x k -1 : tensor<2x?xf32> -> tensor<2x?xf32>, tensor<2x?xi64>
+  %0, %1 = graph.top_k %x k -1 : (tensor<2x?xf32>) -> (tensor<2x?xf32>, tensor<2x?xi64>)
   func.return
 }
 
 // -----
 
 // It would be an attribute beside the property, and say nothing.
-// CHECK: error: 'graph.gather' op 'axis' is a property, not an attribute: write it at its place in the text, <{axis = ...}> in the generic form
+// CHECK: error: 'graph.gather' op 'axis' is a property, not an attribute: write 'axis ...' before the braces, <{axis = ...}> in the generic form
 func.func @f(%x: tensor<4x5xf32>, %i: tensor<2xi64>) {
-  %0 = graph.gather %x, %i {axis = 1 : i64} : (tensor<4x5xf32>, tensor<2xi64>) -> tensor<2x5xf32>
+  %0 = graph.gather %x, %i {axis = 1} : (tensor<4x5xf32>, tensor<2xi64>) -> tensor<2x5xf32>
   func.return
 }

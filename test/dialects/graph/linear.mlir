@@ -6,12 +6,12 @@
 func.func @matmul(%a: tensor<8x16xf32>, %b: tensor<16x4xf32>, %c: tensor<4x16xf32>, %d: tensor<16x8xf32>) {
   // CHECK-NEXT: %0 = graph.matmul %a, %b : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
   %0 = graph.matmul %a, %b : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
-  // CHECK-NEXT: %1 = graph.matmul %a, %c {transpose_rhs = true} : (tensor<8x16xf32>, tensor<4x16xf32>) -> tensor<8x4xf32>
-  %1 = graph.matmul %a, %c {transpose_rhs = true} : (tensor<8x16xf32>, tensor<4x16xf32>) -> tensor<8x4xf32>
-  // CHECK-NEXT: %2 = graph.matmul %d, %b {transpose_lhs = true} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
-  %2 = graph.matmul %d, %b {transpose_lhs = true} : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
-  // CHECK-NEXT: %3 = graph.matmul %d, %c {transpose_lhs = true, transpose_rhs = true} : (tensor<16x8xf32>, tensor<4x16xf32>) -> tensor<8x4xf32>
-  %3 = graph.matmul %d, %c {transpose_lhs = true, transpose_rhs = true} : (tensor<16x8xf32>, tensor<4x16xf32>) -> tensor<8x4xf32>
+  // CHECK-NEXT: %1 = graph.matmul %a, %c transpose_rhs true : (tensor<8x16xf32>, tensor<4x16xf32>) -> tensor<8x4xf32>
+  %1 = graph.matmul %a, %c transpose_rhs true : (tensor<8x16xf32>, tensor<4x16xf32>) -> tensor<8x4xf32>
+  // CHECK-NEXT: %2 = graph.matmul %d, %b transpose_lhs true : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  %2 = graph.matmul %d, %b transpose_lhs true : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  // CHECK-NEXT: %3 = graph.matmul %d, %c transpose_lhs true transpose_rhs true : (tensor<16x8xf32>, tensor<4x16xf32>) -> tensor<8x4xf32>
+  %3 = graph.matmul %d, %c transpose_lhs true transpose_rhs true : (tensor<16x8xf32>, tensor<4x16xf32>) -> tensor<8x4xf32>
   func.return
 }
 
@@ -28,8 +28,8 @@ func.func @batches(%a: tensor<2x1x?x16xf16>, %b: tensor<3x16x4xf16>, %c: tensor<
 func.func @groups(%a: tensor<5x1x1x16xf16>, %b: tensor<8x16x4xf16>, %c: tensor<8x4x16xf16>, %d: tensor<5x2xi64>, %e: tensor<?xi32>) {
   // CHECK-NEXT: %0 = graph.grouped_matmul %a, %b groups %d : (tensor<5x1x1x16xf16>, tensor<8x16x4xf16>, tensor<5x2xi64>) -> tensor<5x2x1x4xf16>
   %0 = graph.grouped_matmul %a, %b groups %d : (tensor<5x1x1x16xf16>, tensor<8x16x4xf16>, tensor<5x2xi64>) -> tensor<5x2x1x4xf16>
-  // CHECK-NEXT: %1 = graph.grouped_matmul %a, %c groups %e {transpose_rhs = true} : (tensor<5x1x1x16xf16>, tensor<8x4x16xf16>, tensor<?xi32>) -> tensor<5x?x1x4xf16>
-  %1 = graph.grouped_matmul %a, %c groups %e {transpose_rhs = true} : (tensor<5x1x1x16xf16>, tensor<8x4x16xf16>, tensor<?xi32>) -> tensor<5x?x1x4xf16>
+  // CHECK-NEXT: %1 = graph.grouped_matmul %a, %c groups %e transpose_rhs true : (tensor<5x1x1x16xf16>, tensor<8x4x16xf16>, tensor<?xi32>) -> tensor<5x?x1x4xf16>
+  %1 = graph.grouped_matmul %a, %c groups %e transpose_rhs true : (tensor<5x1x1x16xf16>, tensor<8x4x16xf16>, tensor<?xi32>) -> tensor<5x?x1x4xf16>
   func.return
 }
 

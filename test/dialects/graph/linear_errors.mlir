@@ -18,7 +18,7 @@ func.func @f(%a: tensor<8x16xf32>, %b: tensor<15x4xf32>) {
 
 func.func @f(%a: tensor<8x16xf32>, %b: tensor<16x4xf32>) {
   // expected-error@+1 {{cannot multiply [8, 16] by [16, 4]: 16 columns meet 4 rows}}
-  %0 = graph.matmul %a, %b {transpose_rhs = true} : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  %0 = graph.matmul %a, %b transpose_rhs true : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
   func.return
 }
 

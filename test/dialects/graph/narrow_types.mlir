@@ -33,18 +33,18 @@ func.func @constants() {
 func.func @conversions(%x: tensor<4x6xf32>, %s: tensor<f32>) {
   // CHECK-NEXT: %over = graph.cast %x to f8E5M2 : (tensor<4x6xf32>) -> tensor<4x6xf8E5M2>
   %over = graph.cast %x to f8E5M2 : (tensor<4x6xf32>) -> tensor<4x6xf8E5M2>
-  // CHECK-NEXT: %within = graph.cast %x to f8E4M3FN {saturate = true} : (tensor<4x6xf32>) -> tensor<4x6xf8E4M3FN>
-  %within = graph.cast %x to f8E4M3FN {saturate = true} : (tensor<4x6xf32>) -> tensor<4x6xf8E4M3FN>
-  // CHECK-NEXT: %up = graph.cast %x to f8E8M0FNU {rounding = "up"} : (tensor<4x6xf32>) -> tensor<4x6xf8E8M0FNU>
-  %up = graph.cast %x to f8E8M0FNU {rounding = "up"} : (tensor<4x6xf32>) -> tensor<4x6xf8E8M0FNU>
+  // CHECK-NEXT: %within = graph.cast %x to f8E4M3FN saturate true : (tensor<4x6xf32>) -> tensor<4x6xf8E4M3FN>
+  %within = graph.cast %x to f8E4M3FN saturate true : (tensor<4x6xf32>) -> tensor<4x6xf8E4M3FN>
+  // CHECK-NEXT: %up = graph.cast %x to f8E8M0FNU rounding up : (tensor<4x6xf32>) -> tensor<4x6xf8E8M0FNU>
+  %up = graph.cast %x to f8E8M0FNU rounding up : (tensor<4x6xf32>) -> tensor<4x6xf8E8M0FNU>
   // CHECK-NEXT: %across = graph.cast %over to i4 : (tensor<4x6xf8E5M2>) -> tensor<4x6xi4>
   %across = graph.cast %over to i4 : (tensor<4x6xf8E5M2>) -> tensor<4x6xi4>
   // CHECK-NEXT: %same_bits = graph.bitcast %across to f4E2M1FN : (tensor<4x6xi4>) -> tensor<4x6xf4E2M1FN>
   %same_bits = graph.bitcast %across to f4E2M1FN : (tensor<4x6xi4>) -> tensor<4x6xf4E2M1FN>
   // CHECK-NEXT: %q = graph.quantize %x, %s to f8E4M3FN : (tensor<4x6xf32>, tensor<f32>) -> tensor<4x6xf8E4M3FN>
   %q = graph.quantize %x, %s to f8E4M3FN : (tensor<4x6xf32>, tensor<f32>) -> tensor<4x6xf8E4M3FN>
-  // CHECK-NEXT: %o = graph.quantize %x, %s to f8E5M2 {saturate = false} : (tensor<4x6xf32>, tensor<f32>) -> tensor<4x6xf8E5M2>
-  %o = graph.quantize %x, %s to f8E5M2 {saturate = false} : (tensor<4x6xf32>, tensor<f32>) -> tensor<4x6xf8E5M2>
+  // CHECK-NEXT: %o = graph.quantize %x, %s to f8E5M2 saturate false : (tensor<4x6xf32>, tensor<f32>) -> tensor<4x6xf8E5M2>
+  %o = graph.quantize %x, %s to f8E5M2 saturate false : (tensor<4x6xf32>, tensor<f32>) -> tensor<4x6xf8E5M2>
   // CHECK-NEXT: %d = graph.dequantize %q, %s : (tensor<4x6xf8E4M3FN>, tensor<f32>) -> tensor<4x6xf32>
   %d = graph.dequantize %q, %s : (tensor<4x6xf8E4M3FN>, tensor<f32>) -> tensor<4x6xf32>
   // CHECK-NEXT: %w = graph.quantize %x, %s to i2 : (tensor<4x6xf32>, tensor<f32>) -> tensor<4x6xi2>

@@ -18,7 +18,7 @@ func.func @f(%x: tensor<4x4xi4>) {
 
 // CHECK: error: 'graph.scatter_nd' op f4E2M1FN is only stored: cast it to compute with it
 func.func @f(%x: tensor<4xf4E2M1FN>, %i: tensor<1x1xi64>, %u: tensor<1xf4E2M1FN>) {
-  %0 = graph.scatter_nd %x, %i, %u reduction "add" : (tensor<4xf4E2M1FN>, tensor<1x1xi64>, tensor<1xf4E2M1FN>) -> tensor<4xf4E2M1FN>
+  %0 = graph.scatter_nd %x, %i, %u reduction add : (tensor<4xf4E2M1FN>, tensor<1x1xi64>, tensor<1xf4E2M1FN>) -> tensor<4xf4E2M1FN>
   func.return
 }
 
@@ -26,7 +26,7 @@ func.func @f(%x: tensor<4xf4E2M1FN>, %i: tensor<1x1xi64>, %u: tensor<1xf4E2M1FN>
 
 // CHECK: error: 'graph.cast' op saturate is for floats of 8 bits, not for i8{{$}}
 func.func @f(%x: tensor<4xf32>) {
-  %0 = graph.cast %x to i8 {saturate = true} : (tensor<4xf32>) -> tensor<4xi8>
+  %0 = graph.cast %x to i8 saturate true : (tensor<4xf32>) -> tensor<4xi8>
   func.return
 }
 
@@ -34,7 +34,7 @@ func.func @f(%x: tensor<4xf32>) {
 
 // CHECK: error: 'graph.cast' op rounding is for f8E8M0FNU, not for f8E5M2{{$}}
 func.func @f(%x: tensor<4xf32>) {
-  %0 = graph.cast %x to f8E5M2 {rounding = "up"} : (tensor<4xf32>) -> tensor<4xf8E5M2>
+  %0 = graph.cast %x to f8E5M2 rounding up : (tensor<4xf32>) -> tensor<4xf8E5M2>
   func.return
 }
 
@@ -50,7 +50,7 @@ func.func @f(%x: tensor<4xi4>) {
 
 // CHECK: error: 'graph.quantize' op i4 always saturates
 func.func @f(%x: tensor<4xf32>, %s: tensor<f32>) {
-  %0 = graph.quantize %x, %s to i4 {saturate = false} : (tensor<4xf32>, tensor<f32>) -> tensor<4xi4>
+  %0 = graph.quantize %x, %s to i4 saturate false : (tensor<4xf32>, tensor<f32>) -> tensor<4xi4>
   func.return
 }
 
@@ -66,7 +66,7 @@ func.func @f(%x: tensor<4xf4E2M1FN>, %s: tensor<f8E8M0FNU>) {
 
 // CHECK: error: 'graph.requantize' op element type f8E4M3FN is not supported; quantize to it
 func.func @f(%x: tensor<4xi32>, %s: tensor<f32>) {
-  %0 = graph.requantize %x, %s to f8E4M3FN : tensor<4xi32>, tensor<f32> -> tensor<4xf8E4M3FN>
+  %0 = graph.requantize %x, %s to f8E4M3FN : (tensor<4xi32>, tensor<f32>) -> tensor<4xf8E4M3FN>
   func.return
 }
 

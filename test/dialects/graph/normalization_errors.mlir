@@ -10,7 +10,7 @@ func.func @f(%x: tensor<4xi32>) {
 
 // CHECK: error: 'graph.log_softmax' op axis 2 is out of range for rank 2{{$}}
 func.func @f(%x: tensor<4x2xf32>) {
-  %0 = graph.log_softmax %x {axis = 2 : i64} : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  %0 = graph.log_softmax %x axis 2 : (tensor<4x2xf32>) -> tensor<4x2xf32>
   func.return
 }
 
@@ -34,7 +34,7 @@ func.func @f(%x: tensor<4x2xf32>, %s: tensor<2xi8>) {
 
 // CHECK: error: 'graph.layer_norm' op axis -3 is out of range for rank 2{{$}}
 func.func @f(%x: tensor<4x2xf32>, %s: tensor<2xf32>) {
-  %0 = graph.layer_norm %x, %s {axis = -3 : i64} : (tensor<4x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
+  %0 = graph.layer_norm %x, %s axis -3 : (tensor<4x2xf32>, tensor<2xf32>) -> tensor<4x2xf32>
   func.return
 }
 
@@ -66,7 +66,7 @@ func.func @f(%x: tensor<4x2xf32>, %s: tensor<3x4x2xf32>) {
 
 // CHECK: error: 'graph.group_norm' op the input has batch and channels first, not [4]
 func.func @f(%x: tensor<4xf32>, %s: tensor<4xf32>) {
-  %0 = graph.group_norm %x, %s, %s {groups = 2 : i64} : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  %0 = graph.group_norm %x, %s, %s groups 2 : (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   func.return
 }
 
@@ -74,7 +74,7 @@ func.func @f(%x: tensor<4xf32>, %s: tensor<4xf32>) {
 
 // CHECK: error: 'graph.group_norm' op operand 'input': expected a ranked tensor of floats, not tensor<1x4xi8>
 func.func @f(%x: tensor<1x4xi8>, %s: tensor<4xf32>) {
-  %0 = graph.group_norm %x, %s, %s {groups = 2 : i64} : (tensor<1x4xi8>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4xi8>
+  %0 = graph.group_norm %x, %s, %s groups 2 : (tensor<1x4xi8>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4xi8>
   func.return
 }
 
@@ -82,7 +82,7 @@ func.func @f(%x: tensor<1x4xi8>, %s: tensor<4xf32>) {
 
 // CHECK: error: 'graph.group_norm' op 4 channels do not make 3 equal groups
 func.func @f(%x: tensor<1x4xf32>, %s: tensor<4xf32>) {
-  %0 = graph.group_norm %x, %s, %s {groups = 3 : i64} : (tensor<1x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4xf32>
+  %0 = graph.group_norm %x, %s, %s groups 3 : (tensor<1x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4xf32>
   func.return
 }
 
@@ -90,7 +90,7 @@ func.func @f(%x: tensor<1x4xf32>, %s: tensor<4xf32>) {
 
 // CHECK: error: 'graph.group_norm' op property 'groups': expected integer >= 1, got 0
 func.func @f(%x: tensor<1x?xf32>, %s: tensor<?xf32>) {
-  %0 = graph.group_norm %x, %s, %s {groups = 0 : i64} : (tensor<1x?xf32>, tensor<?xf32>, tensor<?xf32>) -> tensor<1x?xf32>
+  %0 = graph.group_norm %x, %s, %s groups 0 : (tensor<1x?xf32>, tensor<?xf32>, tensor<?xf32>) -> tensor<1x?xf32>
   func.return
 }
 
@@ -98,7 +98,7 @@ func.func @f(%x: tensor<1x?xf32>, %s: tensor<?xf32>) {
 
 // CHECK: error: 'graph.group_norm' op operand 'bias': expected a vector of floats, not tensor<4x1xf32>
 func.func @f(%x: tensor<1x4xf32>, %s: tensor<4xf32>, %b: tensor<4x1xf32>) {
-  %0 = graph.group_norm %x, %s, %b {groups = 2 : i64} : (tensor<1x4xf32>, tensor<4xf32>, tensor<4x1xf32>) -> tensor<1x4xf32>
+  %0 = graph.group_norm %x, %s, %b groups 2 : (tensor<1x4xf32>, tensor<4xf32>, tensor<4x1xf32>) -> tensor<1x4xf32>
   func.return
 }
 

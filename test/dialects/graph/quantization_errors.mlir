@@ -42,7 +42,7 @@ func.func @f(%x: tensor<4xf32>, %s: tensor<i32>) {
 
 // CHECK: error: 'graph.dequantize' op scale has one element, or one for each index of axis, not [4, 3]
 func.func @f(%x: tensor<4x3xi8>, %s: tensor<4x3xf32>) {
-  %0 = graph.dequantize %x, %s {axis = 0 : i64} : (tensor<4x3xi8>, tensor<4x3xf32>) -> tensor<4x3xf32>
+  %0 = graph.dequantize %x, %s axis 0 : (tensor<4x3xi8>, tensor<4x3xf32>) -> tensor<4x3xf32>
   func.return
 }
 
@@ -58,7 +58,7 @@ func.func @f(%x: tensor<4x3xi8>, %s: tensor<3xf32>) {
 
 // CHECK: error: 'graph.dequantize' op axis 2 is out of range for rank 2{{$}}
 func.func @f(%x: tensor<4x3xi8>, %s: tensor<3xf32>) {
-  %0 = graph.dequantize %x, %s {axis = 2 : i64} : (tensor<4x3xi8>, tensor<3xf32>) -> tensor<4x3xf32>
+  %0 = graph.dequantize %x, %s axis 2 : (tensor<4x3xi8>, tensor<3xf32>) -> tensor<4x3xf32>
   func.return
 }
 
@@ -66,7 +66,7 @@ func.func @f(%x: tensor<4x3xi8>, %s: tensor<3xf32>) {
 
 // CHECK: error: 'graph.dequantize' op a tensor of rank 0 has no axis
 func.func @f(%x: tensor<i8>, %s: tensor<3xf32>) {
-  %0 = graph.dequantize %x, %s {axis = 0 : i64} : (tensor<i8>, tensor<3xf32>) -> tensor<f32>
+  %0 = graph.dequantize %x, %s axis 0 : (tensor<i8>, tensor<3xf32>) -> tensor<f32>
   func.return
 }
 
@@ -74,7 +74,7 @@ func.func @f(%x: tensor<i8>, %s: tensor<3xf32>) {
 
 // CHECK: error: 'graph.dequantize' op scale has 3 elements for dimension 0 of [4, 3]
 func.func @f(%x: tensor<4x3xi8>, %s: tensor<3xf32>) {
-  %0 = graph.dequantize %x, %s {axis = 0 : i64} : (tensor<4x3xi8>, tensor<3xf32>) -> tensor<4x3xf32>
+  %0 = graph.dequantize %x, %s axis 0 : (tensor<4x3xi8>, tensor<3xf32>) -> tensor<4x3xf32>
   func.return
 }
 
@@ -82,7 +82,7 @@ func.func @f(%x: tensor<4x3xi8>, %s: tensor<3xf32>) {
 
 // CHECK: error: 'graph.dequantize' op block_size is positive, not -2{{$}}
 func.func @f(%x: tensor<4x3xi8>, %s: tensor<2x3xf32>) {
-  %0 = graph.dequantize %x, %s {axis = 0 : i64, block_size = -2 : i64} : (tensor<4x3xi8>, tensor<2x3xf32>) -> tensor<4x3xf32>
+  %0 = graph.dequantize %x, %s axis 0 block_size -2 : (tensor<4x3xi8>, tensor<2x3xf32>) -> tensor<4x3xf32>
   func.return
 }
 
@@ -90,7 +90,7 @@ func.func @f(%x: tensor<4x3xi8>, %s: tensor<2x3xf32>) {
 
 // CHECK: error: 'graph.dequantize' op 'block_size' needs 'axis'
 func.func @f(%x: tensor<4x3xi8>, %s: tensor<2x3xf32>) {
-  %0 = graph.dequantize %x, %s {block_size = 2 : i64} : (tensor<4x3xi8>, tensor<2x3xf32>) -> tensor<4x3xf32>
+  %0 = graph.dequantize %x, %s block_size 2 : (tensor<4x3xi8>, tensor<2x3xf32>) -> tensor<4x3xf32>
   func.return
 }
 
@@ -98,7 +98,7 @@ func.func @f(%x: tensor<4x3xi8>, %s: tensor<2x3xf32>) {
 
 // CHECK: error: 'graph.dequantize' op scale for blocks of 2 along dimension 0 of [5, 3] has shape [3, 3], not [2, 3]
 func.func @f(%x: tensor<5x3xi8>, %s: tensor<2x3xf32>) {
-  %0 = graph.dequantize %x, %s {axis = 0 : i64, block_size = 2 : i64} : (tensor<5x3xi8>, tensor<2x3xf32>) -> tensor<5x3xf32>
+  %0 = graph.dequantize %x, %s axis 0 block_size 2 : (tensor<5x3xi8>, tensor<2x3xf32>) -> tensor<5x3xf32>
   func.return
 }
 
@@ -114,7 +114,7 @@ func.func @f(%x: tensor<4xf32>, %s: tensor<f32>, %z: tensor<ui8>) {
 
 // CHECK: error: 'graph.dequantize' op zero point has the shape of scale, [4], not []
 func.func @f(%x: tensor<4xi8>, %s: tensor<4xf32>, %z: tensor<i8>) {
-  %0 = graph.dequantize %x, %s, %z {axis = 0 : i64} : (tensor<4xi8>, tensor<4xf32>, tensor<i8>) -> tensor<4xf32>
+  %0 = graph.dequantize %x, %s, %z axis 0 : (tensor<4xi8>, tensor<4xf32>, tensor<i8>) -> tensor<4xf32>
   func.return
 }
 
@@ -138,7 +138,7 @@ func.func @f(%x: tensor<4xi8>) {
 
 // CHECK: error: 'graph.requantize' op zero point is i8, not ui8{{$}}
 func.func @f(%x: tensor<4xi32>, %s: tensor<f32>, %z: tensor<ui8>) {
-  %0 = graph.requantize %x, %s zero_point %z : tensor<ui8> to i8 : tensor<4xi32>, tensor<f32> -> tensor<4xi8>
+  %0 = graph.requantize %x, %s zero_point %z to i8 : (tensor<4xi32>, tensor<f32>, tensor<ui8>) -> tensor<4xi8>
   func.return
 }
 
@@ -146,7 +146,7 @@ func.func @f(%x: tensor<4xi32>, %s: tensor<f32>, %z: tensor<ui8>) {
 
 // CHECK: error: 'graph.requantize' op offset is i32, not i8{{$}}
 func.func @f(%x: tensor<4xi32>, %s: tensor<f32>, %z: tensor<i8>) {
-  %0 = graph.requantize %x, %s offset %z : tensor<i8> to i8 : tensor<4xi32>, tensor<f32> -> tensor<4xi8>
+  %0 = graph.requantize %x, %s offset %z to i8 : (tensor<4xi32>, tensor<f32>, tensor<i8>) -> tensor<4xi8>
   func.return
 }
 
@@ -154,7 +154,7 @@ func.func @f(%x: tensor<4xi32>, %s: tensor<f32>, %z: tensor<i8>) {
 
 // CHECK: error: 'graph.requantize' op limits 0 and 128 are not limits within i8{{$}}
 func.func @f(%x: tensor<4xi32>, %s: tensor<f32>) {
-  %0 = graph.requantize %x, %s to i8 {low = 0 : i64, high = 128 : i64} : tensor<4xi32>, tensor<f32> -> tensor<4xi8>
+  %0 = graph.requantize %x, %s to i8 low 0 high 128 : (tensor<4xi32>, tensor<f32>) -> tensor<4xi8>
   func.return
 }
 
@@ -162,7 +162,7 @@ func.func @f(%x: tensor<4xi32>, %s: tensor<f32>) {
 
 // CHECK: error: 'graph.requantize' op scale has 3 elements for dimension 0 of [4]
 func.func @f(%x: tensor<4xi32>, %s: tensor<3xf32>) {
-  %0 = graph.requantize %x, %s to i8 {axis = 0 : i64} : tensor<4xi32>, tensor<3xf32> -> tensor<4xi8>
+  %0 = graph.requantize %x, %s to i8 axis 0 : (tensor<4xi32>, tensor<3xf32>) -> tensor<4xi8>
   func.return
 }
 
@@ -170,7 +170,7 @@ func.func @f(%x: tensor<4xi32>, %s: tensor<3xf32>) {
 
 // CHECK: error: 'graph.requantize' op operand 'input': expected a ranked tensor of quantized integers, not tensor<4xf32>
 func.func @f(%x: tensor<4xf32>, %s: tensor<f32>) {
-  %0 = graph.requantize %x, %s to i8 : tensor<4xf32>, tensor<f32> -> tensor<4xi8>
+  %0 = graph.requantize %x, %s to i8 : (tensor<4xf32>, tensor<f32>) -> tensor<4xi8>
   func.return
 }
 

@@ -2,7 +2,7 @@
 
 // CHECK: error: 'graph.random_uniform' op stream -1 is not in 0 to 4294967295{{$}}
 func.func @f(%seed: tensor<2xi64>) {
-  %0 = graph.random_uniform f32, %seed stream -1 shape [2] -> tensor<2xf32>
+  %0 = graph.random_uniform f32, %seed shape [2] stream -1 : (tensor<2xi64>) -> tensor<2xf32>
   func.return
 }
 
@@ -10,7 +10,7 @@ func.func @f(%seed: tensor<2xi64>) {
 
 // CHECK: error: 'graph.random_normal' op property 'element': expected a float type, not i32{{$}}
 func.func @f(%seed: tensor<2xi64>) {
-  %0 = graph.random_normal i32, %seed shape [2] -> tensor<2xi32>
+  %0 = graph.random_normal i32, %seed shape [2] : (tensor<2xi64>) -> tensor<2xi32>
   func.return
 }
 
@@ -18,7 +18,7 @@ func.func @f(%seed: tensor<2xi64>) {
 
 // CHECK: error: 'graph.random_normal' op the shape is missing
 func.func @f(%seed: tensor<2xi64>) {
-  %0 = graph.random_normal f32, %seed -> tensor<2xf32>
+  %0 = graph.random_normal f32, %seed : (tensor<2xi64>) -> tensor<2xf32>
   func.return
 }
 
@@ -26,7 +26,7 @@ func.func @f(%seed: tensor<2xi64>) {
 
 // CHECK: error: 'graph.random_normal' op result 0 has type tensor<3xf32>, but tensor<2xf32> follows from the operands
 func.func @f(%seed: tensor<2xi64>) {
-  %0 = graph.random_normal f32, %seed shape [2] -> tensor<3xf32>
+  %0 = graph.random_normal f32, %seed shape [2] : (tensor<2xi64>) -> tensor<3xf32>
   func.return
 }
 

@@ -2,7 +2,7 @@
 
 // CHECK: error: 'graph.dft' op a signal has rank 2 or more and ends in 1 or 2, not tensor<2x10x3xf32>
 func.func @f(%x: tensor<2x10x3xf32>) {
-  %0 = graph.dft %x axis 1 : tensor<2x10x3xf32> -> tensor<2x10x2xf32>
+  %0 = graph.dft %x axis 1 : (tensor<2x10x3xf32>) -> tensor<2x10x2xf32>
   func.return
 }
 
@@ -10,7 +10,7 @@ func.func @f(%x: tensor<2x10x3xf32>) {
 
 // CHECK: error: 'graph.dft' op operand 'input': expected a ranked tensor of floats, not tensor<2x10x1xi32>
 func.func @f(%x: tensor<2x10x1xi32>) {
-  %0 = graph.dft %x axis 1 : tensor<2x10x1xi32> -> tensor<2x10x2xi32>
+  %0 = graph.dft %x axis 1 : (tensor<2x10x1xi32>) -> tensor<2x10x2xi32>
   func.return
 }
 
@@ -18,7 +18,7 @@ func.func @f(%x: tensor<2x10x1xi32>) {
 
 // CHECK: error: 'graph.dft' op the last dimension holds real and imaginary part: not an axis
 func.func @f(%x: tensor<2x10x1xf32>) {
-  %0 = graph.dft %x axis 2 : tensor<2x10x1xf32> -> tensor<2x10x2xf32>
+  %0 = graph.dft %x axis 2 : (tensor<2x10x1xf32>) -> tensor<2x10x2xf32>
   func.return
 }
 
@@ -26,7 +26,7 @@ func.func @f(%x: tensor<2x10x1xf32>) {
 
 // CHECK: error: 'graph.dft' op a onesided transform takes a real signal, not tensor<2x10x2xf32>
 func.func @f(%x: tensor<2x10x2xf32>) {
-  %0 = graph.dft %x axis 1 {onesided = true} : tensor<2x10x2xf32> -> tensor<2x6x2xf32>
+  %0 = graph.dft %x axis 1 onesided true : (tensor<2x10x2xf32>) -> tensor<2x6x2xf32>
   func.return
 }
 
@@ -34,7 +34,7 @@ func.func @f(%x: tensor<2x10x2xf32>) {
 
 // CHECK: error: 'graph.dft' op a onesided transform takes complex frequencies, not tensor<2x10x1xf32>
 func.func @f(%x: tensor<2x10x1xf32>) {
-  %0 = graph.dft %x axis 1 {inverse = true, onesided = true} : tensor<2x10x1xf32> -> tensor<2x18x1xf32>
+  %0 = graph.dft %x axis 1 inverse true onesided true : (tensor<2x10x1xf32>) -> tensor<2x18x1xf32>
   func.return
 }
 
@@ -42,7 +42,7 @@ func.func @f(%x: tensor<2x10x1xf32>) {
 
 // CHECK: error: 'graph.dft' op length is 0, but must be positive
 func.func @f(%x: tensor<2x10x1xf32>) {
-  %0 = graph.dft %x length 0 axis 1 : tensor<2x10x1xf32> -> tensor<2x0x2xf32>
+  %0 = graph.dft %x length 0 axis 1 : (tensor<2x10x1xf32>) -> tensor<2x0x2xf32>
   func.return
 }
 
@@ -50,7 +50,7 @@ func.func @f(%x: tensor<2x10x1xf32>) {
 
 // CHECK: error: 'graph.dft' op length is a scalar, not tensor<2xi64>
 func.func @f(%x: tensor<2x10x1xf32>, %n: tensor<2xi64>) {
-  %0 = graph.dft %x length(%n : tensor<2xi64>) axis 1 : tensor<2x10x1xf32> -> tensor<2x?x2xf32>
+  %0 = graph.dft %x length %n axis 1 : (tensor<2x10x1xf32>, tensor<2xi64>) -> tensor<2x?x2xf32>
   func.return
 }
 
@@ -58,7 +58,7 @@ func.func @f(%x: tensor<2x10x1xf32>, %n: tensor<2xi64>) {
 
 // CHECK: error: 'graph.dft' op the axis is missing
 func.func @f(%x: tensor<2x10x1xf32>) {
-  %0 = graph.dft %x : tensor<2x10x1xf32> -> tensor<2x10x2xf32>
+  %0 = graph.dft %x : (tensor<2x10x1xf32>) -> tensor<2x10x2xf32>
   func.return
 }
 
@@ -66,7 +66,7 @@ func.func @f(%x: tensor<2x10x1xf32>) {
 
 // CHECK: error: 'graph.stft' op a frame of 256 is longer than the signal of 128{{$}}
 func.func @f(%x: tensor<1x128x1xf32>) {
-  %0 = graph.stft %x frame_step 8 frame_length 256 : tensor<1x128x1xf32> -> tensor<1x15x9x2xf32>
+  %0 = graph.stft %x frame_step 8 frame_length 256 : (tensor<1x128x1xf32>) -> tensor<1x15x9x2xf32>
   func.return
 }
 
@@ -74,7 +74,7 @@ func.func @f(%x: tensor<1x128x1xf32>) {
 
 // CHECK: error: 'graph.stft' op window has 8 elements where 16 are expected
 func.func @f(%x: tensor<1x128x1xf32>, %w: tensor<8xf32>) {
-  %0 = graph.stft %x window(%w : tensor<8xf32>) frame_step 8 frame_length 16 : tensor<1x128x1xf32> -> tensor<1x15x9x2xf32>
+  %0 = graph.stft %x window %w frame_step 8 frame_length 16 : (tensor<1x128x1xf32>, tensor<8xf32>) -> tensor<1x15x9x2xf32>
   func.return
 }
 
@@ -82,7 +82,7 @@ func.func @f(%x: tensor<1x128x1xf32>, %w: tensor<8xf32>) {
 
 // CHECK: error: 'graph.stft' op operand 'window': expected a vector of floats, not tensor<8x1xf32>
 func.func @f(%x: tensor<1x128x1xf32>, %w: tensor<8x1xf32>) {
-  %0 = graph.stft %x window(%w : tensor<8x1xf32>) frame_step 8 : tensor<1x128x1xf32> -> tensor<1x15x9x2xf32>
+  %0 = graph.stft %x window %w frame_step 8 : (tensor<1x128x1xf32>, tensor<8x1xf32>) -> tensor<1x15x9x2xf32>
   func.return
 }
 
@@ -90,7 +90,7 @@ func.func @f(%x: tensor<1x128x1xf32>, %w: tensor<8x1xf32>) {
 
 // CHECK: error: 'graph.stft' op operand 'signal': expected a tensor of rank 3 of floats, not tensor<128x1xf32>
 func.func @f(%x: tensor<128x1xf32>) {
-  %0 = graph.stft %x frame_step 8 : tensor<128x1xf32> -> tensor<1x15x9x2xf32>
+  %0 = graph.stft %x frame_step 8 : (tensor<128x1xf32>) -> tensor<1x15x9x2xf32>
   func.return
 }
 
@@ -98,7 +98,7 @@ func.func @f(%x: tensor<128x1xf32>) {
 
 // CHECK: error: 'graph.stft' op frame_step is missing
 func.func @f(%x: tensor<1x128x1xf32>) {
-  %0 = graph.stft %x frame_length 8 : tensor<1x128x1xf32> -> tensor<1x15x9x2xf32>
+  %0 = graph.stft %x frame_length 8 : (tensor<1x128x1xf32>) -> tensor<1x15x9x2xf32>
   func.return
 }
 

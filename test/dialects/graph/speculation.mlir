@@ -9,7 +9,7 @@ func.func @main(%x: tensor<4x8xf32>, %d: tensor<?x8xf32>, %i: tensor<1xi64>, %c:
     %gathered = graph.gather %x, %i axis 0 : (tensor<4x8xf32>, tensor<1xi64>) -> tensor<1x8xf32>
     %known = graph.gather %x, %two axis 0 : (tensor<4x8xf32>, tensor<1xi64>) -> tensor<1x8xf32>
     %asserted = graph.assert %x, %c, "no" : (tensor<4x8xf32>, tensor<i1>) -> tensor<4x8xf32>
-    %shape = graph.assume_shape %d shape [4, 8] : tensor<?x8xf32> -> tensor<4x8xf32>
+    %shape = graph.assume_shape %d shape [4, 8] : (tensor<?x8xf32>) -> tensor<4x8xf32>
     %sum = graph.add %d, %x : (tensor<?x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
     %exp = graph.exp %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
     %fused = fused_op.region(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32> {

@@ -25,7 +25,7 @@ func.func @buffers(%x: memref<4xf32, "hbm">, %y: memref<4xf32, "hbm">, %h: memre
   npu_task.copy %y to %h : memref<4xf32, "hbm"> to memref<4xf32, "host">
   npu_task.copy %y to %h : memref<4xf32, "hbm"> to memref<4xf32, "host">
   npu_task.batch_copy %y to %h : memref<4xf32, "hbm"> to memref<4xf32, "host">
-  %0 = npu_task.slot "arena" 0 : memref<4xf32, "hbm">
+  %0 = npu_task.slot arena 0 : memref<4xf32, "hbm">
   func.return
 }
 // CHECK:      func.func @buffers(

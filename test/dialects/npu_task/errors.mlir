@@ -41,7 +41,7 @@ npu_task.kernel @k on vector {
 // -----
 
 func.func @main() {
-  // expected-error@+1 {{segment is one of arena, io, state, not "heap"}}
+  // expected-error@+1 {{segment is one of arena, io, state, not 'heap'}}
   %0 = npu_task.slot "heap" 0 : memref<4xf32, "hbm">
   func.return
 }
@@ -50,7 +50,7 @@ func.func @main() {
 
 func.func @main() {
   // expected-error@+1 {{offset is at least 0, got -512}}
-  %0 = npu_task.slot "arena" -512 : memref<4xf32, "hbm">
+  %0 = npu_task.slot arena -512 : memref<4xf32, "hbm">
   func.return
 }
 
@@ -58,7 +58,7 @@ func.func @main() {
 
 func.func @main() {
   // expected-error@+1 {{a slot has a static shape, not memref<?xf32, "hbm">}}
-  %0 = npu_task.slot "arena" 0 : memref<?xf32, "hbm">
+  %0 = npu_task.slot arena 0 : memref<?xf32, "hbm">
   func.return
 }
 
@@ -320,12 +320,12 @@ func.func @main(%c: memref<i8, "hbm">) {
 // -----
 
 // expected-error@+1 {{is not in the memory of the device}}
-%0 = npu_task.slot "arena" 0 : memref<4xf32, "host">
+%0 = npu_task.slot arena 0 : memref<4xf32, "host">
 
 // -----
 
 // expected-error@+1 {{a buffer is dense; only views have a layout}}
-%0 = npu_task.slot "arena" 0 : memref<4xf32, strided<[2]>, "hbm">
+%0 = npu_task.slot arena 0 : memref<4xf32, strided<[2]>, "hbm">
 
 // -----
 
@@ -343,7 +343,7 @@ func.func @main(%x: memref<4xf32, "host">, %y: memref<4xf32, "host">) {
 // -----
 
 func.func @main(%x: memref<4xf32, "host">) {
-  %0 = npu_task.slot "io" 0 : memref<4xf32, "hbm">
+  %0 = npu_task.slot io 0 : memref<4xf32, "hbm">
   // expected-error@+1 {{a batch copy has a target for each source, not 2 buffers to 1}}
   npu_task.batch_copy %x, %x to %0 : memref<4xf32, "host">, memref<4xf32, "host"> to memref<4xf32, "hbm">
   func.return
@@ -352,7 +352,7 @@ func.func @main(%x: memref<4xf32, "host">) {
 // -----
 
 func.func @main(%x: memref<4xf32, "host">) {
-  %0 = npu_task.slot "io" 0 : memref<8xf32, "hbm">
+  %0 = npu_task.slot io 0 : memref<8xf32, "hbm">
   // expected-error@+1 {{does not fit into memref<8xf32}}
   npu_task.batch_copy %x to %0 : memref<4xf32, "host"> to memref<8xf32, "hbm">
   func.return
@@ -361,7 +361,7 @@ func.func @main(%x: memref<4xf32, "host">) {
 // -----
 
 func.func @main(%x: memref<4xf32, "host">) {
-  %0 = npu_task.slot "io" 0 : memref<4xf32, "hbm">
+  %0 = npu_task.slot io 0 : memref<4xf32, "hbm">
   // expected-error@+1 {{a batch copy is between host and device}}
   npu_task.batch_copy %0 to %0 : memref<4xf32, "hbm"> to memref<4xf32, "hbm">
   func.return
@@ -370,7 +370,7 @@ func.func @main(%x: memref<4xf32, "host">) {
 // -----
 
 func.func @main(%x: memref<4xf32, "host">) {
-  %0 = npu_task.slot "io" 0 : memref<4xf32, "hbm">
+  %0 = npu_task.slot io 0 : memref<4xf32, "hbm">
   // expected-error@+1 {{a batch copy is to the device or from it, not both}}
   npu_task.batch_copy %x, %0 to %0, %x : memref<4xf32, "host">, memref<4xf32, "hbm"> to memref<4xf32, "hbm">, memref<4xf32, "host">
   func.return

@@ -6,8 +6,8 @@ npu_task.kernel @neg_0 on vector {
   npu_task.return %1 : tensor<4xf32>
 }
 func.func @main(%x: memref<4xf32, "host">, %d: memref<?xf32, "host">, %c: memref<i1, "hbm">, %n: memref<i64, "hbm">) {
-  %0 = npu_task.slot "io" 0 : memref<4xf32, "hbm">
-  %1 = npu_task.slot "arena" 512 : memref<3x4xf32, "hbm">
+  %0 = npu_task.slot io 0 : memref<4xf32, "hbm">
+  %1 = npu_task.slot arena 512 : memref<3x4xf32, "hbm">
   npu_task.copy %x to %0 : memref<4xf32, "host"> to memref<4xf32, "hbm">
   npu_task.copy %x to %0 on 2 : memref<4xf32, "host"> to memref<4xf32, "hbm">
   %2 = npu_task.transfer %d on 2 : memref<?xf32, "host"> to memref<?xf32, "hbm">
@@ -30,8 +30,8 @@ func.func @main(%x: memref<4xf32, "host">, %d: memref<?xf32, "host">, %c: memref
   }
   func.return
 }
-// CHECK:         npu_task.slot "io" 0 : memref<4xf32, "hbm">
-// CHECK-NEXT:    npu_task.slot "arena" 512 : memref<3x4xf32, "hbm">
+// CHECK:         npu_task.slot io 0 : memref<4xf32, "hbm">
+// CHECK-NEXT:    npu_task.slot arena 512 : memref<3x4xf32, "hbm">
 // CHECK-NEXT:    npu_task.copy %x to %0 : memref<4xf32, "host"> to memref<4xf32, "hbm">
 // CHECK-NEXT:    npu_task.copy %x to %0 on 2 : memref<4xf32, "host"> to memref<4xf32, "hbm">
 // CHECK-NEXT:    npu_task.transfer %d on 2 : memref<?xf32, "host"> to memref<?xf32, "hbm">

@@ -7,7 +7,7 @@ npu_task.kernel @linear_0 on cube tiling <[128, 256, 64] blocks 24 buffers 2> {
 }
 npu_task.kernel @nonzero_0 on host {
 ^bb0(%0: tensor<4xf32>):
-  %1 = graph.nonzero %0 : tensor<4xf32> -> tensor<1x?xi64>
+  %1 = graph.nonzero %0 : (tensor<4xf32>) -> tensor<1x?xi64>
   npu_task.return %1 : tensor<1x?xi64>
 }
 func.func @main(%x: tensor<8x64xf32>, %y: tensor<4xf32>) -> (tensor<8x32xf32>, tensor<1x?xi64>) {

@@ -582,7 +582,7 @@ tile.kernel @k() cores 1 {
     // expected-error@+1 {{graph.transpose is not elementwise: a map has no other ops}}
     tile.map ins(%s) outs(%s) {
     ^bb0(%0: tensor<16x64xf32>):
-      %1 = graph.transpose %0 permutation [1, 0] : tensor<16x64xf32> -> tensor<64x16xf32>
+      %1 = graph.transpose %0 permutation [1, 0] : (tensor<16x64xf32>) -> tensor<64x16xf32>
       tile.yield %0 : tensor<16x64xf32>
     }
   }

@@ -140,7 +140,7 @@ tile.kernel @rest(%q: memref<64x4x32xf16>, %l: memref<64xi32>, %o: memref<64x32x
     tile.scatter max %s at %places to %s
     tile.map ins(%s, %n, %lengths) outs(%p) {
     ^bb0(%0: tensor<64x64xf32>, %1: tensor<1x64xi32>, %2: tensor<64x1xi32>):
-      %3 = graph.compare "lt" %1, %2 : (tensor<1x64xi32>, tensor<64x1xi32>) -> tensor<64x64xi1>
+      %3 = graph.compare lt %1, %2 : (tensor<1x64xi32>, tensor<64x1xi32>) -> tensor<64x64xi1>
       %4 = graph.constant dense<0.0> : tensor<f32>
       %5 = graph.select %3, %0, %4 : (tensor<64x64xi1>, tensor<64x64xf32>, tensor<f32>) -> tensor<64x64xf32>
       %6 = graph.cast %5 to f16 : (tensor<64x64xf32>) -> tensor<64x64xf16>

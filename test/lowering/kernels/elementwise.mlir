@@ -26,7 +26,7 @@ npu_task.kernel @region_0 on vector {
 // One box a core: no loop. A number is in the text.
 // CHECK:      tile.kernel @select_0_tiles(%in0: memref<20x1xi64>, %in1: memref<1x50xi64>, %in2: memref<20x50xf16>, %out0: memref<20x50xf16>) cores 1 {
 // CHECK-NOT:    scf.for
-// CHECK:        graph.compare "le" %{{.+}}, %{{.+}} : (tensor<20x1xi64>, tensor<1x64xi64>) -> tensor<20x64xi1>
+// CHECK:        graph.compare le %{{.+}}, %{{.+}} : (tensor<20x1xi64>, tensor<1x64xi64>) -> tensor<20x64xi1>
 // CHECK-NEXT:   graph.constant dense<5.000000e-01> : tensor<1x1xf16>
 // CHECK-NEXT:   graph.select
 npu_task.kernel @select_0 on vector {
@@ -34,7 +34,7 @@ npu_task.kernel @select_0 on vector {
   %h = graph.constant dense<0.5> : tensor<f16>
   %r = fused_op.region(%x, %y, %z, %h) : (tensor<20x1xi64>, tensor<1x50xi64>, tensor<20x50xf16>, tensor<f16>) -> tensor<20x50xf16> {
   ^bb1(%0: tensor<20x1xi64>, %1: tensor<1x50xi64>, %2: tensor<20x50xf16>, %3: tensor<f16>):
-    %4 = graph.compare "le" %0, %1 : (tensor<20x1xi64>, tensor<1x50xi64>) -> tensor<20x50xi1>
+    %4 = graph.compare le %0, %1 : (tensor<20x1xi64>, tensor<1x50xi64>) -> tensor<20x50xi1>
     %5 = graph.select %4, %2, %3 : (tensor<20x50xi1>, tensor<20x50xf16>, tensor<f16>) -> tensor<20x50xf16>
     fused_op.yield %5 : tensor<20x50xf16>
   }

@@ -21,7 +21,7 @@
 
 npu_task.kernel @matmul on cube {
 ^bb0(%0: tensor<500x1024xf16>, %1: tensor<300x1024xf16>):
-  %2 = graph.matmul %0, %1 {transpose_rhs = true} : (tensor<500x1024xf16>, tensor<300x1024xf16>) -> tensor<500x300xf16>
+  %2 = graph.matmul %0, %1 transpose_rhs true : (tensor<500x1024xf16>, tensor<300x1024xf16>) -> tensor<500x300xf16>
   npu_task.return %2 : tensor<500x300xf16>
 }
 
@@ -81,7 +81,7 @@ npu_task.kernel @weights on cube {
 ^bb0(%0: tensor<16x64xf16>, %1: tensor<64x64xi8>, %2: tensor<64xf16>):
   %3 = fused_op.linear(%0, %1, %2) : (tensor<16x64xf16>, tensor<64x64xi8>, tensor<64xf16>) -> tensor<16x64xf16> {
   ^bb0(%4: tensor<16x64xf16>, %5: tensor<64x64xi8>, %6: tensor<64xf16>):
-    %7 = graph.dequantize %5, %6 {axis = 1 : i64} : (tensor<64x64xi8>, tensor<64xf16>) -> tensor<64x64xf16>
+    %7 = graph.dequantize %5, %6 axis 1 : (tensor<64x64xi8>, tensor<64xf16>) -> tensor<64x64xf16>
     %8 = graph.matmul %4, %7 : (tensor<16x64xf16>, tensor<64x64xf16>) -> tensor<16x64xf16>
     fused_op.yield %8 : tensor<16x64xf16>
   }
@@ -119,7 +119,7 @@ npu_task.kernel @softmax on cube {
   %2 = fused_op.linear(%0, %1) : (tensor<64x64xf32>, tensor<64x96xf32>) -> tensor<64x96xf32> {
   ^bb0(%3: tensor<64x64xf32>, %4: tensor<64x96xf32>):
     %5 = graph.matmul %3, %4 : (tensor<64x64xf32>, tensor<64x96xf32>) -> tensor<64x96xf32>
-    %6 = graph.softmax %5 {axis = 1 : i64} : (tensor<64x96xf32>) -> tensor<64x96xf32>
+    %6 = graph.softmax %5 axis 1 : (tensor<64x96xf32>) -> tensor<64x96xf32>
     fused_op.yield %6 : tensor<64x96xf32>
   }
   npu_task.return %2 : tensor<64x96xf32>
@@ -152,7 +152,7 @@ npu_task.kernel @turned on cube {
   ^bb0(%5: tensor<64x64xf32>, %6: tensor<64x96xf32>, %7: tensor<96xf32>, %8: tensor<96x64xf32>):
     %9 = graph.matmul %5, %6 : (tensor<64x64xf32>, tensor<64x96xf32>) -> tensor<64x96xf32>
     %10 = graph.add %9, %7 : (tensor<64x96xf32>, tensor<96xf32>) -> tensor<64x96xf32>
-    %11 = graph.transpose %10 permutation [1, 0] : tensor<64x96xf32> -> tensor<96x64xf32>
+    %11 = graph.transpose %10 permutation [1, 0] : (tensor<64x96xf32>) -> tensor<96x64xf32>
     %12 = graph.add %11, %8 : (tensor<96x64xf32>, tensor<96x64xf32>) -> tensor<96x64xf32>
     fused_op.yield %12 : tensor<96x64xf32>
   }

@@ -7,7 +7,7 @@
 // CHECK:        tile.view %out0[{{.+}}, {{.+}}] sizes {{.+}} : memref<70x500xf16> -> !tile.box<[[C]]x[[R]]xf16>
 npu_task.kernel @turned on vector {
 ^bb0(%x: tensor<500x70xf16>):
-  %r = graph.transpose %x permutation [1, 0] : tensor<500x70xf16> -> tensor<70x500xf16>
+  %r = graph.transpose %x permutation [1, 0] : (tensor<500x70xf16>) -> tensor<70x500xf16>
   npu_task.return %r : tensor<70x500xf16>
 }
 
@@ -58,7 +58,7 @@ npu_task.kernel @along on vector {
 // CHECK-COUNT-4: tile.store
 npu_task.kernel @repeated on vector {
 ^bb0(%x: tensor<1x2x7x6xf32>):
-  %r = graph.resize %x sizes [1, 2, 14, 12] : tensor<1x2x7x6xf32> -> tensor<1x2x14x12xf32>
+  %r = graph.resize %x sizes [1, 2, 14, 12] : (tensor<1x2x7x6xf32>) -> tensor<1x2x14x12xf32>
   npu_task.return %r : tensor<1x2x14x12xf32>
 }
 
@@ -71,7 +71,7 @@ npu_task.kernel @over_its_own on vector {
   %0, %1, %2 = fused_op.region(%x, %y) : (tensor<4x4xf32>, tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x2xf32>, tensor<4x4xf32>) {
   ^bb1(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>):
     %3 = graph.tanh %a : (tensor<4x4xf32>) -> tensor<4x4xf32>
-    %4, %5 = graph.split %b axis -1 : tensor<4x4xf32> -> tensor<4x2xf32>, tensor<4x2xf32>
+    %4, %5 = graph.split %b axis -1 : (tensor<4x4xf32>) -> (tensor<4x2xf32>, tensor<4x2xf32>)
     %6 = graph.exp %b : (tensor<4x4xf32>) -> tensor<4x4xf32>
     fused_op.yield %3, %5, %6 : tensor<4x4xf32>, tensor<4x2xf32>, tensor<4x4xf32>
   }
@@ -91,6 +91,6 @@ func.func @main(%x: memref<4x4xf32, "hbm">, %y: memref<4x4xf32, "hbm">, %p: memr
 // CHECK:         tile.store
 npu_task.kernel @mirrored on vector {
 ^bb0(%x: tensor<3x50xf32>):
-  %r = graph.pad %x pads [0, 3, 0, 4] mode "reflect" : tensor<3x50xf32> -> tensor<3x57xf32>
+  %r = graph.pad %x pads [0, 3, 0, 4] mode reflect : (tensor<3x50xf32>) -> tensor<3x57xf32>
   npu_task.return %r : tensor<3x57xf32>
 }

@@ -22,8 +22,8 @@ npu_task.kernel @repeated on cube {
   %0 = fused_op.linear(%x, %w) : (tensor<3x8xf32>, tensor<8x8xf32>) -> tensor<2x3x8xf32> {
   ^bb1(%a: tensor<3x8xf32>, %b: tensor<8x8xf32>):
     %1 = graph.matmul %a, %b : (tensor<3x8xf32>, tensor<8x8xf32>) -> tensor<3x8xf32>
-    %2 = graph.unsqueeze %1 axes [0] : tensor<3x8xf32> -> tensor<1x3x8xf32>
-    %3 = graph.broadcast_to %2 shape [2, 3, 8] : tensor<1x3x8xf32> -> tensor<2x3x8xf32>
+    %2 = graph.unsqueeze %1 axes [0] : (tensor<3x8xf32>) -> tensor<1x3x8xf32>
+    %3 = graph.broadcast_to %2 shape [2, 3, 8] : (tensor<1x3x8xf32>) -> tensor<2x3x8xf32>
     fused_op.yield %3 : tensor<2x3x8xf32>
   }
   npu_task.return %0 : tensor<2x3x8xf32>
@@ -40,7 +40,7 @@ npu_task.kernel @twice on vector {
   %0, %1 = fused_op.region(%x) : (tensor<4x1xf32>) -> (tensor<4x1xf32>, tensor<4x1xf32>) {
   ^bb1(%a: tensor<4x1xf32>):
     %2 = graph.exp %a : (tensor<4x1xf32>) -> tensor<4x1xf32>
-    %3 = graph.reduce "sum" %2 axes [1] : tensor<4x1xf32> -> tensor<4x1xf32>
+    %3 = graph.reduce sum %2 axes [1] : (tensor<4x1xf32>) -> tensor<4x1xf32>
     fused_op.yield %2, %3 : tensor<4x1xf32>, tensor<4x1xf32>
   }
   npu_task.return %0, %1 : tensor<4x1xf32>, tensor<4x1xf32>
@@ -54,7 +54,7 @@ npu_task.kernel @twice on vector {
 // expected-remark@+1 {{@once has no tile program: a result is the same value as another argument}}
 npu_task.kernel @once on vector {
 ^bb0(%x: tensor<8x1xf32>):
-  %0 = graph.reduce "max" %x axes [1] : tensor<8x1xf32> -> tensor<8x1xf32>
+  %0 = graph.reduce max %x axes [1] : (tensor<8x1xf32>) -> tensor<8x1xf32>
   npu_task.return %0 : tensor<8x1xf32>
 }
 
@@ -69,7 +69,7 @@ npu_task.kernel @padded on cube {
   %0 = fused_op.linear(%x, %w) : (tensor<3x5x2xf32>, tensor<2x2xf32>) -> tensor<3x6x2xf32> {
   ^bb1(%a: tensor<3x5x2xf32>, %b: tensor<2x2xf32>):
     %1 = graph.matmul %a, %b : (tensor<3x5x2xf32>, tensor<2x2xf32>) -> tensor<3x5x2xf32>
-    %2 = graph.pad %1 pads [0, 0, 0, 0, 1, 0] : tensor<3x5x2xf32> -> tensor<3x6x2xf32>
+    %2 = graph.pad %1 pads [0, 0, 0, 0, 1, 0] : (tensor<3x5x2xf32>) -> tensor<3x6x2xf32>
     fused_op.yield %2 : tensor<3x6x2xf32>
   }
   npu_task.return %0 : tensor<3x6x2xf32>
@@ -100,7 +100,7 @@ npu_task.kernel @beside on vector {
 // expected-remark@+1 {{@four has no tile program: it has 4 spatial dimensions}}
 npu_task.kernel @four on vector {
 ^bb0(%x: tensor<1x2x3x3x3x3xf32>):
-  %r = graph.pool "max" %x kernel [2, 2, 2, 2] : (tensor<1x2x3x3x3x3xf32>) -> tensor<1x2x2x2x2x2xf32>
+  %r = graph.pool max %x kernel [2, 2, 2, 2] : (tensor<1x2x3x3x3x3xf32>) -> tensor<1x2x2x2x2x2xf32>
   npu_task.return %r : tensor<1x2x2x2x2x2xf32>
 }
 
@@ -124,7 +124,7 @@ npu_task.kernel @odd on cube {
 // expected-remark@+1 {{@cubic has no tile program: there is none for cubic interpolation}}
 npu_task.kernel @cubic on vector {
 ^bb0(%x: tensor<4x8xf32>):
-  %r = graph.resize %x sizes [4, 5] {mode = "cubic"} : tensor<4x8xf32> -> tensor<4x5xf32>
+  %r = graph.resize %x sizes [4, 5] mode cubic : (tensor<4x8xf32>) -> tensor<4x5xf32>
   npu_task.return %r : tensor<4x5xf32>
 }
 
@@ -138,7 +138,7 @@ npu_task.kernel @one_row on vector {
 ^bb0(%x: tensor<1x4xf32>, %y: tensor<1x2xf32>, %z: tensor<1x2xf32>):
   %0, %1 = fused_op.region(%x, %y, %z) : (tensor<1x4xf32>, tensor<1x2xf32>, tensor<1x2xf32>) -> (tensor<1x1xf32>, tensor<1x4xf32>) {
   ^bb1(%a: tensor<1x4xf32>, %b: tensor<1x2xf32>, %c: tensor<1x2xf32>):
-    %2 = graph.reduce "mean" %a axes [-1] : tensor<1x4xf32> -> tensor<1x1xf32>
+    %2 = graph.reduce mean %a axes [-1] : (tensor<1x4xf32>) -> tensor<1x1xf32>
     %3 = graph.concat %b, %c axis -1 : (tensor<1x2xf32>, tensor<1x2xf32>) -> tensor<1x4xf32>
     %4 = graph.mul %3, %a : (tensor<1x4xf32>, tensor<1x4xf32>) -> tensor<1x4xf32>
     fused_op.yield %2, %4 : tensor<1x1xf32>, tensor<1x4xf32>
@@ -159,7 +159,7 @@ npu_task.kernel @over_another on vector {
   %0, %1, %2 = fused_op.region(%x, %y) : (tensor<4x4xf32>, tensor<4x4xf32>) -> (tensor<4x4xf32>, tensor<4x2xf32>, tensor<4x4xf32>) {
   ^bb1(%a: tensor<4x4xf32>, %b: tensor<4x4xf32>):
     %3 = graph.tanh %a : (tensor<4x4xf32>) -> tensor<4x4xf32>
-    %4, %5 = graph.split %b axis -1 : tensor<4x4xf32> -> tensor<4x2xf32>, tensor<4x2xf32>
+    %4, %5 = graph.split %b axis -1 : (tensor<4x4xf32>) -> (tensor<4x2xf32>, tensor<4x2xf32>)
     %6 = graph.mul %a, %b : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
     fused_op.yield %3, %5, %6 : tensor<4x4xf32>, tensor<4x2xf32>, tensor<4x4xf32>
   }
@@ -183,7 +183,7 @@ npu_task.kernel @beside_attention on cube {
   ^bb1(%a: tensor<2x2x2x4xf32>, %b: tensor<2x2x2x4xf32>):
     %3 = graph.add %a, %b : (tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>) -> tensor<2x2x2x4xf32>
     %4 = graph.mul %3, %3 : (tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>) -> tensor<2x2x2x4xf32>
-    %5 = graph.attention %b, %b, %b : tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32> -> tensor<2x2x2x4xf32>
+    %5 = graph.attention %b, %b, %b : (tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>) -> tensor<2x2x2x4xf32>
     fused_op.yield %3, %4, %5 : tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>
   }
   npu_task.return %0, %1, %2 : tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>, tensor<2x2x2x4xf32>

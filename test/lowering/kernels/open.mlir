@@ -13,7 +13,7 @@
 // CHECK:        scf.for
 // CHECK:          tile.load %{{.+}} to {{%.+}} pad 1.0{{$}}
 // CHECK:          tile.map ins([[N]], %{{.+}})
-// CHECK:            graph.compare "lt"
+// CHECK:            graph.compare lt
 // CHECK:            graph.select
 
 // and so do loops of cores that multiply; tiles have fixed sizes, and end with the memref.

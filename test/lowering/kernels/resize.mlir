@@ -16,7 +16,7 @@
 
 npu_task.kernel @linear on vector {
 ^bb0(%x: tensor<1x16x16x32xf32>):
-  %0 = graph.resize %x sizes [32, 64] {axes = array<i64: 2, 3>, mode = "linear"} : tensor<1x16x16x32xf32> -> tensor<1x16x32x64xf32>
+  %0 = graph.resize %x sizes [32, 64] axes [2, 3] mode linear : (tensor<1x16x16x32xf32>) -> tensor<1x16x32x64xf32>
   npu_task.return %0 : tensor<1x16x32x64xf32>
 }
 
@@ -30,7 +30,7 @@ npu_task.kernel @linear on vector {
 
 npu_task.kernel @nearest on vector {
 ^bb0(%x: tensor<1x16x16x64xf16>):
-  %0 = graph.resize %x sizes [24, 24] {axes = array<i64: 1, 2>} : tensor<1x16x16x64xf16> -> tensor<1x24x24x64xf16>
+  %0 = graph.resize %x sizes [24, 24] axes [1, 2] : (tensor<1x16x16x64xf16>) -> tensor<1x24x24x64xf16>
   npu_task.return %0 : tensor<1x24x24x64xf16>
 }
 
@@ -39,6 +39,6 @@ npu_task.kernel @nearest on vector {
 
 npu_task.kernel @twice on vector {
 ^bb0(%x: tensor<1x16x16x32xf16>):
-  %0 = graph.resize %x sizes [32, 64] {axes = array<i64: 2, 3>} : tensor<1x16x16x32xf16> -> tensor<1x16x32x64xf16>
+  %0 = graph.resize %x sizes [32, 64] axes [2, 3] : (tensor<1x16x16x32xf16>) -> tensor<1x16x32x64xf16>
   npu_task.return %0 : tensor<1x16x32x64xf16>
 }

@@ -7,7 +7,7 @@
 // CHECK:        tile.index columns %{{.+}} to [[N:%.+]]{{$}}
 // CHECK-NEXT:   [[P:%.+]] = tile.view [[X]][%{{.+}}, %{{.+}}] : !tile.tile<8x72xf32, ub> -> !tile.tile<8x8xf32, ub>
 // CHECK-NEXT:   tile.map ins([[N]], [[P]]) outs([[P]]) {
-// CHECK:          graph.compare "lt"
+// CHECK:          graph.compare lt
 // CHECK:          graph.constant dense<{{.+}}> : tensor<1x1xf32>
 // CHECK:          graph.select
 // CHECK:        tile.reduce max [[X]] to [[T:%.+]]{{$}}
@@ -38,6 +38,6 @@ npu_task.kernel @softmax_0 on vector {
 // CHECK-NOT:  scf.for
 npu_task.kernel @group_norm_0 on vector {
 ^bb0(%x: tensor<2x4x200x300xf32>, %s: tensor<4xf32>, %b: tensor<4xf32>):
-  %0 = graph.group_norm %x, %s, %b {groups = 1} : (tensor<2x4x200x300xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<2x4x200x300xf32>
+  %0 = graph.group_norm %x, %s, %b groups 1 : (tensor<2x4x200x300xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<2x4x200x300xf32>
   npu_task.return %0 : tensor<2x4x200x300xf32>
 }

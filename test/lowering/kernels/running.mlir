@@ -9,7 +9,7 @@
 // CHECK:         tile.store
 npu_task.kernel @rows on vector {
 ^bb0(%x: tensor<40x16xf32>):
-  %r = graph.cumulative "sum" %x axis 0 : tensor<40x16xf32> -> tensor<40x16xf32>
+  %r = graph.cumulative sum %x axis 0 : (tensor<40x16xf32>) -> tensor<40x16xf32>
   npu_task.return %r : tensor<40x16xf32>
 }
 
@@ -24,7 +24,7 @@ npu_task.kernel @rows on vector {
 // CHECK:         tile.store
 npu_task.kernel @columns on vector {
 ^bb0(%x: tensor<8x40xf32>):
-  %r = graph.cumulative "prod" %x axis 1 : tensor<8x40xf32> -> tensor<8x40xf32>
+  %r = graph.cumulative prod %x axis 1 : (tensor<8x40xf32>) -> tensor<8x40xf32>
   npu_task.return %r : tensor<8x40xf32>
 }
 
@@ -35,15 +35,15 @@ npu_task.kernel @columns on vector {
 // CHECK:         tile.reduce max [[X:%.+]] to [[PEAK:%.+]]
 // CHECK:         tile.index columns
 // CHECK:         tile.map
-// CHECK-DAG:       graph.compare "eq"
-// CHECK-DAG:       graph.compare "ne"
+// CHECK-DAG:       graph.compare eq
+// CHECK-DAG:       graph.compare ne
 // CHECK:           graph.select
 // CHECK:         tile.reduce min
 // CHECK:           graph.cast {{.+}} to i64 :
 // CHECK:         tile.store
 npu_task.kernel @largest on vector {
 ^bb0(%x: tensor<40x32xf32>):
-  %r = graph.arg_reduce "max" %x {axis = 1 : i64} : (tensor<40x32xf32>) -> tensor<40x1xi64>
+  %r = graph.arg_reduce max %x axis 1 : (tensor<40x32xf32>) -> tensor<40x1xi64>
   npu_task.return %r : tensor<40x1xi64>
 }
 
@@ -54,7 +54,7 @@ npu_task.kernel @largest on vector {
 // expected-remark@+1 {{@backwards has no tile program: running sums of 100000 elements are in parts}}
 npu_task.kernel @backwards on vector {
 ^bb0(%x: tensor<1x100000xf32>):
-  %r = graph.cumulative "sum" %x axis 1 {reverse = true} : tensor<1x100000xf32> -> tensor<1x100000xf32>
+  %r = graph.cumulative sum %x axis 1 reverse true : (tensor<1x100000xf32>) -> tensor<1x100000xf32>
   npu_task.return %r : tensor<1x100000xf32>
 }
 
@@ -68,7 +68,7 @@ npu_task.kernel @backwards on vector {
 // CHECK:           tile.view %out1[{{.+}}]
 npu_task.kernel @first on vector {
 ^bb0(%x: tensor<40x64xf32>):
-  %v, %i = graph.top_k %x k 8 : tensor<40x64xf32> -> tensor<40x8xf32>, tensor<40x8xi64>
+  %v, %i = graph.top_k %x k 8 : (tensor<40x64xf32>) -> (tensor<40x8xf32>, tensor<40x8xi64>)
   npu_task.return %v, %i : tensor<40x8xf32>, tensor<40x8xi64>
 }
 
@@ -79,6 +79,6 @@ npu_task.kernel @first on vector {
 // expected-remark@+1 {{@many has no tile program: 1025 elements of 2000 would each pass over the whole row}}
 npu_task.kernel @many on vector {
 ^bb0(%x: tensor<4x2000xf32>):
-  %v, %i = graph.top_k %x k 1025 : tensor<4x2000xf32> -> tensor<4x1025xf32>, tensor<4x1025xi64>
+  %v, %i = graph.top_k %x k 1025 : (tensor<4x2000xf32>) -> (tensor<4x1025xf32>, tensor<4x1025xi64>)
   npu_task.return %v, %i : tensor<4x1025xf32>, tensor<4x1025xi64>
 }

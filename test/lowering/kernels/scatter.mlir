@@ -22,7 +22,7 @@ npu_task.kernel @rows on vector {
 // CHECK:         tile.store {{.+}} add
 npu_task.kernel @sums on vector {
 ^bb0(%x: tensor<90x512xf32>, %i: tensor<30x1xi64>, %u: tensor<30x512xf32>):
-  %r = graph.scatter_nd %x, %i, %u reduction "add" : (tensor<90x512xf32>, tensor<30x1xi64>, tensor<30x512xf32>) -> tensor<90x512xf32>
+  %r = graph.scatter_nd %x, %i, %u reduction add : (tensor<90x512xf32>, tensor<30x1xi64>, tensor<30x512xf32>) -> tensor<90x512xf32>
   npu_task.return %r : tensor<90x512xf32>
 }
 
@@ -34,7 +34,7 @@ npu_task.kernel @sums on vector {
 // CHECK:         tile.index rows
 // CHECK:         scf.for
 // CHECK:           tile.map ins({{.+}}) outs([[T]])
-// CHECK:             graph.compare "eq"
+// CHECK:             graph.compare eq
 // CHECK:             graph.select
 // CHECK:         tile.store [[T]] to
 npu_task.kernel @elements on vector {
@@ -53,7 +53,7 @@ npu_task.kernel @elements on vector {
 // CHECK:         tile.store [[T]] to
 npu_task.kernel @long on vector {
 ^bb0(%x: tensor<900x64xf32>, %i: tensor<300x64xi64>, %u: tensor<300x64xf32>):
-  %r = graph.scatter_elements %x, %i, %u axis 0 reduction "add" : (tensor<900x64xf32>, tensor<300x64xi64>, tensor<300x64xf32>) -> tensor<900x64xf32>
+  %r = graph.scatter_elements %x, %i, %u axis 0 reduction add : (tensor<900x64xf32>, tensor<300x64xi64>, tensor<300x64xf32>) -> tensor<900x64xf32>
   npu_task.return %r : tensor<900x64xf32>
 }
 
@@ -64,7 +64,7 @@ npu_task.kernel @long on vector {
 // expected-remark@+1 {{@products has no tile program: stores do not combine by "mul"}}
 npu_task.kernel @products on vector {
 ^bb0(%x: tensor<90x64xf32>, %i: tensor<30x1xi64>, %u: tensor<30x64xf32>):
-  %r = graph.scatter_nd %x, %i, %u reduction "mul" : (tensor<90x64xf32>, tensor<30x1xi64>, tensor<30x64xf32>) -> tensor<90x64xf32>
+  %r = graph.scatter_nd %x, %i, %u reduction mul : (tensor<90x64xf32>, tensor<30x1xi64>, tensor<30x64xf32>) -> tensor<90x64xf32>
   npu_task.return %r : tensor<90x64xf32>
 }
 

@@ -20,7 +20,7 @@ npu_task.kernel @depthwise on cube {
 ^bb0(%x: tensor<1x32x40x40xf32>, %w: tensor<32x1x3x3xf32>):
   %0 = fused_op.conv(%x, %w) : (tensor<1x32x40x40xf32>, tensor<32x1x3x3xf32>) -> tensor<1x32x40x40xf32> {
   ^bb1(%1: tensor<1x32x40x40xf32>, %2: tensor<32x1x3x3xf32>):
-    %3 = graph.conv %1, %2 pads [1, 1, 1, 1] {group = 32 : i64} : (tensor<1x32x40x40xf32>, tensor<32x1x3x3xf32>) -> tensor<1x32x40x40xf32>
+    %3 = graph.conv %1, %2 group 32 pads [1, 1, 1, 1] : (tensor<1x32x40x40xf32>, tensor<32x1x3x3xf32>) -> tensor<1x32x40x40xf32>
     %4 = graph.relu %3 : (tensor<1x32x40x40xf32>) -> tensor<1x32x40x40xf32>
     fused_op.yield %4 : tensor<1x32x40x40xf32>
   }
@@ -35,7 +35,7 @@ npu_task.kernel @depthwise on cube {
 
 npu_task.kernel @pool on vector {
 ^bb0(%x: tensor<2x4x16x16xf16>):
-  %0 = graph.pool "max" %x kernel [3, 3] pads [1, 1, 1, 1] : (tensor<2x4x16x16xf16>) -> tensor<2x4x16x16xf16>
+  %0 = graph.pool max %x kernel [3, 3] pads [1, 1, 1, 1] : (tensor<2x4x16x16xf16>) -> tensor<2x4x16x16xf16>
   npu_task.return %0 : tensor<2x4x16x16xf16>
 }
 
@@ -52,7 +52,7 @@ npu_task.kernel @pool on vector {
 
 npu_task.kernel @strided on vector {
 ^bb0(%x: tensor<1x64x112x112xf32>):
-  %0 = graph.pool "max" %x kernel [3, 3] strides [2, 2] pads [1, 1, 1, 1] : (tensor<1x64x112x112xf32>) -> tensor<1x64x56x56xf32>
+  %0 = graph.pool max %x kernel [3, 3] strides [2, 2] pads [1, 1, 1, 1] : (tensor<1x64x112x112xf32>) -> tensor<1x64x56x56xf32>
   npu_task.return %0 : tensor<1x64x56x56xf32>
 }
 
@@ -67,7 +67,7 @@ npu_task.kernel @strided on vector {
 
 npu_task.kernel @planes on vector {
 ^bb0(%x: tensor<1x8x6x16x16xf16>):
-  %0 = graph.pool "max" %x kernel [3, 3, 3] pads [0, 1, 1, 0, 1, 1] : (tensor<1x8x6x16x16xf16>) -> tensor<1x8x4x16x16xf16>
+  %0 = graph.pool max %x kernel [3, 3, 3] pads [0, 1, 1, 0, 1, 1] : (tensor<1x8x6x16x16xf16>) -> tensor<1x8x4x16x16xf16>
   npu_task.return %0 : tensor<1x8x4x16x16xf16>
 }
 
@@ -82,7 +82,7 @@ npu_task.kernel @planes on vector {
 
 npu_task.kernel @average on vector {
 ^bb0(%x: tensor<1x64x14x14xf16>):
-  %0 = graph.pool "average" %x kernel [3, 3] pads [1, 1, 1, 1] : (tensor<1x64x14x14xf16>) -> tensor<1x64x14x14xf16>
+  %0 = graph.pool average %x kernel [3, 3] pads [1, 1, 1, 1] : (tensor<1x64x14x14xf16>) -> tensor<1x64x14x14xf16>
   npu_task.return %0 : tensor<1x64x14x14xf16>
 }
 
@@ -93,6 +93,6 @@ npu_task.kernel @average on vector {
 
 npu_task.kernel @within on vector {
 ^bb0(%x: tensor<1x64x14x14xf16>):
-  %0 = graph.pool "average" %x kernel [2, 2] strides [2, 2] : (tensor<1x64x14x14xf16>) -> tensor<1x64x7x7xf16>
+  %0 = graph.pool average %x kernel [2, 2] strides [2, 2] : (tensor<1x64x14x14xf16>) -> tensor<1x64x7x7xf16>
   npu_task.return %0 : tensor<1x64x7x7xf16>
 }

@@ -4,8 +4,8 @@
 // CHECK: func.func @main(%x: tensor<4x16xf32> {graph.name = "x"}
 // CHECK-SAME: -> (tensor<4x5xf32> {graph.name = "y"})
 // CHECK: graph.constant #graph.weight<"a.weight"> : tensor<24x16xf32> loc("a.weight"
-// CHECK: %[[C:.*]] = graph.compare "gt"
-// CHECK: graph.if %[[C]] : tensor<i1> -> (tensor<4x24xf32>) {
+// CHECK: %[[C:.*]] = graph.compare gt
+// CHECK: graph.if %[[C]] : (tensor<i1>) -> tensor<4x24xf32> {
 // CHECK-NEXT: graph.matmul %x,
 // CHECK: graph.yield %{{.*}} : tensor<4x24xf32>
 // CHECK: } else {

@@ -5,5 +5,5 @@
 // CHECK: %[[TRIP:.*]] = graph.constant dense<9> : tensor<i64>
 // CHECK: graph.loop (%[[I:.*]], %{{.*}}) trip %[[TRIP]] : tensor<i64> carry (%[[H:.*]] = %h0 : tensor<2x16xf32>) -> (tensor<2x16xf32>, tensor<?x2x16xf32>) {
 // CHECK-NEXT: graph.gather %x, %[[I]] :
-// CHECK: %[[MORE:.*]] = graph.compare "lt" %{{.*}}, %limit :
+// CHECK: %[[MORE:.*]] = graph.compare lt %{{.*}}, %limit :
 // CHECK-NEXT: graph.yield %[[MORE]], %[[NEXT:.*]], %[[NEXT]] : tensor<i1>, tensor<2x16xf32>, tensor<2x16xf32>

@@ -59,7 +59,7 @@ class FindClipped(Rule):
 class FindClippedPass(ModulePass):
     """Find what Acme's vector unit has one instruction for.
 
-    graph.minimum (graph.abs %x), 3.0  ->  acme.clipped %x {limit = 3.0}
+    graph.minimum (graph.abs %x), 3.0  ->  acme.clipped %x limit 3.0 : f64
     """
 
     name = "acme-find-clipped"

@@ -2,7 +2,7 @@
 
 // Rows of the query, keys, values and results of 3136 elements: no tile of them fits on a core.
 func.func @channels(%q: tensor<1x3x32x3136xf32>, %k: tensor<1x3x32x3136xf32>, %v: tensor<1x3x32x3136xf32>, %m: tensor<32x32xf32>) -> tensor<1x3x32x3136xf32> {
-  %y = graph.attention %q, %k, %v mask %m : tensor<32x32xf32> {scale = 5.000000e-01 : f64, undefined = "nan"} : tensor<1x3x32x3136xf32>, tensor<1x3x32x3136xf32>, tensor<1x3x32x3136xf32> -> tensor<1x3x32x3136xf32>
+  %y = graph.attention %q, %k, %v mask %m scale 5.000000e-01 undefined nan : (tensor<1x3x32x3136xf32>, tensor<1x3x32x3136xf32>, tensor<1x3x32x3136xf32>, tensor<32x32xf32>) -> tensor<1x3x32x3136xf32>
   func.return %y : tensor<1x3x32x3136xf32>
 }
 // CHECK-LABEL: func.func @channels(
@@ -11,7 +11,7 @@ func.func @channels(%q: tensor<1x3x32x3136xf32>, %k: tensor<1x3x32x3136xf32>, %v
 // CHECK-NEXT:    %[[C:.*]] = graph.constant dense<5.000000e-01>
 // CHECK-NEXT:    %[[SCALED:.*]] = graph.mul %[[S]], %[[C]] :
 // CHECK-NEXT:    %[[M:.*]] = graph.add %[[SCALED]], %m :
-// CHECK-NEXT:    %[[P:.*]] = graph.softmax %[[M]] {axis = 3 : i64} :
+// CHECK-NEXT:    %[[P:.*]] = graph.softmax %[[M]] axis 3 :
 // CHECK-NEXT:    %[[Y:.*]] = graph.matmul %[[P]], %v :
 // CHECK-NEXT:    func.return %[[Y]] :
 
@@ -19,7 +19,7 @@ func.func @channels(%q: tensor<1x3x32x3136xf32>, %k: tensor<1x3x32x3136xf32>, %v
 
 // Three query heads for a key head are rows of one matmul; tokens come before heads.
 func.func @shared_keys(%q: tensor<1x32x6x3136xf32>, %k: tensor<1x32x2x3136xf32>, %v: tensor<1x32x2x3136xf32>) -> tensor<1x32x6x3136xf32> {
-  %y = graph.attention %q, %k, %v {query_tokens_first = true, key_tokens_first = true, value_tokens_first = true, result_tokens_first = true, undefined = "nan"} : tensor<1x32x6x3136xf32>, tensor<1x32x2x3136xf32>, tensor<1x32x2x3136xf32> -> tensor<1x32x6x3136xf32>
+  %y = graph.attention %q, %k, %v value_tokens_first true result_tokens_first true undefined nan query_tokens_first true key_tokens_first true : (tensor<1x32x6x3136xf32>, tensor<1x32x2x3136xf32>, tensor<1x32x2x3136xf32>) -> tensor<1x32x6x3136xf32>
   func.return %y : tensor<1x32x6x3136xf32>
 }
 // CHECK-LABEL: func.func @shared_keys(
@@ -40,13 +40,13 @@ func.func @shared_keys(%q: tensor<1x32x6x3136xf32>, %k: tensor<1x32x2x3136xf32>,
 
 // What fits stays, what is of unknown sizes too, and what counts by its position.
 func.func @stays(%q: tensor<1x3x32x64xf32>, %d: tensor<1x3x32x?xf32>, %w: tensor<1x3x32x3136xf32>) -> (tensor<1x3x32x64xf32>, tensor<1x3x32x?xf32>, tensor<1x3x32x3136xf32>) {
-  %0 = graph.attention %q, %q, %q : tensor<1x3x32x64xf32>, tensor<1x3x32x64xf32>, tensor<1x3x32x64xf32> -> tensor<1x3x32x64xf32>
-  %1 = graph.attention %d, %d, %d : tensor<1x3x32x?xf32>, tensor<1x3x32x?xf32>, tensor<1x3x32x?xf32> -> tensor<1x3x32x?xf32>
-  %2 = graph.attention %w, %w, %w {causal = true} : tensor<1x3x32x3136xf32>, tensor<1x3x32x3136xf32>, tensor<1x3x32x3136xf32> -> tensor<1x3x32x3136xf32>
+  %0 = graph.attention %q, %q, %q : (tensor<1x3x32x64xf32>, tensor<1x3x32x64xf32>, tensor<1x3x32x64xf32>) -> tensor<1x3x32x64xf32>
+  %1 = graph.attention %d, %d, %d : (tensor<1x3x32x?xf32>, tensor<1x3x32x?xf32>, tensor<1x3x32x?xf32>) -> tensor<1x3x32x?xf32>
+  %2 = graph.attention %w, %w, %w causal true : (tensor<1x3x32x3136xf32>, tensor<1x3x32x3136xf32>, tensor<1x3x32x3136xf32>) -> tensor<1x3x32x3136xf32>
   func.return %0, %1, %2 : tensor<1x3x32x64xf32>, tensor<1x3x32x?xf32>, tensor<1x3x32x3136xf32>
 }
 // CHECK-LABEL: func.func @stays(
 // CHECK-NEXT:    graph.attention %q, %q, %q :
 // CHECK-NEXT:    graph.attention %d, %d, %d :
-// CHECK-NEXT:    graph.attention %w, %w, %w {
+// CHECK-NEXT:    graph.attention %w, %w, %w causal
 // CHECK-NEXT:    func.return

@@ -3,7 +3,7 @@
 // Where every bit stays, sums keep their order.
 func.func @main(%q: tensor<1x2x1024x16xf32>, %k: tensor<1x2x1024x16xf32>, %v: tensor<1x2x1024x16xf32>) -> tensor<1x2x1024x16xf32> {
   // expected-remark@+1 {{fuse-attention missed: the mode forbids sums in another order (about}}
-  %0 = graph.attention %q, %k, %v : tensor<1x2x1024x16xf32>, tensor<1x2x1024x16xf32>, tensor<1x2x1024x16xf32> -> tensor<1x2x1024x16xf32>
+  %0 = graph.attention %q, %k, %v : (tensor<1x2x1024x16xf32>, tensor<1x2x1024x16xf32>, tensor<1x2x1024x16xf32>) -> tensor<1x2x1024x16xf32>
   func.return %0 : tensor<1x2x1024x16xf32>
 }
 // CHECK-NOT: fused_op

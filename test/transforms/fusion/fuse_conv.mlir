@@ -56,8 +56,8 @@ func.func @case4(%x: tensor<1x4x8x8xf32>, %v: tensor<4x4x3x3xf32>, %w: tensor<4x
 // A pool stays apart, and what follows.
 func.func @case5(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x3x3xf32>) -> tensor<1x4x6x6xf32> {
   %0 = graph.conv %x, %w pads [1, 1, 1, 1] : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x8x8xf32>
-  %1 = graph.pool "max" %0 kernel [2, 2] strides [2, 2] : (tensor<1x4x8x8xf32>) -> tensor<1x4x4x4xf32>
-  %2 = graph.pad %1 pads [0, 0, 1, 1, 0, 0, 1, 1] : tensor<1x4x4x4xf32> -> tensor<1x4x6x6xf32>
+  %1 = graph.pool max %0 kernel [2, 2] strides [2, 2] : (tensor<1x4x8x8xf32>) -> tensor<1x4x4x4xf32>
+  %2 = graph.pad %1 pads [0, 0, 1, 1, 0, 0, 1, 1] : (tensor<1x4x4x4xf32>) -> tensor<1x4x6x6xf32>
   func.return %2 : tensor<1x4x6x6xf32>
 }
 // CHECK-LABEL: func.func @case5(
@@ -69,7 +69,7 @@ func.func @case5(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x3x3xf32>) -> tensor<1x4
 // Channels last: a transpose behind the convolution is how it stores its result.
 func.func @case7(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x1x1xf32>) -> tensor<1x8x8x4xf32> {
   %0 = graph.conv %x, %w : (tensor<1x3x8x8xf32>, tensor<4x3x1x1xf32>) -> tensor<1x4x8x8xf32>
-  %1 = graph.transpose %0 permutation [0, 2, 3, 1] : tensor<1x4x8x8xf32> -> tensor<1x8x8x4xf32>
+  %1 = graph.transpose %0 permutation [0, 2, 3, 1] : (tensor<1x4x8x8xf32>) -> tensor<1x8x8x4xf32>
   func.return %1 : tensor<1x8x8x4xf32>
 }
 // CHECK-LABEL: func.func @case7(

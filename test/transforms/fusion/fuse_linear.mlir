@@ -91,9 +91,9 @@ func.func @case6(%x: tensor<1x64xf32>, %w: tensor<64x32xf32>) -> tensor<8x32xf32
 // A reshape in between is a view, the last one stays outside.
 func.func @case7(%x: tensor<32x64xf32>, %w: tensor<64x32xf32>) -> tensor<1x32x32xf32> {
   %0 = graph.matmul %x, %w : (tensor<32x64xf32>, tensor<64x32xf32>) -> tensor<32x32xf32>
-  %1 = graph.reshape %0 shape [2, 16, 32] : tensor<32x32xf32> -> tensor<2x16x32xf32>
+  %1 = graph.reshape %0 shape [2, 16, 32] : (tensor<32x32xf32>) -> tensor<2x16x32xf32>
   %2 = graph.relu %1 : (tensor<2x16x32xf32>) -> tensor<2x16x32xf32>
-  %3 = graph.reshape %2 shape [1, 32, 32] : tensor<2x16x32xf32> -> tensor<1x32x32xf32>
+  %3 = graph.reshape %2 shape [1, 32, 32] : (tensor<2x16x32xf32>) -> tensor<1x32x32xf32>
   func.return %3 : tensor<1x32x32xf32>
 }
 // CHECK-LABEL: func.func @case7(
@@ -121,7 +121,7 @@ func.func @case8(%x: tensor<?x64xf32>, %w: tensor<64x32xf32>) -> tensor<?x32xf32
 // The user is in a branch, the product outside: nothing is fused.
 func.func @case9(%c: tensor<i1>, %x: tensor<8x64xf32>, %w: tensor<64x32xf32>, %x0: tensor<8x32xf32>) -> tensor<8x32xf32> {
   %0 = graph.matmul %x, %w : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
-  %1 = graph.if %c : tensor<i1> -> (tensor<8x32xf32>) {
+  %1 = graph.if %c : (tensor<i1>) -> tensor<8x32xf32> {
     %2 = graph.relu %0 : (tensor<8x32xf32>) -> tensor<8x32xf32>
     graph.yield %2 : tensor<8x32xf32>
   } else {
@@ -160,7 +160,7 @@ func.func @case10(%x: tensor<8x64xf32>) -> tensor<8x32xf32> {
 // One product split into gate and value (GEGLU).
 func.func @case11(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> tensor<8x32xf32> {
   %0 = graph.matmul %x, %w : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
-  %1, %2 = graph.split %0 axis 1 : tensor<8x64xf32> -> tensor<8x32xf32>, tensor<8x32xf32>
+  %1, %2 = graph.split %0 axis 1 : (tensor<8x64xf32>) -> (tensor<8x32xf32>, tensor<8x32xf32>)
   %3 = graph.gelu %2 : (tensor<8x32xf32>) -> tensor<8x32xf32>
   %4 = graph.mul %1, %3 : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>
   func.return %4 : tensor<8x32xf32>
@@ -179,14 +179,14 @@ func.func @case12(%x: tensor<1x8x64xf32>) -> (tensor<1x4x8x16xf32>, tensor<1x4x8
   %v = graph.constant #graph.weight<"v"> : tensor<64x64xf32>
   %w = graph.constant #graph.weight<"w"> : tensor<64x64xf32>
   %b = graph.constant #graph.weight<"b"> : tensor<64xf32>
-  %0 = graph.reshape %x shape [8, 64] : tensor<1x8x64xf32> -> tensor<8x64xf32>
+  %0 = graph.reshape %x shape [8, 64] : (tensor<1x8x64xf32>) -> tensor<8x64xf32>
   %1 = graph.matmul %0, %v : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
   %2 = graph.add %1, %b : (tensor<8x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
-  %3 = graph.reshape %2 shape [1, 8, 4, 16] : tensor<8x64xf32> -> tensor<1x8x4x16xf32>
-  %4 = graph.transpose %3 permutation [0, 2, 1, 3] : tensor<1x8x4x16xf32> -> tensor<1x4x8x16xf32>
+  %3 = graph.reshape %2 shape [1, 8, 4, 16] : (tensor<8x64xf32>) -> tensor<1x8x4x16xf32>
+  %4 = graph.transpose %3 permutation [0, 2, 1, 3] : (tensor<1x8x4x16xf32>) -> tensor<1x4x8x16xf32>
   %5 = graph.matmul %x, %w : (tensor<1x8x64xf32>, tensor<64x64xf32>) -> tensor<1x8x64xf32>
-  %6 = graph.reshape %5 shape [1, 8, 4, 16] : tensor<1x8x64xf32> -> tensor<1x8x4x16xf32>
-  %7 = graph.transpose %6 permutation [0, 2, 1, 3] : tensor<1x8x4x16xf32> -> tensor<1x4x8x16xf32>
+  %6 = graph.reshape %5 shape [1, 8, 4, 16] : (tensor<1x8x64xf32>) -> tensor<1x8x4x16xf32>
+  %7 = graph.transpose %6 permutation [0, 2, 1, 3] : (tensor<1x8x4x16xf32>) -> tensor<1x4x8x16xf32>
   func.return %4, %7 : tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>
 }
 // CHECK-LABEL: func.func @case12(
@@ -214,7 +214,7 @@ func.func @case14(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
   %v = graph.constant #graph.weight<"v"> : tensor<64x64xf32>
   %w = graph.constant #graph.weight<"w"> : tensor<64x64xf32>
   %0 = graph.matmul %x, %v : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
-  %1 = graph.matmul %0, %0 {transpose_rhs = true} : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x8xf32>
+  %1 = graph.matmul %0, %0 transpose_rhs true : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x8xf32>
   %2 = graph.matmul %x, %w : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
   %3 = graph.matmul %1, %2 : (tensor<8x8xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
   func.return %3 : tensor<8x64xf32>
@@ -228,7 +228,7 @@ func.func @case14(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
 // A residual that needs the product itself must not join: add would be inside and before.
 func.func @case15(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> tensor<8x64xf32> {
   %0 = graph.matmul %x, %w : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
-  %1, %i = graph.top_k %0 k 64 : tensor<8x64xf32> -> tensor<8x64xf32>, tensor<8x64xi64>
+  %1, %i = graph.top_k %0 k 64 : (tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<8x64xi64>)
   %2 = graph.add %0, %1 : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
   func.return %2 : tensor<8x64xf32>
 }
@@ -252,7 +252,7 @@ func.func @case16(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> tensor<8x64xf3
 
 // Softmax joins when a row of the product fits on the core.
 func.func @case17(%q: tensor<4x64x32xf32>, %k: tensor<4x64x32xf32>, %m: tensor<64x64xf32>) -> tensor<4x64x64xf32> {
-  %0 = graph.matmul %q, %k {transpose_rhs = true} : (tensor<4x64x32xf32>, tensor<4x64x32xf32>) -> tensor<4x64x64xf32>
+  %0 = graph.matmul %q, %k transpose_rhs true : (tensor<4x64x32xf32>, tensor<4x64x32xf32>) -> tensor<4x64x64xf32>
   %1 = graph.add %0, %m : (tensor<4x64x64xf32>, tensor<64x64xf32>) -> tensor<4x64x64xf32>
   %2 = graph.softmax %1 : (tensor<4x64x64xf32>) -> tensor<4x64x64xf32>
   func.return %2 : tensor<4x64x64xf32>
@@ -266,7 +266,7 @@ func.func @case17(%q: tensor<4x64x32xf32>, %k: tensor<4x64x32xf32>, %m: tensor<6
 
 // A row of 65,536 scores does not fit: its largest one is not known before the last tile.
 func.func @case18(%q: tensor<64x32xf32>, %k: tensor<65536x32xf32>) -> tensor<64x65536xf32> {
-  %0 = graph.matmul %q, %k {transpose_rhs = true} : (tensor<64x32xf32>, tensor<65536x32xf32>) -> tensor<64x65536xf32>
+  %0 = graph.matmul %q, %k transpose_rhs true : (tensor<64x32xf32>, tensor<65536x32xf32>) -> tensor<64x65536xf32>
   %1 = graph.softmax %0 : (tensor<64x65536xf32>) -> tensor<64x65536xf32>
   func.return %1 : tensor<64x65536xf32>
 }
@@ -306,8 +306,8 @@ func.func @case20(%x: tensor<256x4096xf16>, %w: tensor<4096x4096xf16>, %s: tenso
 // although a plain loop over so few elements would be faster.
 func.func @case21(%x: tensor<16x64xf32>, %w: tensor<64x32xf32>) -> tensor<8x2x32xf32> {
   %0 = graph.matmul %x, %w : (tensor<16x64xf32>, tensor<64x32xf32>) -> tensor<16x32xf32>
-  %1 = graph.reshape %0 shape [2, 8, 32] : tensor<16x32xf32> -> tensor<2x8x32xf32>
-  %2 = graph.transpose %1 permutation [1, 0, 2] : tensor<2x8x32xf32> -> tensor<8x2x32xf32>
+  %1 = graph.reshape %0 shape [2, 8, 32] : (tensor<16x32xf32>) -> tensor<2x8x32xf32>
+  %2 = graph.transpose %1 permutation [1, 0, 2] : (tensor<2x8x32xf32>) -> tensor<8x2x32xf32>
   func.return %2 : tensor<8x2x32xf32>
 }
 // CHECK-LABEL: func.func @case21(

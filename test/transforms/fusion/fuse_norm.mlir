@@ -28,7 +28,7 @@ func.func @case2(%t: tensor<1000x64xf32>, %p: tensor<8x64xf32>, %i: tensor<8xi64
 
 // Group norm and SiLU; rows of 8,192 elements.
 func.func @case3(%x: tensor<1x64x32x32xf32>, %s: tensor<64xf32>) -> tensor<1x64x32x32xf32> {
-  %0 = graph.group_norm %x, %s, %s {groups = 8 : i64} : (tensor<1x64x32x32xf32>, tensor<64xf32>, tensor<64xf32>) -> tensor<1x64x32x32xf32>
+  %0 = graph.group_norm %x, %s, %s groups 8 : (tensor<1x64x32x32xf32>, tensor<64xf32>, tensor<64xf32>) -> tensor<1x64x32x32xf32>
   %1 = graph.silu %0 : (tensor<1x64x32x32xf32>) -> tensor<1x64x32x32xf32>
   func.return %1 : tensor<1x64x32x32xf32>
 }
@@ -40,7 +40,7 @@ func.func @case3(%x: tensor<1x64x32x32xf32>, %s: tensor<64xf32>) -> tensor<1x64x
 // The norm of a norm's columns has other rows.
 func.func @case4(%x: tensor<8x64xf32>, %s: tensor<64xf32>, %t: tensor<8xf32>) -> tensor<64x8xf32> {
   %0 = graph.rms_norm %x, %s : (tensor<8x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
-  %1 = graph.transpose %0 permutation [1, 0] : tensor<8x64xf32> -> tensor<64x8xf32>
+  %1 = graph.transpose %0 permutation [1, 0] : (tensor<8x64xf32>) -> tensor<64x8xf32>
   %2 = graph.rms_norm %1, %t : (tensor<64x8xf32>, tensor<8xf32>) -> tensor<64x8xf32>
   func.return %2 : tensor<64x8xf32>
 }
@@ -66,17 +66,17 @@ func.func @case5(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>, %s: tensor<64xf32>
 // it is not known how many; some columns are.
 func.func @case6(%x: tensor<2x64x64xf32>, %s: tensor<64xf32>) -> (tensor<2x64x64xf32>, tensor<2x1x64xf32>) {
   %0 = graph.rms_norm %x, %s : (tensor<2x64x64xf32>, tensor<64xf32>) -> tensor<2x64x64xf32>
-  %1 = graph.slice %0 starts [0] ends [1] axes [1] : tensor<2x64x64xf32> -> tensor<2x1x64xf32>
+  %1 = graph.slice %0 starts [0] ends [1] axes [1] : (tensor<2x64x64xf32>) -> tensor<2x1x64xf32>
   func.return %0, %1 : tensor<2x64x64xf32>, tensor<2x1x64xf32>
 }
 func.func @case7(%x: tensor<?x?x64xf32>, %s: tensor<64xf32>) -> (tensor<?x?x64xf32>, tensor<?x?x64xf32>) {
   %0 = graph.rms_norm %x, %s : (tensor<?x?x64xf32>, tensor<64xf32>) -> tensor<?x?x64xf32>
-  %1 = graph.slice %0 starts [0] ends [1] axes [1] : tensor<?x?x64xf32> -> tensor<?x?x64xf32>
+  %1 = graph.slice %0 starts [0] ends [1] axes [1] : (tensor<?x?x64xf32>) -> tensor<?x?x64xf32>
   func.return %0, %1 : tensor<?x?x64xf32>, tensor<?x?x64xf32>
 }
 func.func @case8(%x: tensor<2x64x64xf32>, %s: tensor<64xf32>) -> tensor<2x64x8xf32> {
   %0 = graph.rms_norm %x, %s : (tensor<2x64x64xf32>, tensor<64xf32>) -> tensor<2x64x64xf32>
-  %1 = graph.slice %0 starts [0] ends [8] axes [2] : tensor<2x64x64xf32> -> tensor<2x64x8xf32>
+  %1 = graph.slice %0 starts [0] ends [8] axes [2] : (tensor<2x64x64xf32>) -> tensor<2x64x8xf32>
   func.return %1 : tensor<2x64x8xf32>
 }
 // CHECK-LABEL: func.func @case6(

@@ -52,7 +52,7 @@ func.func @case4(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // Composition: an op in a branch is fused within the branch.
 func.func @case5(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+  %0 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
     %1 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
     %2 = graph.neg %1 : (tensor<4xf32>) -> tensor<4xf32>
     graph.yield %2 : tensor<4xf32>
@@ -68,8 +68,8 @@ func.func @case5(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
 // Rotary embedding as exporters write it out: halves, negation, concat, two products, a sum.
 func.func @case6(%x: tensor<1x4x8x16xf32>, %c: tensor<1x1x8x16xf32>, %s: tensor<1x1x8x16xf32>) -> tensor<1x4x8x16xf32> {
   %0 = graph.mul %x, %c : (tensor<1x4x8x16xf32>, tensor<1x1x8x16xf32>) -> tensor<1x4x8x16xf32>
-  %1 = graph.slice %x starts [0] ends [8] axes [3] : tensor<1x4x8x16xf32> -> tensor<1x4x8x8xf32>
-  %2 = graph.slice %x starts [8] ends [16] axes [3] : tensor<1x4x8x16xf32> -> tensor<1x4x8x8xf32>
+  %1 = graph.slice %x starts [0] ends [8] axes [3] : (tensor<1x4x8x16xf32>) -> tensor<1x4x8x8xf32>
+  %2 = graph.slice %x starts [8] ends [16] axes [3] : (tensor<1x4x8x16xf32>) -> tensor<1x4x8x8xf32>
   %3 = graph.neg %2 : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
   %4 = graph.concat %3, %1 axis 3 : (tensor<1x4x8x8xf32>, tensor<1x4x8x8xf32>) -> tensor<1x4x8x16xf32>
   %5 = graph.mul %4, %s : (tensor<1x4x8x16xf32>, tensor<1x1x8x16xf32>) -> tensor<1x4x8x16xf32>
@@ -98,10 +98,10 @@ func.func @case7(%x: tensor<1024x32xf32>) -> (tensor<1024x32xf32>, tensor<1024x3
 
 // A norm spelled out: statistics of rows and what uses them, in one walk over the rows.
 func.func @case8(%x: tensor<8x32xf32>) -> tensor<8x32xf32> {
-  %0 = graph.reduce "mean" %x axes [1] : tensor<8x32xf32> -> tensor<8x1xf32>
+  %0 = graph.reduce mean %x axes [1] : (tensor<8x32xf32>) -> tensor<8x1xf32>
   %1 = graph.sub %x, %0 : (tensor<8x32xf32>, tensor<8x1xf32>) -> tensor<8x32xf32>
   %2 = graph.mul %1, %1 : (tensor<8x32xf32>, tensor<8x32xf32>) -> tensor<8x32xf32>
-  %3 = graph.reduce "mean" %2 axes [1] : tensor<8x32xf32> -> tensor<8x1xf32>
+  %3 = graph.reduce mean %2 axes [1] : (tensor<8x32xf32>) -> tensor<8x1xf32>
   %4 = graph.sqrt %3 : (tensor<8x1xf32>) -> tensor<8x1xf32>
   %5 = graph.div %1, %4 : (tensor<8x32xf32>, tensor<8x1xf32>) -> tensor<8x32xf32>
   func.return %5 : tensor<8x32xf32>
@@ -115,7 +115,7 @@ func.func @case8(%x: tensor<8x32xf32>) -> tensor<8x32xf32> {
 // Rows and columns: the two reductions do not have the same tiles.
 func.func @case9(%x: tensor<8x32xf32>) -> tensor<8x32xf32> {
   %0 = graph.softmax %x : (tensor<8x32xf32>) -> tensor<8x32xf32>
-  %1 = graph.softmax %0 {axis = 0 : i64} : (tensor<8x32xf32>) -> tensor<8x32xf32>
+  %1 = graph.softmax %0 axis 0 : (tensor<8x32xf32>) -> tensor<8x32xf32>
   func.return %1 : tensor<8x32xf32>
 }
 // CHECK-LABEL: func.func @case9(
@@ -127,7 +127,7 @@ func.func @case9(%x: tensor<8x32xf32>) -> tensor<8x32xf32> {
 // Between two softmaxes along what looks the same data moves from row to row.
 func.func @case10(%x: tensor<16x16xf32>) -> tensor<16x16xf32> {
   %0 = graph.softmax %x : (tensor<16x16xf32>) -> tensor<16x16xf32>
-  %1 = graph.transpose %0 permutation [1, 0] : tensor<16x16xf32> -> tensor<16x16xf32>
+  %1 = graph.transpose %0 permutation [1, 0] : (tensor<16x16xf32>) -> tensor<16x16xf32>
   %2 = graph.softmax %1 : (tensor<16x16xf32>) -> tensor<16x16xf32>
   func.return %2 : tensor<16x16xf32>
 }
@@ -182,10 +182,10 @@ func.func @case12(%x: tensor<16x16xf32>) -> tensor<16x16xf32> {
 
 // Views at the ends stay outside, they cost nothing there.
 func.func @case13(%x: tensor<4x8xf32>) -> tensor<2x16xf32> {
-  %0 = graph.reshape %x shape [32] : tensor<4x8xf32> -> tensor<32xf32>
+  %0 = graph.reshape %x shape [32] : (tensor<4x8xf32>) -> tensor<32xf32>
   %1 = graph.exp %0 : (tensor<32xf32>) -> tensor<32xf32>
   %2 = graph.neg %1 : (tensor<32xf32>) -> tensor<32xf32>
-  %3 = graph.reshape %2 shape [2, 16] : tensor<32xf32> -> tensor<2x16xf32>
+  %3 = graph.reshape %2 shape [2, 16] : (tensor<32xf32>) -> tensor<2x16xf32>
   func.return %3 : tensor<2x16xf32>
 }
 // CHECK-LABEL: func.func @case13(
@@ -208,8 +208,8 @@ func.func @case14(%x: tensor<?x32xf32>, %y: tensor<?x32xf32>) -> tensor<?x32xf32
 
 // Shape arithmetic is one task of the control processor.
 func.func @case15(%x: tensor<?x32xf32>, %i: tensor<1xi64>) -> tensor<2xi64> {
-  %0 = graph.shape_of %x : tensor<?x32xf32> -> tensor<2xi64>
-  %1 = graph.slice %0 starts [0] ends [1] axes [0] : tensor<2xi64> -> tensor<1xi64>
+  %0 = graph.shape_of %x : (tensor<?x32xf32>) -> tensor<2xi64>
+  %1 = graph.slice %0 starts [0] ends [1] axes [0] : (tensor<2xi64>) -> tensor<1xi64>
   %2 = graph.mul %1, %i : (tensor<1xi64>, tensor<1xi64>) -> tensor<1xi64>
   %3 = graph.concat %2, %i axis 0 : (tensor<1xi64>, tensor<1xi64>) -> tensor<2xi64>
   func.return %3 : tensor<2xi64>
@@ -222,8 +222,8 @@ func.func @case15(%x: tensor<?x32xf32>, %i: tensor<1xi64>) -> tensor<2xi64> {
 
 // The shapes of two inputs: one task, before any launch.
 func.func @case17(%x: tensor<?x32xf32>, %y: tensor<?x32xf32>) -> (tensor<2xi64>, tensor<2xi64>) {
-  %0 = graph.shape_of %x : tensor<?x32xf32> -> tensor<2xi64>
-  %1 = graph.shape_of %y : tensor<?x32xf32> -> tensor<2xi64>
+  %0 = graph.shape_of %x : (tensor<?x32xf32>) -> tensor<2xi64>
+  %1 = graph.shape_of %y : (tensor<?x32xf32>) -> tensor<2xi64>
   func.return %0, %1 : tensor<2xi64>, tensor<2xi64>
 }
 // CHECK-LABEL: func.func @case17(
@@ -234,9 +234,9 @@ func.func @case17(%x: tensor<?x32xf32>, %y: tensor<?x32xf32>) -> (tensor<2xi64>,
 
 // The shape of what a launch gives waits for it; that of the input does not.
 func.func @case18(%x: tensor<?x32xf32>) -> (tensor<2xi64>, tensor<2xi64>) {
-  %0 = graph.shape_of %x : tensor<?x32xf32> -> tensor<2xi64>
-  %1 = graph.nonzero %x : tensor<?x32xf32> -> tensor<2x?xi64>
-  %2 = graph.shape_of %1 : tensor<2x?xi64> -> tensor<2xi64>
+  %0 = graph.shape_of %x : (tensor<?x32xf32>) -> tensor<2xi64>
+  %1 = graph.nonzero %x : (tensor<?x32xf32>) -> tensor<2x?xi64>
+  %2 = graph.shape_of %1 : (tensor<2x?xi64>) -> tensor<2xi64>
   func.return %0, %2 : tensor<2xi64>, tensor<2xi64>
 }
 // CHECK-LABEL: func.func @case18(
@@ -250,7 +250,7 @@ func.func @case17(%m: tensor<2x64xi64>, %n: tensor<i64>, %x: tensor<1xf32>, %y: 
   %zero = graph.constant dense<0> : tensor<i64>
   %one = graph.constant dense<1> : tensor<i64>
   %0 = graph.cast %m to i1 : (tensor<2x64xi64>) -> tensor<2x64xi1>
-  %1 = graph.reshape %0 shape [128] : tensor<2x64xi1> -> tensor<128xi1>
+  %1 = graph.reshape %0 shape [128] : (tensor<2x64xi1>) -> tensor<128xi1>
   %2 = graph.range %zero, %n, %one : (tensor<i64>, tensor<i64>, tensor<i64>) -> tensor<?xi64>
   %3 = graph.gather %1, %2 : (tensor<128xi1>, tensor<?xi64>) -> tensor<?xi1>
   %4 = graph.select %3, %x, %y : (tensor<?xi1>, tensor<1xf32>, tensor<f32>) -> tensor<?xf32>

@@ -6,7 +6,7 @@
 func.func @case1(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
   %0 = graph.add %x, %y : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
   %1 = graph.softmax %0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
-  %2 = graph.softmax %0 {axis = 0 : i64} : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %2 = graph.softmax %0 axis 0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
   func.return %1, %2 : tensor<512x512xf32>, tensor<512x512xf32>
 }
 // CHECK-LABEL: func.func @case1(
@@ -25,7 +25,7 @@ func.func @case2(%x: tensor<512x512xf32>, %w: tensor<512x512xf32>) -> (tensor<51
   %m = graph.matmul %x, %w : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
   %0 = graph.sub %m, %x : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
   %1 = graph.softmax %0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
-  %2 = graph.softmax %0 {axis = 0 : i64} : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %2 = graph.softmax %0 axis 0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
   func.return %1, %2 : tensor<512x512xf32>, tensor<512x512xf32>
 }
 // CHECK-LABEL: func.func @case2(
@@ -39,7 +39,7 @@ func.func @case2(%x: tensor<512x512xf32>, %w: tensor<512x512xf32>) -> (tensor<51
 func.func @case3(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>, %w: tensor<512x4096xf32>, %v: tensor<4096x4096xf32>, %u: tensor<4096x8xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>, tensor<512x8xf32>) {
   %0 = graph.add %x, %y : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
   %1 = graph.softmax %0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
-  %2 = graph.softmax %0 {axis = 0 : i64} : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %2 = graph.softmax %0 axis 0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
   %3 = graph.matmul %x, %w : (tensor<512x512xf32>, tensor<512x4096xf32>) -> tensor<512x4096xf32>
   %4 = graph.matmul %3, %v : (tensor<512x4096xf32>, tensor<4096x4096xf32>) -> tensor<512x4096xf32>
   %5 = graph.matmul %4, %u : (tensor<512x4096xf32>, tensor<4096x8xf32>) -> tensor<512x8xf32>
@@ -56,7 +56,7 @@ func.func @case3(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>, %w: tensor<51
 func.func @case4(%x: tensor<512x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
   %0 = graph.erf %x : (tensor<512x512xf32>) -> tensor<512x512xf32>
   %1 = graph.softmax %0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
-  %2 = graph.softmax %0 {axis = 0 : i64} : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %2 = graph.softmax %0 axis 0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
   func.return %1, %2 : tensor<512x512xf32>, tensor<512x512xf32>
 }
 // CHECK-LABEL: func.func @case4(
@@ -70,10 +70,10 @@ func.func @case4(%x: tensor<512x512xf32>) -> (tensor<512x512xf32>, tensor<512x51
 func.func @case5(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>, %z: tensor<256x512xf32>, %w: tensor<256x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>, tensor<256x512xf32>, tensor<256x512xf32>) {
   %0 = graph.add %x, %y : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
   %1 = graph.softmax %0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
-  %2 = graph.softmax %0 {axis = 0 : i64} : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %2 = graph.softmax %0 axis 0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
   %3 = graph.add %z, %w : (tensor<256x512xf32>, tensor<256x512xf32>) -> tensor<256x512xf32>
   %4 = graph.softmax %3 : (tensor<256x512xf32>) -> tensor<256x512xf32>
-  %5 = graph.softmax %3 {axis = 0 : i64} : (tensor<256x512xf32>) -> tensor<256x512xf32>
+  %5 = graph.softmax %3 axis 0 : (tensor<256x512xf32>) -> tensor<256x512xf32>
   func.return %1, %2, %4, %5 : tensor<512x512xf32>, tensor<512x512xf32>, tensor<256x512xf32>, tensor<256x512xf32>
 }
 // CHECK-LABEL:   func.func @case5(

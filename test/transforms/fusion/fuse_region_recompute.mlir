@@ -7,7 +7,7 @@ func.func @case1(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>, %z: tensor<51
   %0 = graph.add %x, %y : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
   %s = graph.add %0, %z : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
   %1 = graph.softmax %s : (tensor<512x512xf32>) -> tensor<512x512xf32>
-  %2 = graph.softmax %s {axis = 0 : i64} : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %2 = graph.softmax %s axis 0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
   func.return %1, %2 : tensor<512x512xf32>, tensor<512x512xf32>
 }
 // Three inputs instead of one to read: more traffic than the sum saves.
@@ -24,7 +24,7 @@ func.func @case1(%x: tensor<512x512xf32>, %y: tensor<512x512xf32>, %z: tensor<51
 func.func @case2(%x: tensor<512x512xf16>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
   %0 = graph.cast %x to f32 : (tensor<512x512xf16>) -> tensor<512x512xf32>
   %1 = graph.softmax %0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
-  %2 = graph.softmax %0 {axis = 0 : i64} : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %2 = graph.softmax %0 axis 0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
   func.return %1, %2 : tensor<512x512xf32>, tensor<512x512xf32>
 }
 // CHECK-LABEL: func.func @case2(

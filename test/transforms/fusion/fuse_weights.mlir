@@ -6,7 +6,7 @@ func.func @case1(%x: tensor<8x256xf16>) -> tensor<8x512xf16> {
   %w = graph.constant #graph.weight<"w"> : tensor<256x512xi8>
   %s = graph.constant #graph.weight<"s"> : tensor<512xf16>
   %b = graph.constant #graph.weight<"b"> : tensor<512xf16>
-  %0 = graph.dequantize %w, %s {axis = 1 : i64} : (tensor<256x512xi8>, tensor<512xf16>) -> tensor<256x512xf16>
+  %0 = graph.dequantize %w, %s axis 1 : (tensor<256x512xi8>, tensor<512xf16>) -> tensor<256x512xf16>
   %1 = graph.matmul %x, %0 : (tensor<8x256xf16>, tensor<256x512xf16>) -> tensor<8x512xf16>
   %2 = graph.add %1, %b : (tensor<8x512xf16>, tensor<512xf16>) -> tensor<8x512xf16>
   func.return %2 : tensor<8x512xf16>
@@ -30,8 +30,8 @@ func.func @case2(%x: tensor<8x256xf16>) -> tensor<8x512xf16> {
   %s = graph.constant #graph.weight<"s"> : tensor<8x512xf16>
   %z = graph.constant #graph.weight<"z"> : tensor<8x512xui8>
   %t = graph.constant #graph.weight<"t"> : tensor<8x512xf16>
-  %0 = graph.dequantize %v, %s, %z {axis = 0 : i64, block_size = 32 : i64} : (tensor<256x512xui8>, tensor<8x512xf16>, tensor<8x512xui8>) -> tensor<256x512xf16>
-  %1 = graph.dequantize %w, %t {axis = 0 : i64, block_size = 32 : i64} : (tensor<256x512xui8>, tensor<8x512xf16>) -> tensor<256x512xf16>
+  %0 = graph.dequantize %v, %s, %z axis 0 block_size 32 : (tensor<256x512xui8>, tensor<8x512xf16>, tensor<8x512xui8>) -> tensor<256x512xf16>
+  %1 = graph.dequantize %w, %t axis 0 block_size 32 : (tensor<256x512xui8>, tensor<8x512xf16>) -> tensor<256x512xf16>
   %2 = graph.matmul %x, %0 : (tensor<8x256xf16>, tensor<256x512xf16>) -> tensor<8x512xf16>
   %3 = graph.matmul %x, %1 : (tensor<8x256xf16>, tensor<256x512xf16>) -> tensor<8x512xf16>
   %4 = graph.silu %2 : (tensor<8x512xf16>) -> tensor<8x512xf16>
@@ -68,7 +68,7 @@ func.func @case3(%x: tensor<8x256xf16>, %y: tensor<8x256xf16>) -> (tensor<8x512x
 func.func @case4(%x: tensor<?x64x16x16xf16>) -> tensor<?x64x16x16xf16> {
   %w = graph.constant #graph.weight<"w"> : tensor<64x64x3x3xi8>
   %s = graph.constant #graph.weight<"s"> : tensor<64xf16>
-  %0 = graph.dequantize %w, %s {axis = 0 : i64} : (tensor<64x64x3x3xi8>, tensor<64xf16>) -> tensor<64x64x3x3xf16>
+  %0 = graph.dequantize %w, %s axis 0 : (tensor<64x64x3x3xi8>, tensor<64xf16>) -> tensor<64x64x3x3xf16>
   %1 = graph.conv %x, %0 strides [1, 1] pads [1, 1, 1, 1] : (tensor<?x64x16x16xf16>, tensor<64x64x3x3xf16>) -> tensor<?x64x16x16xf16>
   %2 = graph.relu %1 : (tensor<?x64x16x16xf16>) -> tensor<?x64x16x16xf16>
   func.return %2 : tensor<?x64x16x16xf16>
@@ -86,7 +86,7 @@ func.func @case4(%x: tensor<?x64x16x16xf16>) -> tensor<?x64x16x16xf16> {
 
 // What is no weight stays where it is.
 func.func @case5(%x: tensor<8x256xf16>, %w: tensor<256x512xi8>, %s: tensor<512xf16>) -> tensor<8x512xf16> {
-  %0 = graph.dequantize %w, %s {axis = 1 : i64} : (tensor<256x512xi8>, tensor<512xf16>) -> tensor<256x512xf16>
+  %0 = graph.dequantize %w, %s axis 1 : (tensor<256x512xi8>, tensor<512xf16>) -> tensor<256x512xf16>
   %1 = graph.matmul %x, %0 : (tensor<8x256xf16>, tensor<256x512xf16>) -> tensor<8x512xf16>
   func.return %1 : tensor<8x512xf16>
 }
@@ -101,7 +101,7 @@ func.func @case6(%x: tensor<2x64x256xf16>, %w: tensor<256x512xf16>) -> tensor<2x
   %p = graph.constant #graph.weight<"p"> : tensor<1x64x512xi8>
   %s = graph.constant #graph.weight<"s"> : tensor<512xf16>
   %0 = graph.matmul %x, %w : (tensor<2x64x256xf16>, tensor<256x512xf16>) -> tensor<2x64x512xf16>
-  %1 = graph.dequantize %p, %s {axis = 2 : i64} : (tensor<1x64x512xi8>, tensor<512xf16>) -> tensor<1x64x512xf16>
+  %1 = graph.dequantize %p, %s axis 2 : (tensor<1x64x512xi8>, tensor<512xf16>) -> tensor<1x64x512xf16>
   %2 = graph.add %0, %1 : (tensor<2x64x512xf16>, tensor<1x64x512xf16>) -> tensor<2x64x512xf16>
   func.return %2 : tensor<2x64x512xf16>
 }
@@ -117,7 +117,7 @@ func.func @case6(%x: tensor<2x64x256xf16>, %w: tensor<256x512xf16>) -> tensor<2x
 func.func @case7(%x: tensor<1x64x16x16xf16>) -> tensor<1x64x16x16xf16> {
   %w = graph.constant #graph.weight<"w"> : tensor<64x64x3x3xi8>
   %s = graph.constant #graph.weight<"s"> : tensor<64xf16>
-  %0 = graph.dequantize %w, %s {axis = 0 : i64} : (tensor<64x64x3x3xi8>, tensor<64xf16>) -> tensor<64x64x3x3xf16>
+  %0 = graph.dequantize %w, %s axis 0 : (tensor<64x64x3x3xi8>, tensor<64xf16>) -> tensor<64x64x3x3xf16>
   %1 = graph.conv %x, %0 strides [1, 1] pads [1, 1, 1, 1] : (tensor<1x64x16x16xf16>, tensor<64x64x3x3xf16>) -> tensor<1x64x16x16xf16>
   %2 = graph.relu %1 : (tensor<1x64x16x16xf16>) -> tensor<1x64x16x16xf16>
   func.return %2 : tensor<1x64x16x16xf16>

@@ -16,7 +16,7 @@ func.func @lacking(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> tensor<8x64xf
 // A fusion that would close a cycle: the residual needs the product.
 func.func @cycle(%x: tensor<8x64xf32>, %w: tensor<64x64xf32>) -> tensor<8x64xf32> {
   %0 = graph.matmul %x, %w : (tensor<8x64xf32>, tensor<64x64xf32>) -> tensor<8x64xf32>
-  %1, %i = graph.top_k %0 k 64 : tensor<8x64xf32> -> tensor<8x64xf32>, tensor<8x64xi64>
+  %1, %i = graph.top_k %0 k 64 : (tensor<8x64xf32>) -> (tensor<8x64xf32>, tensor<8x64xi64>)
   // expected-remark@+1 {{fuse-residual missed: a path around them would become a cycle (about}}
   %2 = graph.add %0, %1 : (tensor<8x64xf32>, tensor<8x64xf32>) -> tensor<8x64xf32>
   func.return %2 : tensor<8x64xf32>
@@ -36,7 +36,7 @@ func.func @broadcasts(%x: tensor<1x64xf32>, %w: tensor<64x32xf32>, %b: tensor<8x
 
 // A row that does not fit on the core: the launch comes apart when it is whole.
 func.func @rows(%q: tensor<64x32xf32>, %k: tensor<65536x32xf32>) -> tensor<64x65536xf32> {
-  %0 = graph.matmul %q, %k {transpose_rhs = true} : (tensor<64x32xf32>, tensor<65536x32xf32>) -> tensor<64x65536xf32>
+  %0 = graph.matmul %q, %k transpose_rhs true : (tensor<64x32xf32>, tensor<65536x32xf32>) -> tensor<64x65536xf32>
   // expected-remark@+1 {{fuse-linear missed: with it there is no tile program: no block of it fits on a core}}
   %1 = graph.softmax %0 : (tensor<64x65536xf32>) -> tensor<64x65536xf32>
   func.return %1 : tensor<64x65536xf32>
@@ -48,7 +48,7 @@ func.func @rows(%q: tensor<64x32xf32>, %k: tensor<65536x32xf32>) -> tensor<64x65
 func.func @columns(%q: tensor<64x32xf32>, %k: tensor<32x64xf32>) -> tensor<64x64xf32> {
   %0 = graph.matmul %q, %k : (tensor<64x32xf32>, tensor<32x64xf32>) -> tensor<64x64xf32>
   // expected-remark@+1 {{fuse-softmax missed: its rows are not rows of the matmul (about}}
-  %1 = graph.softmax %0 {axis = 0 : i64} : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %1 = graph.softmax %0 axis 0 : (tensor<64x64xf32>) -> tensor<64x64xf32>
   func.return %1 : tensor<64x64xf32>
 }
 
@@ -59,7 +59,7 @@ func.func @keys(%q: tensor<1x2x1024x16xf32>, %k: tensor<1x2x1024x16xf32>, %v: te
   // expected-remark@+1 {{fuse-loads missed: each tile of queries would compute it again (about}}
   %1 = graph.tanh %k : (tensor<1x2x1024x16xf32>) -> tensor<1x2x1024x16xf32>
   // expected-remark@+1 {{fuse-attention applied}}
-  %3 = graph.attention %q, %1, %v : tensor<1x2x1024x16xf32>, tensor<1x2x1024x16xf32>, tensor<1x2x1024x16xf32> -> tensor<1x2x1024x16xf32>
+  %3 = graph.attention %q, %1, %v : (tensor<1x2x1024x16xf32>, tensor<1x2x1024x16xf32>, tensor<1x2x1024x16xf32>) -> tensor<1x2x1024x16xf32>
   func.return %3 : tensor<1x2x1024x16xf32>
 }
 
@@ -69,7 +69,7 @@ func.func @keys(%q: tensor<1x2x1024x16xf32>, %k: tensor<1x2x1024x16xf32>, %v: te
 func.func @norms(%x: tensor<8x64xf32>, %s: tensor<64xf32>, %t: tensor<8xf32>) -> tensor<64x8xf32> {
   %0 = graph.rms_norm %x, %s : (tensor<8x64xf32>, tensor<64xf32>) -> tensor<8x64xf32>
   // expected-remark@+1 {{fuse-users applied}}
-  %1 = graph.transpose %0 permutation [1, 0] : tensor<8x64xf32> -> tensor<64x8xf32>
+  %1 = graph.transpose %0 permutation [1, 0] : (tensor<8x64xf32>) -> tensor<64x8xf32>
   // expected-remark@+1 {{fuse-users missed: rows differ (about}}
   %2 = graph.rms_norm %1, %t : (tensor<64x8xf32>, tensor<8xf32>) -> tensor<64x8xf32>
   func.return %2 : tensor<64x8xf32>
@@ -102,7 +102,7 @@ func.func @outside(%x: tensor<8x64xf32>, %w: tensor<64x32xf32>, %v: tensor<32x32
 func.func @reshaped(%x: tensor<8x64xf32>, %w: tensor<64x32xf32>, %s: tensor<2xi64>) -> tensor<?x?xf32> {
   %0 = graph.matmul %x, %w : (tensor<8x64xf32>, tensor<64x32xf32>) -> tensor<8x32xf32>
   // expected-remark@+1 {{fuse-linear missed: with it there is no tile program}}
-  %1 = graph.reshape %0 shape(%s : tensor<2xi64>) : tensor<8x32xf32> -> tensor<?x?xf32>
+  %1 = graph.reshape %0 shape %s : (tensor<8x32xf32>, tensor<2xi64>) -> tensor<?x?xf32>
   // expected-remark@+1 {{fuse-users applied}}
   %2 = graph.relu %1 : (tensor<?x?xf32>) -> tensor<?x?xf32>
   func.return %2 : tensor<?x?xf32>
@@ -112,7 +112,7 @@ func.func @reshaped(%x: tensor<8x64xf32>, %w: tensor<64x32xf32>, %s: tensor<2xi6
 
 // A lookup reads from memory.
 func.func @lookup(%t: tensor<64x8xf32>, %i: tensor<4xi64>) -> tensor<4x8xf32> {
-  %0 = graph.softmax %t {axis = 0 : i64} : (tensor<64x8xf32>) -> tensor<64x8xf32>
+  %0 = graph.softmax %t axis 0 : (tensor<64x8xf32>) -> tensor<64x8xf32>
   // expected-remark@+1 {{fuse-users missed: graph.gather reads its input from memory (about}}
   %1 = graph.gather %0, %i : (tensor<64x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>
   func.return %1 : tensor<4x8xf32>
@@ -162,6 +162,6 @@ func.func @store(%x: tensor<1x64xf32>, %w: tensor<64x32xf32>, %y: tensor<15x32xf
 func.func @siblings(%x: tensor<512x512xf32>) -> (tensor<512x512xf32>, tensor<512x512xf32>) {
   %1 = graph.softmax %x : (tensor<512x512xf32>) -> tensor<512x512xf32>
   // expected-remark@+1 {{fuse-siblings missed: rows differ (about}}
-  %2 = graph.softmax %x {axis = 0 : i64} : (tensor<512x512xf32>) -> tensor<512x512xf32>
+  %2 = graph.softmax %x axis 0 : (tensor<512x512xf32>) -> tensor<512x512xf32>
   func.return %1, %2 : tensor<512x512xf32>, tensor<512x512xf32>
 }

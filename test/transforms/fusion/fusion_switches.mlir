@@ -45,8 +45,8 @@ func.func @sums(%x: tensor<32x64xf32>, %r: tensor<32x64xf32>) -> tensor<4x32x16x
   %0 = graph.matmul %x, %w : (tensor<32x64xf32>, tensor<64x64xf32>) -> tensor<32x64xf32>
   %1 = graph.add %0, %b : (tensor<32x64xf32>, tensor<64xf32>) -> tensor<32x64xf32>
   %2 = graph.add %1, %r : (tensor<32x64xf32>, tensor<32x64xf32>) -> tensor<32x64xf32>
-  %3 = graph.reshape %2 shape [32, 4, 16] : tensor<32x64xf32> -> tensor<32x4x16xf32>
-  %4 = graph.transpose %3 permutation [1, 0, 2] : tensor<32x4x16xf32> -> tensor<4x32x16xf32>
+  %3 = graph.reshape %2 shape [32, 4, 16] : (tensor<32x64xf32>) -> tensor<32x4x16xf32>
+  %4 = graph.transpose %3 permutation [1, 0, 2] : (tensor<32x4x16xf32>) -> tensor<4x32x16xf32>
   func.return %4 : tensor<4x32x16xf32>
 }
 // ALL-LABEL:   func.func @sums(
@@ -76,18 +76,18 @@ func.func @scores(%q: tensor<64x32xf32>, %k: tensor<32x64xf32>) -> tensor<64x64x
 func.func @pooled(%x: tensor<1x3x8x8xf32>, %w: tensor<4x3x3x3xf32>) -> tensor<1x4x4x4xf32> {
   %0 = graph.conv %x, %w pads [1, 1, 1, 1] : (tensor<1x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<1x4x8x8xf32>
   %1 = graph.relu %0 : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
-  %2 = graph.pool "max" %1 kernel [2, 2] strides [2, 2] : (tensor<1x4x8x8xf32>) -> tensor<1x4x4x4xf32>
+  %2 = graph.pool max %1 kernel [2, 2] strides [2, 2] : (tensor<1x4x8x8xf32>) -> tensor<1x4x4x4xf32>
   func.return %2 : tensor<1x4x4x4xf32>
 }
 // ALL-LABEL:  func.func @pooled(
 // ALL:          %[[Y:.*]] = fused_op.conv(%x, %w) : {{.*}} -> tensor<1x4x8x8xf32>
-// ALL:          graph.pool "max" %[[Y]] kernel
+// ALL:          graph.pool max %[[Y]] kernel
 
 // -----
 
 func.func @loaded(%q: tensor<1x8x2x16xf32>, %k: tensor<1x2x8x16xf32>, %v: tensor<1x2x8x16xf32>) -> tensor<1x2x8x16xf32> {
-  %0 = graph.transpose %q permutation [0, 2, 1, 3] : tensor<1x8x2x16xf32> -> tensor<1x2x8x16xf32>
-  %1 = graph.attention %0, %k, %v : tensor<1x2x8x16xf32>, tensor<1x2x8x16xf32>, tensor<1x2x8x16xf32> -> tensor<1x2x8x16xf32>
+  %0 = graph.transpose %q permutation [0, 2, 1, 3] : (tensor<1x8x2x16xf32>) -> tensor<1x2x8x16xf32>
+  %1 = graph.attention %0, %k, %v : (tensor<1x2x8x16xf32>, tensor<1x2x8x16xf32>, tensor<1x2x8x16xf32>) -> tensor<1x2x8x16xf32>
   func.return %1 : tensor<1x2x8x16xf32>
 }
 // ALL-LABEL:   func.func @loaded(
@@ -115,8 +115,8 @@ func.func @vector(%x: tensor<1024x32xf32>) -> (tensor<1024x32xf32>, tensor<1024x
 // -----
 
 func.func @shapes(%x: tensor<?x32xf32>, %i: tensor<1xi64>) -> tensor<1xi64> {
-  %0 = graph.shape_of %x : tensor<?x32xf32> -> tensor<2xi64>
-  %1 = graph.slice %0 starts [0] ends [1] axes [0] : tensor<2xi64> -> tensor<1xi64>
+  %0 = graph.shape_of %x : (tensor<?x32xf32>) -> tensor<2xi64>
+  %1 = graph.slice %0 starts [0] ends [1] axes [0] : (tensor<2xi64>) -> tensor<1xi64>
   %2 = graph.mul %1, %i : (tensor<1xi64>, tensor<1xi64>) -> tensor<1xi64>
   func.return %2 : tensor<1xi64>
 }

@@ -16,10 +16,10 @@ func.func @residual(%x: tensor<1x64x28x28xf16>, %w: tensor<128x64x3x3xf16>, %v: 
 // CHECK-NEXT:    graph.conv %x, %w pads [1, 1, 1, 1] :
 // CHECK-NEXT:    %[[R:.*]] = graph.relu
 // CHECK-NEXT:    %[[T:.*]] = graph.transpose %[[R]] permutation [0, 2, 3, 1]
-// CHECK-NEXT:    %[[C:.*]] = graph.conv %[[T]], %v pads [1, 1, 1, 1] {input_channels_last = true}
+// CHECK-NEXT:    %[[C:.*]] = graph.conv %[[T]], %v input_channels_last true pads [1, 1, 1, 1]
 // CHECK-NEXT:    %[[U:.*]] = graph.transpose %[[C]] permutation [0, 2, 3, 1]
 // CHECK-NEXT:    %[[A:.*]] = graph.add %[[U]], %[[T]] : {{.*}} -> tensor<1x28x28x128xf16>
-// CHECK-NEXT:    %[[Y:.*]] = graph.conv %[[A]], %v strides [2, 2] pads [1, 1, 1, 1] {input_channels_last = true}
+// CHECK-NEXT:    %[[Y:.*]] = graph.conv %[[A]], %v input_channels_last true strides [2, 2] pads [1, 1, 1, 1]
 // CHECK-NEXT:    func.return %[[Y]] : tensor<1x128x14x14xf16>
 // MERGED-LABEL: func.func @residual(
 // MERGED-NOT:    graph.transpose
@@ -35,7 +35,7 @@ func.func @residual(%x: tensor<1x64x28x28xf16>, %w: tensor<128x64x3x3xf16>, %v: 
 // What is not elementwise takes pixels side by side: where that costs more than it saves, all stays.
 func.func @pooled(%x: tensor<1x64x28x28xf16>, %w: tensor<64x64x1x1xf16>) -> tensor<1x64x14x14xf16> {
   %0 = graph.conv %x, %w : (tensor<1x64x28x28xf16>, tensor<64x64x1x1xf16>) -> tensor<1x64x28x28xf16>
-  %1 = graph.pool "max" %0 kernel [2, 2] strides [2, 2] : (tensor<1x64x28x28xf16>) -> tensor<1x64x14x14xf16>
+  %1 = graph.pool max %0 kernel [2, 2] strides [2, 2] : (tensor<1x64x28x28xf16>) -> tensor<1x64x14x14xf16>
   %2 = graph.conv %1, %w : (tensor<1x64x14x14xf16>, tensor<64x64x1x1xf16>) -> tensor<1x64x14x14xf16>
   func.return %2 : tensor<1x64x14x14xf16>
 }
@@ -74,14 +74,14 @@ func.func @open(%x: tensor<?x64x28x28xf16>, %w: tensor<128x64x3x3xf16>, %v: tens
 // A resize copies whole pixels where channels are last, with vector cores apart and without.
 func.func @resized(%x: tensor<1x128x32x32xf16>, %v: tensor<128x128x3x3xf16>) -> tensor<1x128x64x64xf16> {
   %0 = graph.conv %x, %v pads [1, 1, 1, 1] : (tensor<1x128x32x32xf16>, tensor<128x128x3x3xf16>) -> tensor<1x128x32x32xf16>
-  %1 = graph.resize %0 scales [1.0, 1.0, 2.0, 2.0] {coordinates = "asymmetric", nearest_mode = "floor"} : tensor<1x128x32x32xf16> -> tensor<1x128x64x64xf16>
+  %1 = graph.resize %0 scales [1.0, 1.0, 2.0, 2.0] coordinates asymmetric nearest_mode floor : (tensor<1x128x32x32xf16>) -> tensor<1x128x64x64xf16>
   %2 = graph.conv %1, %v pads [1, 1, 1, 1] : (tensor<1x128x64x64xf16>, tensor<128x128x3x3xf16>) -> tensor<1x128x64x64xf16>
   func.return %2 : tensor<1x128x64x64xf16>
 }
 // CHECK-LABEL: func.func @resized(
 // CHECK:         %[[T:.*]] = graph.transpose
-// CHECK-NEXT:    %[[R:.*]] = graph.resize %[[T]] scales [1.000000e+00, 2.000000e+00, 2.000000e+00, 1.000000e+00] {
-// CHECK-NEXT:    graph.conv %[[R]], %v pads [1, 1, 1, 1] {input_channels_last = true}
+// CHECK-NEXT:    %[[R:.*]] = graph.resize %[[T]] scales [1.000000e+00, 2.000000e+00, 2.000000e+00, 1.000000e+00] {{.*}}mode
+// CHECK-NEXT:    graph.conv %[[R]], %v input_channels_last true pads [1, 1, 1, 1]
 // MERGED-LABEL: func.func @resized(
 // MERGED:        graph.transpose
 // MERGED-NEXT:   graph.resize

@@ -1,7 +1,7 @@
 // Heads of size 0: shapes with a 0 are taken as they are written.
 // RUN: ge-opt %s -p find-attention | filecheck %s
 // RUN: ge-run %s --level program | filecheck %s --check-prefix=NUMBERS
-// CHECK: graph.reshape %0 shape [4, 1, 8, 0] {allow_zero = true}
+// CHECK: graph.reshape %0 shape [4, 1, 8, 0] allow_zero true
 // CHECK: graph.attention %
 // CHECK: func.return
 // NUMBERS: result0: float32[4, 8, 0]

@@ -4,10 +4,10 @@
 // RUN: ge-opt %s -canonicalize --mlir-print-debuginfo | filecheck %s --check-prefix=WHERE
 
 func.func @main(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<32xf32>, tensor<4x8xf32>, tensor<4x8xf32>, tensor<f32>) {
-  %0 = graph.transpose %x permutation [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32>
-  %1 = graph.transpose %0 permutation [1, 0] : tensor<8x4xf32> -> tensor<4x8xf32>
-  %2 = graph.reshape %x shape [8, 4] : tensor<4x8xf32> -> tensor<8x4xf32>
-  %3 = graph.reshape %2 shape [32] : tensor<8x4xf32> -> tensor<32xf32>
+  %0 = graph.transpose %x permutation [1, 0] : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  %1 = graph.transpose %0 permutation [1, 0] : (tensor<8x4xf32>) -> tensor<4x8xf32>
+  %2 = graph.reshape %x shape [8, 4] : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  %3 = graph.reshape %2 shape [32] : (tensor<8x4xf32>) -> tensor<32xf32>
   %4 = graph.neg %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %5 = graph.neg %4 : (tensor<4x8xf32>) -> tensor<4x8xf32>
   %c = graph.constant dense<2.0> : tensor<f32>
@@ -30,8 +30,8 @@ func.func @stays(%x: tensor<4x8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
   %1 = graph.div %0, %c : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xf32>
   %2 = fused_op.region(%x) : (tensor<4x8xf32>) -> tensor<4x8xf32> {
   ^bb0(%a: tensor<4x8xf32>):
-    %3 = graph.transpose %a permutation [1, 0] : tensor<4x8xf32> -> tensor<8x4xf32>
-    %4 = graph.transpose %3 permutation [1, 0] : tensor<8x4xf32> -> tensor<4x8xf32>
+    %3 = graph.transpose %a permutation [1, 0] : (tensor<4x8xf32>) -> tensor<8x4xf32>
+    %4 = graph.transpose %3 permutation [1, 0] : (tensor<8x4xf32>) -> tensor<4x8xf32>
     fused_op.yield %4 : tensor<4x8xf32>
   }
   func.return %1, %2 : tensor<4x8xf32>, tensor<4x8xf32>

@@ -8,7 +8,7 @@ func.func @main(%x: tensor<4xf32>, %c: tensor<i1>) -> (tensor<4xf32>, tensor<4xf
   %3 = graph.constant #graph.weight<"w"> : tensor<4xf32>
   %4 = graph.add %0, %2 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %5 = graph.add %1, %3 : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %6 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+  %6 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
     %7 = graph.constant dense<3.0> : tensor<4xf32>
     graph.yield %7 : tensor<4xf32>
   } else {

@@ -16,7 +16,7 @@ func.func @chain(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // An op of which one result is used stays.
 func.func @several(%x: tensor<4xf32>) -> tensor<2xf32> {
-  %0, %1 = graph.split %x axis 0 sizes [2, 2] : tensor<4xf32> -> tensor<2xf32>, tensor<2xf32>
+  %0, %1 = graph.split %x sizes [2, 2] axis 0 : (tensor<4xf32>) -> (tensor<2xf32>, tensor<2xf32>)
   func.return %1 : tensor<2xf32>
 }
 // CHECK-LABEL: func.func @several(
@@ -27,7 +27,7 @@ func.func @several(%x: tensor<4xf32>) -> tensor<2xf32> {
 // A result of a branch that nobody uses, and what was computed for it, before the branch too.
 func.func @branch(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = graph.sqrt %x : (tensor<4xf32>) -> tensor<4xf32>
-  %1, %2 = graph.if %c : tensor<i1> -> (tensor<4xf32>, tensor<4xf32>) {
+  %1, %2 = graph.if %c : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>) {
     %a = graph.exp %0 : (tensor<4xf32>) -> tensor<4xf32>
     %b = graph.sin %x : (tensor<4xf32>) -> tensor<4xf32>
     graph.yield %a, %b : tensor<4xf32>, tensor<4xf32>
@@ -37,7 +37,7 @@ func.func @branch(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
   func.return %2 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @branch(
-// CHECK-NEXT:    %[[R:.*]] = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+// CHECK-NEXT:    %[[R:.*]] = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
 // CHECK-NEXT:      %[[S:.*]] = graph.sin %x :
 // CHECK-NEXT:      graph.yield %[[S]] : tensor<4xf32>
 // CHECK-NEXT:    } else {
@@ -52,7 +52,7 @@ func.func @branch(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
 func.func @loop(%n: tensor<i64>, %k: tensor<i64>, %x: tensor<4xf32>) -> tensor<4xf32> {
   %0 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
   %h:5 = graph.loop (%i, %go) trip %n : tensor<i64> carry (%a = %k : tensor<i64>, %b = %x : tensor<4xf32>, %c = %0 : tensor<4xf32>, %d = %x : tensor<4xf32>) -> (tensor<i64>, tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<?x4xf32>) {
-    %more = graph.compare "lt" %a, %i : (tensor<i64>, tensor<i64>) -> tensor<i1>
+    %more = graph.compare lt %a, %i : (tensor<i64>, tensor<i64>) -> tensor<i1>
     %a1 = graph.add %a, %a : (tensor<i64>, tensor<i64>) -> tensor<i64>
     %c1 = graph.sin %d : (tensor<4xf32>) -> tensor<4xf32>
     %d1 = graph.cos %c : (tensor<4xf32>) -> tensor<4xf32>

@@ -21,12 +21,12 @@ func.func @counts_not(%x: tensor<f32>) -> tensor<f32> {
   %zero = graph.constant dense<0> : tensor<i64>
   %0 = graph.loop (%i, %go) carry (%a = %x : tensor<f32>) -> (tensor<f32>) {
     %b = graph.sin %a : (tensor<f32>) -> tensor<f32>
-    %more = graph.compare "lt" %b, %x : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %more = graph.compare lt %b, %x : (tensor<f32>, tensor<f32>) -> tensor<i1>
     graph.yield %more, %b : tensor<i1>, tensor<f32>
   }
   %1 = graph.loop (%i, %go) carry (%a = %0 : tensor<f32>) -> (tensor<f32>) {
     %b = graph.sin %a : (tensor<f32>) -> tensor<f32>
-    %more = graph.compare "ge" %i, %zero : (tensor<i64>, tensor<i64>) -> tensor<i1>
+    %more = graph.compare ge %i, %zero : (tensor<i64>, tensor<i64>) -> tensor<i1>
     graph.yield %more, %b : tensor<i1>, tensor<f32>
   }
   func.return %1 : tensor<f32>

@@ -4,7 +4,7 @@
 
 // Scores or weights that are rounded to 16 bits on the way.
 func.func @rounded_scores(%q: tensor<1x2x8x4xf32>, %k: tensor<1x2x8x4xf32>, %v: tensor<1x2x8x4xf32>) -> tensor<1x2x8x4xf32> {
-  %0 = graph.matmul %q, %k {transpose_rhs = true} : (tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x8x8xf32>
+  %0 = graph.matmul %q, %k transpose_rhs true : (tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x8x8xf32>
   %1 = graph.cast %0 to f16 : (tensor<1x2x8x8xf32>) -> tensor<1x2x8x8xf16>
   %2 = graph.cast %1 to f32 : (tensor<1x2x8x8xf16>) -> tensor<1x2x8x8xf32>
   %3 = graph.softmax %2 : (tensor<1x2x8x8xf32>) -> tensor<1x2x8x8xf32>
@@ -17,7 +17,7 @@ func.func @rounded_scores(%q: tensor<1x2x8x4xf32>, %k: tensor<1x2x8x4xf32>, %v: 
 // -----
 
 func.func @rounded_weights(%q: tensor<1x2x8x4xf32>, %k: tensor<1x2x8x4xf32>, %v: tensor<1x2x8x4xf32>) -> tensor<1x2x8x4xf32> {
-  %0 = graph.matmul %q, %k {transpose_rhs = true} : (tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x8x8xf32>
+  %0 = graph.matmul %q, %k transpose_rhs true : (tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x8x8xf32>
   %1 = graph.softmax %0 : (tensor<1x2x8x8xf32>) -> tensor<1x2x8x8xf32>
   %2 = graph.cast %1 to bf16 : (tensor<1x2x8x8xf32>) -> tensor<1x2x8x8xbf16>
   %3 = graph.cast %2 to f32 : (tensor<1x2x8x8xbf16>) -> tensor<1x2x8x8xf32>
@@ -31,7 +31,7 @@ func.func @rounded_weights(%q: tensor<1x2x8x4xf32>, %k: tensor<1x2x8x4xf32>, %v:
 
 // One query head for several key heads, one value head for several weights.
 func.func @one_query_head(%q: tensor<2x1x8x4xf32>, %k: tensor<2x3x8x4xf32>, %v: tensor<2x3x8x4xf32>) -> tensor<2x3x8x4xf32> {
-  %0 = graph.matmul %q, %k {transpose_rhs = true} : (tensor<2x1x8x4xf32>, tensor<2x3x8x4xf32>) -> tensor<2x3x8x8xf32>
+  %0 = graph.matmul %q, %k transpose_rhs true : (tensor<2x1x8x4xf32>, tensor<2x3x8x4xf32>) -> tensor<2x3x8x8xf32>
   %1 = graph.softmax %0 : (tensor<2x3x8x8xf32>) -> tensor<2x3x8x8xf32>
   %2 = graph.matmul %1, %v : (tensor<2x3x8x8xf32>, tensor<2x3x8x4xf32>) -> tensor<2x3x8x4xf32>
   func.return %2 : tensor<2x3x8x4xf32>
@@ -42,7 +42,7 @@ func.func @one_query_head(%q: tensor<2x1x8x4xf32>, %k: tensor<2x3x8x4xf32>, %v: 
 // -----
 
 func.func @one_value_head(%q: tensor<2x3x8x4xf32>, %k: tensor<2x3x8x4xf32>, %v: tensor<2x1x8x4xf32>) -> tensor<2x3x8x4xf32> {
-  %0 = graph.matmul %q, %k {transpose_rhs = true} : (tensor<2x3x8x4xf32>, tensor<2x3x8x4xf32>) -> tensor<2x3x8x8xf32>
+  %0 = graph.matmul %q, %k transpose_rhs true : (tensor<2x3x8x4xf32>, tensor<2x3x8x4xf32>) -> tensor<2x3x8x8xf32>
   %1 = graph.softmax %0 : (tensor<2x3x8x8xf32>) -> tensor<2x3x8x8xf32>
   %2 = graph.matmul %1, %v : (tensor<2x3x8x8xf32>, tensor<2x1x8x4xf32>) -> tensor<2x3x8x4xf32>
   func.return %2 : tensor<2x3x8x4xf32>
@@ -54,7 +54,7 @@ func.func @one_value_head(%q: tensor<2x3x8x4xf32>, %k: tensor<2x3x8x4xf32>, %v: 
 
 // One head of key and value for all queries is attention.
 func.func @one_key_head(%q: tensor<2x3x8x4xf32>, %k: tensor<2x1x8x4xf32>, %v: tensor<2x1x8x4xf32>) -> tensor<2x3x8x4xf32> {
-  %0 = graph.matmul %q, %k {transpose_rhs = true} : (tensor<2x3x8x4xf32>, tensor<2x1x8x4xf32>) -> tensor<2x3x8x8xf32>
+  %0 = graph.matmul %q, %k transpose_rhs true : (tensor<2x3x8x4xf32>, tensor<2x1x8x4xf32>) -> tensor<2x3x8x8xf32>
   %1 = graph.softmax %0 : (tensor<2x3x8x8xf32>) -> tensor<2x3x8x8xf32>
   %2 = graph.matmul %1, %v : (tensor<2x3x8x8xf32>, tensor<2x1x8x4xf32>) -> tensor<2x3x8x4xf32>
   func.return %2 : tensor<2x3x8x4xf32>
@@ -66,8 +66,8 @@ func.func @one_key_head(%q: tensor<2x3x8x4xf32>, %k: tensor<2x1x8x4xf32>, %v: te
 
 // Softmax over the queries.
 func.func @columns(%q: tensor<1x2x8x4xf32>, %k: tensor<1x2x8x4xf32>, %v: tensor<1x2x8x4xf32>) -> tensor<1x2x8x4xf32> {
-  %0 = graph.matmul %q, %k {transpose_rhs = true} : (tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x8x8xf32>
-  %1 = graph.softmax %0 {axis = 2 : i64} : (tensor<1x2x8x8xf32>) -> tensor<1x2x8x8xf32>
+  %0 = graph.matmul %q, %k transpose_rhs true : (tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x8x8xf32>
+  %1 = graph.softmax %0 axis 2 : (tensor<1x2x8x8xf32>) -> tensor<1x2x8x8xf32>
   %2 = graph.matmul %1, %v : (tensor<1x2x8x8xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x8x4xf32>
   func.return %2 : tensor<1x2x8x4xf32>
 }
@@ -79,7 +79,7 @@ func.func @columns(%q: tensor<1x2x8x4xf32>, %k: tensor<1x2x8x4xf32>, %v: tensor<
 // Scores that are the same in each round of a loop are computed once.
 func.func @loop(%q: tensor<1x2x8x4xf32>, %k: tensor<1x2x8x4xf32>, %v: tensor<1x2x8x4xf32>) -> tensor<1x2x8x4xf32> {
   %n = graph.constant dense<3> : tensor<i64>
-  %0 = graph.matmul %q, %k {transpose_rhs = true} : (tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x8x8xf32>
+  %0 = graph.matmul %q, %k transpose_rhs true : (tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x8x8xf32>
   %y = graph.loop (%i, %go) trip %n : tensor<i64> carry (%a = %v : tensor<1x2x8x4xf32>) -> (tensor<1x2x8x4xf32>) {
     %1 = graph.softmax %0 : (tensor<1x2x8x8xf32>) -> tensor<1x2x8x8xf32>
     %2 = graph.matmul %1, %a : (tensor<1x2x8x8xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x8x4xf32>
@@ -100,7 +100,7 @@ func.func @wide_mask(%q: tensor<1x2x8x4xf16>, %k: tensor<1x2x8x4xf16>, %v: tenso
   %wq = graph.cast %q to f32 : (tensor<1x2x8x4xf16>) -> tensor<1x2x8x4xf32>
   %wk = graph.cast %k to f32 : (tensor<1x2x8x4xf16>) -> tensor<1x2x8x4xf32>
   %wv = graph.cast %v to f32 : (tensor<1x2x8x4xf16>) -> tensor<1x2x8x4xf32>
-  %0 = graph.matmul %wq, %wk {transpose_rhs = true} : (tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x8x8xf32>
+  %0 = graph.matmul %wq, %wk transpose_rhs true : (tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x8x8xf32>
   %1 = graph.add %0, %mask : (tensor<1x2x8x8xf32>, tensor<8x8xf32>) -> tensor<1x2x8x8xf32>
   %2 = graph.softmax %1 : (tensor<1x2x8x8xf32>) -> tensor<1x2x8x8xf32>
   %3 = graph.matmul %2, %wv : (tensor<1x2x8x8xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x8x4xf32>
@@ -109,4 +109,4 @@ func.func @wide_mask(%q: tensor<1x2x8x4xf16>, %k: tensor<1x2x8x4xf16>, %v: tenso
 }
 // CHECK-LABEL: func.func @wide_mask(
 // CHECK:       %[[MASK:.*]] = graph.cast
-// CHECK-NEXT:  graph.attention %q, %k, %v mask %[[MASK]] : tensor<8x8xf32>
+// CHECK-NEXT:  graph.attention %q, %k, %v mask %[[MASK]]

@@ -5,10 +5,10 @@
 // The norm itself, to start from.
 func.func @layer_norm(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %eps = graph.constant dense<1.0e-5> : tensor<f32>
-  %0 = graph.reduce "mean" %x axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %0 = graph.reduce mean %x axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %1 = graph.sub %x, %0 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
   %2 = graph.mul %1, %1 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  %3 = graph.reduce "mean" %2 axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %3 = graph.reduce mean %2 axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %4 = graph.add %3, %eps : (tensor<8x1xf32>, tensor<f32>) -> tensor<8x1xf32>
   %5 = graph.sqrt %4 : (tensor<8x1xf32>) -> tensor<8x1xf32>
   %6 = graph.div %1, %5 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
@@ -22,10 +22,10 @@ func.func @layer_norm(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf3
 // The variance of another value.
 func.func @variance_of_another(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %eps = graph.constant dense<1.0e-5> : tensor<f32>
-  %0 = graph.reduce "mean" %x axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %0 = graph.reduce mean %x axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %1 = graph.sub %x, %0 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
   %2 = graph.mul %y, %y : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  %3 = graph.reduce "mean" %2 axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %3 = graph.reduce mean %2 axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %4 = graph.add %3, %eps : (tensor<8x1xf32>, tensor<f32>) -> tensor<8x1xf32>
   %5 = graph.sqrt %4 : (tensor<8x1xf32>) -> tensor<8x1xf32>
   %6 = graph.div %1, %5 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
@@ -39,10 +39,10 @@ func.func @variance_of_another(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tens
 // The mean over columns, the variance over rows: what is left is divided by its root mean square.
 func.func @mean_over_columns(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %eps = graph.constant dense<1.0e-5> : tensor<f32>
-  %0 = graph.reduce "mean" %x axes [0] : tensor<8x8xf32> -> tensor<1x8xf32>
+  %0 = graph.reduce mean %x axes [0] : (tensor<8x8xf32>) -> tensor<1x8xf32>
   %1 = graph.sub %x, %0 : (tensor<8x8xf32>, tensor<1x8xf32>) -> tensor<8x8xf32>
   %2 = graph.mul %1, %1 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  %3 = graph.reduce "mean" %2 axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %3 = graph.reduce mean %2 axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %4 = graph.add %3, %eps : (tensor<8x1xf32>, tensor<f32>) -> tensor<8x1xf32>
   %5 = graph.sqrt %4 : (tensor<8x1xf32>) -> tensor<8x1xf32>
   %6 = graph.div %1, %5 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
@@ -57,10 +57,10 @@ func.func @mean_over_columns(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor
 // The mean over rows, the variance over columns.
 func.func @variance_over_columns(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %eps = graph.constant dense<1.0e-5> : tensor<f32>
-  %0 = graph.reduce "mean" %x axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %0 = graph.reduce mean %x axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %1 = graph.sub %x, %0 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
   %2 = graph.mul %1, %1 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  %3 = graph.reduce "mean" %2 axes [0] : tensor<8x8xf32> -> tensor<1x8xf32>
+  %3 = graph.reduce mean %2 axes [0] : (tensor<8x8xf32>) -> tensor<1x8xf32>
   %4 = graph.add %3, %eps : (tensor<1x8xf32>, tensor<f32>) -> tensor<1x8xf32>
   %5 = graph.sqrt %4 : (tensor<1x8xf32>) -> tensor<1x8xf32>
   %6 = graph.div %1, %5 : (tensor<8x8xf32>, tensor<1x8xf32>) -> tensor<8x8xf32>
@@ -74,10 +74,10 @@ func.func @variance_over_columns(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> te
 // All of it over columns.
 func.func @over_columns(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %eps = graph.constant dense<1.0e-5> : tensor<f32>
-  %0 = graph.reduce "mean" %x axes [0] : tensor<8x8xf32> -> tensor<1x8xf32>
+  %0 = graph.reduce mean %x axes [0] : (tensor<8x8xf32>) -> tensor<1x8xf32>
   %1 = graph.sub %x, %0 : (tensor<8x8xf32>, tensor<1x8xf32>) -> tensor<8x8xf32>
   %2 = graph.mul %1, %1 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  %3 = graph.reduce "mean" %2 axes [0] : tensor<8x8xf32> -> tensor<1x8xf32>
+  %3 = graph.reduce mean %2 axes [0] : (tensor<8x8xf32>) -> tensor<1x8xf32>
   %4 = graph.add %3, %eps : (tensor<1x8xf32>, tensor<f32>) -> tensor<1x8xf32>
   %5 = graph.sqrt %4 : (tensor<1x8xf32>) -> tensor<1x8xf32>
   %6 = graph.div %1, %5 : (tensor<8x8xf32>, tensor<1x8xf32>) -> tensor<8x8xf32>
@@ -91,10 +91,10 @@ func.func @over_columns(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8x
 // Divided is x itself, not x less its mean.
 func.func @not_centered(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %eps = graph.constant dense<1.0e-5> : tensor<f32>
-  %0 = graph.reduce "mean" %x axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %0 = graph.reduce mean %x axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %1 = graph.sub %x, %0 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
   %2 = graph.mul %1, %1 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  %3 = graph.reduce "mean" %2 axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %3 = graph.reduce mean %2 axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %4 = graph.add %3, %eps : (tensor<8x1xf32>, tensor<f32>) -> tensor<8x1xf32>
   %5 = graph.sqrt %4 : (tensor<8x1xf32>) -> tensor<8x1xf32>
   %6 = graph.div %x, %5 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
@@ -108,10 +108,10 @@ func.func @not_centered(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8x
 // Divided is another value.
 func.func @another_centered(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %eps = graph.constant dense<1.0e-5> : tensor<f32>
-  %0 = graph.reduce "mean" %x axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %0 = graph.reduce mean %x axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %1 = graph.sub %x, %0 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
   %2 = graph.mul %1, %1 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  %3 = graph.reduce "mean" %2 axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %3 = graph.reduce mean %2 axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %4 = graph.add %3, %eps : (tensor<8x1xf32>, tensor<f32>) -> tensor<8x1xf32>
   %5 = graph.sqrt %4 : (tensor<8x1xf32>) -> tensor<8x1xf32>
   %6 = graph.div %y, %5 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
@@ -125,10 +125,10 @@ func.func @another_centered(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<
 // A number to add for each row.
 func.func @epsilon_by_row(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %eps = graph.constant dense<[[1.0e-5], [1.0], [1.0e-5], [1.0], [1.0e-5], [1.0], [2.0], [3.0]]> : tensor<8x1xf32>
-  %0 = graph.reduce "mean" %x axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %0 = graph.reduce mean %x axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %1 = graph.sub %x, %0 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
   %2 = graph.mul %1, %1 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  %3 = graph.reduce "mean" %2 axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %3 = graph.reduce mean %2 axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %4 = graph.add %3, %eps : (tensor<8x1xf32>, tensor<8x1xf32>) -> tensor<8x1xf32>
   %5 = graph.sqrt %4 : (tensor<8x1xf32>) -> tensor<8x1xf32>
   %6 = graph.div %1, %5 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
@@ -142,10 +142,10 @@ func.func @epsilon_by_row(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x
 // A factor for each row, not for each column: the norm is found, the scale stays a product.
 func.func @scale_by_row(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>, %s: tensor<8x1xf32>) -> tensor<8x8xf32> {
   %eps = graph.constant dense<1.0e-5> : tensor<f32>
-  %0 = graph.reduce "mean" %x axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %0 = graph.reduce mean %x axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %1 = graph.sub %x, %0 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
   %2 = graph.mul %1, %1 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  %3 = graph.reduce "mean" %2 axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %3 = graph.reduce mean %2 axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %4 = graph.add %3, %eps : (tensor<8x1xf32>, tensor<f32>) -> tensor<8x1xf32>
   %5 = graph.sqrt %4 : (tensor<8x1xf32>) -> tensor<8x1xf32>
   %6 = graph.div %1, %5 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
@@ -161,10 +161,10 @@ func.func @scale_by_row(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>, %s: tensor<8x1
 // No root is taken.
 func.func @no_root(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %eps = graph.constant dense<1.0e-5> : tensor<f32>
-  %0 = graph.reduce "mean" %x axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %0 = graph.reduce mean %x axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %1 = graph.sub %x, %0 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
   %2 = graph.mul %1, %1 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  %3 = graph.reduce "mean" %2 axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %3 = graph.reduce mean %2 axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %4 = graph.add %3, %eps : (tensor<8x1xf32>, tensor<f32>) -> tensor<8x1xf32>
   %5 = graph.abs %4 : (tensor<8x1xf32>) -> tensor<8x1xf32>
   %6 = graph.div %1, %5 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
@@ -178,10 +178,10 @@ func.func @no_root(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> 
 // The mean of another value is taken off: the same.
 func.func @mean_of_another(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %eps = graph.constant dense<1.0e-5> : tensor<f32>
-  %0 = graph.reduce "mean" %x axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %0 = graph.reduce mean %x axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %1 = graph.sub %y, %0 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
   %2 = graph.mul %1, %1 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  %3 = graph.reduce "mean" %2 axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %3 = graph.reduce mean %2 axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %4 = graph.add %3, %eps : (tensor<8x1xf32>, tensor<f32>) -> tensor<8x1xf32>
   %5 = graph.sqrt %4 : (tensor<8x1xf32>) -> tensor<8x1xf32>
   %6 = graph.div %1, %5 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>
@@ -196,10 +196,10 @@ func.func @mean_of_another(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8
 // The mean less x: the same.
 func.func @mean_less_x(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %eps = graph.constant dense<1.0e-5> : tensor<f32>
-  %0 = graph.reduce "mean" %x axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %0 = graph.reduce mean %x axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %1 = graph.sub %0, %x : (tensor<8x1xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   %2 = graph.mul %1, %1 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
-  %3 = graph.reduce "mean" %2 axes [1] : tensor<8x8xf32> -> tensor<8x1xf32>
+  %3 = graph.reduce mean %2 axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>
   %4 = graph.add %3, %eps : (tensor<8x1xf32>, tensor<f32>) -> tensor<8x1xf32>
   %5 = graph.sqrt %4 : (tensor<8x1xf32>) -> tensor<8x1xf32>
   %6 = graph.div %1, %5 : (tensor<8x8xf32>, tensor<8x1xf32>) -> tensor<8x8xf32>

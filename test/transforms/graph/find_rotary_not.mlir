@@ -4,7 +4,7 @@
 
 // The embedding itself, to start from.
 func.func @rotary(%x: tensor<2x4x8xf32>, %y: tensor<2x4x8xf32>, %c: tensor<4x8xf32>, %s: tensor<4x8xf32>) -> tensor<2x4x8xf32> {
-  %a, %b = graph.split %x axis 2 : tensor<2x4x8xf32> -> tensor<2x4x4xf32>, tensor<2x4x4xf32>
+  %a, %b = graph.split %x axis 2 : (tensor<2x4x8xf32>) -> (tensor<2x4x4xf32>, tensor<2x4x4xf32>)
   %n = graph.neg %b : (tensor<2x4x4xf32>) -> tensor<2x4x4xf32>
   %r = graph.concat %n, %a axis 2 : (tensor<2x4x4xf32>, tensor<2x4x4xf32>) -> tensor<2x4x8xf32>
   %0 = graph.mul %x, %c : (tensor<2x4x8xf32>, tensor<4x8xf32>) -> tensor<2x4x8xf32>
@@ -13,13 +13,13 @@ func.func @rotary(%x: tensor<2x4x8xf32>, %y: tensor<2x4x8xf32>, %c: tensor<4x8xf
   func.return %2 : tensor<2x4x8xf32>
 }
 // CHECK-LABEL: func.func @rotary(
-// CHECK-NEXT:  graph.rotary_embedding %x, %c, %s {
+// CHECK-NEXT:  graph.rotary_embedding %x, %c, %s full_tables
 
 // -----
 
 // Turned the other way: the first half is negative.
 func.func @other_way(%x: tensor<2x4x8xf32>, %y: tensor<2x4x8xf32>, %c: tensor<4x8xf32>, %s: tensor<4x8xf32>) -> tensor<2x4x8xf32> {
-  %a, %b = graph.split %x axis 2 : tensor<2x4x8xf32> -> tensor<2x4x4xf32>, tensor<2x4x4xf32>
+  %a, %b = graph.split %x axis 2 : (tensor<2x4x8xf32>) -> (tensor<2x4x4xf32>, tensor<2x4x4xf32>)
   %n = graph.neg %a : (tensor<2x4x4xf32>) -> tensor<2x4x4xf32>
   %r = graph.concat %b, %n axis 2 : (tensor<2x4x4xf32>, tensor<2x4x4xf32>) -> tensor<2x4x8xf32>
   %0 = graph.mul %x, %c : (tensor<2x4x8xf32>, tensor<4x8xf32>) -> tensor<2x4x8xf32>
@@ -34,7 +34,7 @@ func.func @other_way(%x: tensor<2x4x8xf32>, %y: tensor<2x4x8xf32>, %c: tensor<4x
 
 // The halves do not change places.
 func.func @halves_in_place(%x: tensor<2x4x8xf32>, %y: tensor<2x4x8xf32>, %c: tensor<4x8xf32>, %s: tensor<4x8xf32>) -> tensor<2x4x8xf32> {
-  %a, %b = graph.split %x axis 2 : tensor<2x4x8xf32> -> tensor<2x4x4xf32>, tensor<2x4x4xf32>
+  %a, %b = graph.split %x axis 2 : (tensor<2x4x8xf32>) -> (tensor<2x4x4xf32>, tensor<2x4x4xf32>)
   %n = graph.neg %a : (tensor<2x4x4xf32>) -> tensor<2x4x4xf32>
   %r = graph.concat %n, %b axis 2 : (tensor<2x4x4xf32>, tensor<2x4x4xf32>) -> tensor<2x4x8xf32>
   %0 = graph.mul %x, %c : (tensor<2x4x8xf32>, tensor<4x8xf32>) -> tensor<2x4x8xf32>
@@ -49,7 +49,7 @@ func.func @halves_in_place(%x: tensor<2x4x8xf32>, %y: tensor<2x4x8xf32>, %c: ten
 
 // The other summand is of another value.
 func.func @another_value(%x: tensor<2x4x8xf32>, %y: tensor<2x4x8xf32>, %c: tensor<4x8xf32>, %s: tensor<4x8xf32>) -> tensor<2x4x8xf32> {
-  %a, %b = graph.split %x axis 2 : tensor<2x4x8xf32> -> tensor<2x4x4xf32>, tensor<2x4x4xf32>
+  %a, %b = graph.split %x axis 2 : (tensor<2x4x8xf32>) -> (tensor<2x4x4xf32>, tensor<2x4x4xf32>)
   %n = graph.neg %b : (tensor<2x4x4xf32>) -> tensor<2x4x4xf32>
   %r = graph.concat %n, %a axis 2 : (tensor<2x4x4xf32>, tensor<2x4x4xf32>) -> tensor<2x4x8xf32>
   %0 = graph.mul %y, %c : (tensor<2x4x8xf32>, tensor<4x8xf32>) -> tensor<2x4x8xf32>
@@ -64,7 +64,7 @@ func.func @another_value(%x: tensor<2x4x8xf32>, %y: tensor<2x4x8xf32>, %c: tenso
 
 // A difference.
 func.func @difference(%x: tensor<2x4x8xf32>, %y: tensor<2x4x8xf32>, %c: tensor<4x8xf32>, %s: tensor<4x8xf32>) -> tensor<2x4x8xf32> {
-  %a, %b = graph.split %x axis 2 : tensor<2x4x8xf32> -> tensor<2x4x4xf32>, tensor<2x4x4xf32>
+  %a, %b = graph.split %x axis 2 : (tensor<2x4x8xf32>) -> (tensor<2x4x4xf32>, tensor<2x4x4xf32>)
   %n = graph.neg %b : (tensor<2x4x4xf32>) -> tensor<2x4x4xf32>
   %r = graph.concat %n, %a axis 2 : (tensor<2x4x4xf32>, tensor<2x4x4xf32>) -> tensor<2x4x8xf32>
   %0 = graph.mul %x, %c : (tensor<2x4x8xf32>, tensor<4x8xf32>) -> tensor<2x4x8xf32>
@@ -79,7 +79,7 @@ func.func @difference(%x: tensor<2x4x8xf32>, %y: tensor<2x4x8xf32>, %c: tensor<4
 
 // One number a token in the tables, not one an element.
 func.func @by_token(%x: tensor<2x4x8xf32>, %y: tensor<2x4x8xf32>, %c: tensor<4x1xf32>, %s: tensor<4x1xf32>) -> tensor<2x4x8xf32> {
-  %a, %b = graph.split %x axis 2 : tensor<2x4x8xf32> -> tensor<2x4x4xf32>, tensor<2x4x4xf32>
+  %a, %b = graph.split %x axis 2 : (tensor<2x4x8xf32>) -> (tensor<2x4x4xf32>, tensor<2x4x4xf32>)
   %n = graph.neg %b : (tensor<2x4x4xf32>) -> tensor<2x4x4xf32>
   %r = graph.concat %n, %a axis 2 : (tensor<2x4x4xf32>, tensor<2x4x4xf32>) -> tensor<2x4x8xf32>
   %0 = graph.mul %x, %c : (tensor<2x4x8xf32>, tensor<4x1xf32>) -> tensor<2x4x8xf32>

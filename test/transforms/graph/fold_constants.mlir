@@ -5,7 +5,7 @@ func.func @case1(%x: tensor<4x3xf32>) -> tensor<?x?xf32> {
   %0 = graph.constant dense<[2, 3]> : tensor<2xi64>
   %1 = graph.constant dense<[1, 2]> : tensor<2xi64>
   %2 = graph.mul %0, %1 : (tensor<2xi64>, tensor<2xi64>) -> tensor<2xi64>
-  %3 = graph.reshape %x shape(%2 : tensor<2xi64>) : tensor<4x3xf32> -> tensor<?x?xf32>
+  %3 = graph.reshape %x shape %2 : (tensor<4x3xf32>, tensor<2xi64>) -> tensor<?x?xf32>
   func.return %3 : tensor<?x?xf32>
 }
 // CHECK-LABEL: func.func @case1(%x: tensor<4x3xf32>) -> tensor<2x6xf32> {
@@ -39,7 +39,7 @@ func.func @case3() -> tensor<1024xf32> {
 
 // The shape of a static tensor is known even where its value is not.
 func.func @case4(%x: tensor<4x3xf32>) -> tensor<2xi64> {
-  %0 = graph.shape_of %x : tensor<4x3xf32> -> tensor<2xi64>
+  %0 = graph.shape_of %x : (tensor<4x3xf32>) -> tensor<2xi64>
   func.return %0 : tensor<2xi64>
 }
 // CHECK-LABEL: func.func @case4(
@@ -50,7 +50,7 @@ func.func @case4(%x: tensor<4x3xf32>) -> tensor<2xi64> {
 // In a branch too.
 func.func @case5(%c: tensor<i1>) -> tensor<f32> {
   %0 = graph.constant dense<1.0> : tensor<f32>
-  %1 = graph.if %c : tensor<i1> -> (tensor<f32>) {
+  %1 = graph.if %c : (tensor<i1>) -> tensor<f32> {
     %2 = graph.add %0, %0 : (tensor<f32>, tensor<f32>) -> tensor<f32>
     graph.yield %2 : tensor<f32>
   } else {
@@ -67,7 +67,7 @@ func.func @case5(%c: tensor<i1>) -> tensor<f32> {
 // Attributes of the op stay when a parameter becomes a property.
 func.func @case6(%x: tensor<2x2xf32>) -> tensor<4xf32> {
   %s = graph.constant dense<4> : tensor<1xi64>
-  %0 = graph.reshape %x shape(%s : tensor<1xi64>) {my.note = "mine"} : tensor<2x2xf32> -> tensor<4xf32>
+  %0 = graph.reshape %x shape %s {my.note = "mine"} : (tensor<2x2xf32>, tensor<1xi64>) -> tensor<4xf32>
   func.return %0 : tensor<4xf32>
 }
 // CHECK-LABEL: func.func @case6(

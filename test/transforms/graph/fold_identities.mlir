@@ -62,17 +62,17 @@ func.func @same(%x: tensor<4xi32>, %y: tensor<4xf32>) -> (tensor<4xi32>, tensor<
   %0 = graph.sub %x, %x : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>
   %1 = graph.xor %x, %x : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi32>
   %2 = graph.mul %z, %x : (tensor<i32>, tensor<4xi32>) -> tensor<4xi32>
-  %3 = graph.compare "le" %x, %x : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi1>
+  %3 = graph.compare le %x, %x : (tensor<4xi32>, tensor<4xi32>) -> tensor<4xi1>
   %4 = graph.maximum %y, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %5 = graph.sub %y, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-  %6 = graph.compare "eq" %y, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+  %6 = graph.compare eq %y, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
   func.return %0, %1, %2, %3, %4, %5, %6 : tensor<4xi32>, tensor<4xi32>, tensor<4xi32>, tensor<4xi1>, tensor<4xf32>, tensor<4xf32>, tensor<4xi1>
 }
 // CHECK-LABEL: func.func @same(
 // CHECK-DAG: %[[Z:.*]] = graph.constant dense<0> : tensor<4xi32>
 // CHECK-DAG: %[[T:.*]] = graph.constant dense<true> : tensor<4xi1>
 // CHECK-DAG: %[[S:.*]] = graph.sub %y, %y :
-// CHECK-DAG: %[[C:.*]] = graph.compare "eq" %y, %y :
+// CHECK-DAG: %[[C:.*]] = graph.compare eq %y, %y :
 // CHECK: func.return {{.*}}, {{.*}}, {{.*}}, {{.*}}, %y, %[[S]], %[[C]] :
 
 // -----
@@ -87,7 +87,7 @@ func.func @twice(%x: tensor<4xf32>, %b: tensor<4xi1>, %i: tensor<4xi8>) -> (tens
   %3 = graph.neg %2 : (tensor<4xf32>) -> tensor<4xf32>
   %4 = graph.cast %b to i64 : (tensor<4xi1>) -> tensor<4xi64>
   %5 = graph.cast %4 to i1 : (tensor<4xi64>) -> tensor<4xi1>
-  %6 = graph.clamp %x low(%low : tensor<f32>) : tensor<4xf32> -> tensor<4xf32>
+  %6 = graph.clamp %x low %low : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   %7 = graph.select %true, %x, %1 : (tensor<1xi1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
   %8 = graph.cast %i to f16 : (tensor<4xi8>) -> tensor<4xf16>
   %9 = graph.cast %8 to i8 : (tensor<4xf16>) -> tensor<4xi8>

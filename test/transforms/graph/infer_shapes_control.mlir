@@ -74,7 +74,7 @@ func.func @nested(%n: tensor<i64>, %x: tensor<4xf32>, %y: tensor<?xf32>) -> tens
 
 // Branches are joined likewise.
 func.func @branches(%c: tensor<i1>, %x: tensor<4x2xf32>, %y: tensor<4x3xf32>, %z: tensor<4xf32>) {
-  %a, %b = graph.if %c : tensor<i1> -> (tensor<?x?xf32>, tensor<*xf32>) {
+  %a, %b = graph.if %c : (tensor<i1>) -> (tensor<?x?xf32>, tensor<*xf32>) {
     graph.yield %x, %x : tensor<4x2xf32>, tensor<4x2xf32>
   } else {
     graph.yield %y, %z : tensor<4x3xf32>, tensor<4xf32>
@@ -82,4 +82,4 @@ func.func @branches(%c: tensor<i1>, %x: tensor<4x2xf32>, %y: tensor<4x3xf32>, %z
   func.return
 }
 // CHECK-LABEL: func.func @branches(
-// CHECK:         graph.if %c : tensor<i1> -> (tensor<4x?xf32>, tensor<*xf32>)
+// CHECK:         graph.if %c : (tensor<i1>) -> (tensor<4x?xf32>, tensor<*xf32>)

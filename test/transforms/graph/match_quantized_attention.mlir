@@ -21,7 +21,7 @@ func.func @both(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x8x6xf32>, %v: tensor<1x2
   func.return %8 : tensor<1x2x4x8xf32>
 }
 // CHECK-LABEL: func.func @both(
-// CHECK:     graph.attention %q, {{%[0-9]+}}, %v mask %m : tensor<4x6xf32> {scale = 2.500000e-01 : f64, undefined = "nan", score_scale = 1.250000e-01 : f64, score_zero_point = 3 : i8, weight_scale = 3.906250e-03 : f64, weight_zero_point = -128 : i8}
+// CHECK:     graph.attention %q, {{%[0-9]+}}, %v mask %m score_scale 1.250000e-01 score_zero_point 3 : i8 weight_scale 3.906250e-03 weight_zero_point -128 : i8 scale 2.500000e-01 undefined nan
 // CHECK-NOT: graph.quantize
 
 // -----
@@ -38,7 +38,7 @@ func.func @weights(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x8x6xf32>, %v: tensor<
   func.return %8 : tensor<1x2x4x8xf32>
 }
 // CHECK-LABEL: func.func @weights(
-// CHECK: graph.attention %q, {{%[0-9]+}}, %v {scale = 1.000000e+00 : f64, undefined = "nan", weight_scale = 3.906250e-03 : f64, weight_zero_point = 0 : ui8}
+// CHECK: graph.attention %q, {{%[0-9]+}}, %v weight_scale 3.906250e-03 weight_zero_point 0 : ui8 scale 1.000000e+00 undefined nan
 
 // -----
 
@@ -63,8 +63,8 @@ func.func @scales(%q: tensor<1x2x4x8xf32>, %k: tensor<1x2x8x6xf32>, %v: tensor<1
   %s = graph.constant dense<[0.5, 0.25]> : tensor<2xf32>
   %p = graph.constant dense<0.00390625> : tensor<f32>
   %0 = graph.matmul %q, %k : (tensor<1x2x4x8xf32>, tensor<1x2x8x6xf32>) -> tensor<1x2x4x6xf32>
-  %1 = graph.quantize %0, %s to i8 {axis = 1 : i64} : (tensor<1x2x4x6xf32>, tensor<2xf32>) -> tensor<1x2x4x6xi8>
-  %2 = graph.dequantize %1, %s {axis = 1 : i64} : (tensor<1x2x4x6xi8>, tensor<2xf32>) -> tensor<1x2x4x6xf32>
+  %1 = graph.quantize %0, %s to i8 axis 1 : (tensor<1x2x4x6xf32>, tensor<2xf32>) -> tensor<1x2x4x6xi8>
+  %2 = graph.dequantize %1, %s axis 1 : (tensor<1x2x4x6xi8>, tensor<2xf32>) -> tensor<1x2x4x6xf32>
   // expected-remark@+1 {{graph.dequantize has no scale and zero point of its own that are known}}
   %5 = graph.softmax %2 : (tensor<1x2x4x6xf32>) -> tensor<1x2x4x6xf32>
   %6 = graph.quantize %5, %p to ui8 : (tensor<1x2x4x6xf32>, tensor<f32>) -> tensor<1x2x4x6xui8>

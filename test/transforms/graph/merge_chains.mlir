@@ -6,19 +6,19 @@ func.func @chain(%i: tensor<i64>, %x: tensor<4xf32>, %y: tensor<4xf32>) -> (tens
   %zero = graph.constant dense<0> : tensor<i64>
   %seven = graph.constant dense<7> : tensor<i64>
   %minus = graph.constant dense<-1> : tensor<i64>
-  %c = graph.compare "eq" %i, %zero : (tensor<i64>, tensor<i64>) -> tensor<i1>
-  %0, %1 = graph.if %c : tensor<i1> -> (tensor<4xf32>, tensor<4xf32>) {
+  %c = graph.compare eq %i, %zero : (tensor<i64>, tensor<i64>) -> tensor<i1>
+  %0, %1 = graph.if %c : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>) {
     %2 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
     graph.yield %2, %x : tensor<4xf32>, tensor<4xf32>
   } else {
-    %d = graph.compare "eq" %seven, %i : (tensor<i64>, tensor<i64>) -> tensor<i1>
-    %3, %4 = graph.if %d : tensor<i1> -> (tensor<4xf32>, tensor<4xf32>) {
+    %d = graph.compare eq %seven, %i : (tensor<i64>, tensor<i64>) -> tensor<i1>
+    %3, %4 = graph.if %d : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>) {
       %5 = graph.sin %x : (tensor<4xf32>) -> tensor<4xf32>
       graph.yield %y, %5 : tensor<4xf32>, tensor<4xf32>
     } else {
       %k = graph.sub %i, %minus : (tensor<i64>, tensor<i64>) -> tensor<i64>
-      %e = graph.compare "lt" %k, %zero : (tensor<i64>, tensor<i64>) -> tensor<i1>
-      %6 = graph.if %e : tensor<i1> -> (tensor<4xf32>) {
+      %e = graph.compare lt %k, %zero : (tensor<i64>, tensor<i64>) -> tensor<i1>
+      %6 = graph.if %e : (tensor<i1>) -> tensor<4xf32> {
         %7 = graph.cos %x : (tensor<4xf32>) -> tensor<4xf32>
         graph.yield %7 : tensor<4xf32>
       } else {
@@ -36,14 +36,14 @@ func.func @chain(%i: tensor<i64>, %x: tensor<4xf32>, %y: tensor<4xf32>) -> (tens
 // CHECK-DAG:     %[[ONE:.*]] = graph.constant dense<1> : tensor<i64>
 // CHECK-DAG:     %[[TWO:.*]] = graph.constant dense<2> : tensor<i64>
 // CHECK-DAG:     %[[THREE:.*]] = graph.constant dense<3> : tensor<i64>
-// CHECK:         %[[C:.*]] = graph.compare "eq" %i, %[[ZERO]] :
-// CHECK:         %[[D:.*]] = graph.compare "eq"
+// CHECK:         %[[C:.*]] = graph.compare eq %i, %[[ZERO]] :
+// CHECK:         %[[D:.*]] = graph.compare eq
 // CHECK:         %[[K:.*]] = graph.sub %i,
-// CHECK:         %[[E:.*]] = graph.compare "lt" %[[K]], %[[ZERO]] :
+// CHECK:         %[[E:.*]] = graph.compare lt %[[K]], %[[ZERO]] :
 // CHECK:         %[[S:.*]] = graph.select %[[E]], %[[TWO]], %[[THREE]] :
 // CHECK-NEXT:    %[[T:.*]] = graph.select %[[D]], %[[ONE]], %[[S]] :
 // CHECK-NEXT:    %[[U:.*]] = graph.select %[[C]], %[[ZERO]], %[[T]] :
-// CHECK-NEXT:    graph.case %[[U]] : tensor<i64> -> (tensor<4xf32>, tensor<4xf32>) {
+// CHECK-NEXT:    graph.case %[[U]] : (tensor<i64>) -> (tensor<4xf32>, tensor<4xf32>) {
 // CHECK-NEXT:      %[[R:.*]] = graph.exp %x :
 // CHECK-NEXT:      graph.yield %[[R]], %x :
 // CHECK-NEXT:    } {
@@ -61,8 +61,8 @@ func.func @chain(%i: tensor<i64>, %x: tensor<4xf32>, %y: tensor<4xf32>) -> (tens
 
 // One branch stays one; so do two of which the outer one's then side has the inner one.
 func.func @short(%c: tensor<i1>, %d: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
-    %1 = graph.if %d : tensor<i1> -> (tensor<4xf32>) {
+  %0 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
+    %1 = graph.if %d : (tensor<i1>) -> tensor<4xf32> {
       %2 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
       graph.yield %2 : tensor<4xf32>
     } else {
@@ -84,12 +84,12 @@ func.func @short(%c: tensor<i1>, %d: tensor<i1>, %x: tensor<4xf32>) -> tensor<4x
 
 // What is no shape arithmetic is not computed for those who do not need it.
 func.func @costs(%c: tensor<i1>, %x: tensor<4xf32>, %t: tensor<f32>) -> tensor<4xf32> {
-  %0 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+  %0 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
     graph.yield %x : tensor<4xf32>
   } else {
-    %s = graph.reduce "sum" %x axes [0] {keep_dims = false} : tensor<4xf32> -> tensor<f32>
-    %d = graph.compare "lt" %s, %t : (tensor<f32>, tensor<f32>) -> tensor<i1>
-    %1 = graph.if %d : tensor<i1> -> (tensor<4xf32>) {
+    %s = graph.reduce sum %x axes [0] keep_dims false : (tensor<4xf32>) -> tensor<f32>
+    %d = graph.compare lt %s, %t : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    %1 = graph.if %d : (tensor<i1>) -> tensor<4xf32> {
       %2 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
       graph.yield %2 : tensor<4xf32>
     } else {
@@ -107,12 +107,12 @@ func.func @costs(%c: tensor<i1>, %x: tensor<4xf32>, %t: tensor<f32>) -> tensor<4
 
 // What may fail (an index out of range) stays where it was asked for.
 func.func @fails(%c: tensor<i1>, %x: tensor<4xf32>, %t: tensor<2xi64>, %i: tensor<i64>) -> tensor<4xf32> {
-  %0 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+  %0 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
     graph.yield %x : tensor<4xf32>
   } else {
     %s = graph.gather %t, %i : (tensor<2xi64>, tensor<i64>) -> tensor<i64>
-    %d = graph.compare "lt" %s, %i : (tensor<i64>, tensor<i64>) -> tensor<i1>
-    %1 = graph.if %d : tensor<i1> -> (tensor<4xf32>) {
+    %d = graph.compare lt %s, %i : (tensor<i64>, tensor<i64>) -> tensor<i1>
+    %1 = graph.if %d : (tensor<i1>) -> tensor<4xf32> {
       %2 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
       graph.yield %2 : tensor<4xf32>
     } else {
@@ -130,10 +130,10 @@ func.func @fails(%c: tensor<i1>, %x: tensor<4xf32>, %t: tensor<2xi64>, %i: tenso
 
 // What uses the inner branch's result comes after it: no chain, even where it is of scalars.
 func.func @after(%c: tensor<i1>, %d: tensor<i1>, %i: tensor<i64>, %j: tensor<i64>) -> tensor<i64> {
-  %0 = graph.if %c : tensor<i1> -> (tensor<i64>) {
+  %0 = graph.if %c : (tensor<i1>) -> tensor<i64> {
     graph.yield %i : tensor<i64>
   } else {
-    %1 = graph.if %d : tensor<i1> -> (tensor<i64>) {
+    %1 = graph.if %d : (tensor<i1>) -> tensor<i64> {
       %2 = graph.neg %i : (tensor<i64>) -> tensor<i64>
       graph.yield %2 : tensor<i64>
     } else {
@@ -151,11 +151,11 @@ func.func @after(%c: tensor<i1>, %d: tensor<i1>, %i: tensor<i64>, %j: tensor<i64
 
 // A chain in a branch of another one that is none; a branch in a side of a chain stays.
 func.func @inside(%c: tensor<i1>, %d: tensor<i1>, %e: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
-    %1 = graph.if %d : tensor<i1> -> (tensor<4xf32>) {
+  %0 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
+    %1 = graph.if %d : (tensor<i1>) -> tensor<4xf32> {
       graph.yield %x : tensor<4xf32>
     } else {
-      %2 = graph.if %e : tensor<i1> -> (tensor<4xf32>) {
+      %2 = graph.if %e : (tensor<i1>) -> tensor<4xf32> {
         %3 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
         graph.yield %3 : tensor<4xf32>
       } else {

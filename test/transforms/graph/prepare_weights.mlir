@@ -42,7 +42,7 @@ func.func @main(%c: tensor<i1>, %n: tensor<i64>, %x: tensor<4xf32>) -> (tensor<4
     graph.yield %go, %d : tensor<i1>, tensor<4xf32>
   }
   %k = graph.constant #graph.weight<"k"> : tensor<i64>
-  %1, %2 = graph.if %c : tensor<i1> -> (tensor<4xf32>, tensor<f32>) {
+  %1, %2 = graph.if %c : (tensor<i1>) -> (tensor<4xf32>, tensor<f32>) {
     %b = graph.neg %w : (tensor<4xf32>) -> tensor<4xf32>
     %g = graph.gather %b, %k : (tensor<4xf32>, tensor<i64>) -> tensor<f32>
     graph.yield %b, %g : tensor<4xf32>, tensor<f32>
@@ -69,7 +69,7 @@ func.func @main(%c: tensor<i1>, %n: tensor<i64>, %x: tensor<4xf32>) -> (tensor<4
 
 // What is made from a fill (a mask that parts are written into) is prepared; the fill is not.
 func.func @main(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
-  %f = graph.fill 0.0 : f32 shape [64, 64] -> tensor<64x64xf32>
+  %f = graph.fill 0.0 : f32 shape [64, 64] : () -> tensor<64x64xf32>
   %i = graph.constant dense<[[1], [2]]> : tensor<2x1xi64>
   %v = graph.constant #graph.weight<"v"> : tensor<2x64xf32>
   %0 = graph.scatter_nd %f, %i, %v : (tensor<64x64xf32>, tensor<2x1xi64>, tensor<2x64xf32>) -> tensor<64x64xf32>
@@ -90,7 +90,7 @@ func.func @main(%x: tensor<64x64xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>)
 
 // A fill alone is nothing to prepare.
 func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
-  %f = graph.fill 0.0 : f32 shape [64, 64] -> tensor<64x64xf32>
+  %f = graph.fill 0.0 : f32 shape [64, 64] : () -> tensor<64x64xf32>
   %0 = graph.maximum %x, %f : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
   func.return %0 : tensor<64x64xf32>
 }
@@ -144,10 +144,10 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 func.func @main(%x: tensor<4x4xf32>, %y: tensor<16xf32>) -> (tensor<4x4xf32>, tensor<16xf32>, tensor<16xf32>) {
   %w = graph.constant #graph.weight<"w"> : tensor<4x4xf32>
   %0 = graph.add %x, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
-  %f = graph.reshape %w shape [16] : tensor<4x4xf32> -> tensor<16xf32>
+  %f = graph.reshape %w shape [16] : (tensor<4x4xf32>) -> tensor<16xf32>
   %1 = graph.add %y, %f : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
   %v = graph.constant #graph.weight<"v"> : tensor<4x4xf32>
-  %g = graph.reshape %v shape [16] : tensor<4x4xf32> -> tensor<16xf32>
+  %g = graph.reshape %v shape [16] : (tensor<4x4xf32>) -> tensor<16xf32>
   %2 = graph.add %y, %g : (tensor<16xf32>, tensor<16xf32>) -> tensor<16xf32>
   func.return %0, %1, %2 : tensor<4x4xf32>, tensor<16xf32>, tensor<16xf32>
 }
@@ -166,18 +166,18 @@ func.func @main(%x: tensor<4x4xf32>, %y: tensor<16xf32>) -> (tensor<4x4xf32>, te
 func.func @main(%x: tensor<4x64xf32>, %y: tensor<64x32xf32>) -> (tensor<4x32xf32>, tensor<64x32xf32>, tensor<4x1xf32>, tensor<64x32xf32>, tensor<64x32xf32>) {
   %w = graph.constant #graph.weight<"w"> : tensor<64x32xf32>
   %s = graph.constant #graph.weight<"s"> : tensor<32xf32>
-  %q = graph.quantize %w, %s to i8 {axis = 1 : i64} : (tensor<64x32xf32>, tensor<32xf32>) -> tensor<64x32xi8>
-  %d = graph.dequantize %q, %s {axis = 1 : i64} : (tensor<64x32xi8>, tensor<32xf32>) -> tensor<64x32xf32>
+  %q = graph.quantize %w, %s to i8 axis 1 : (tensor<64x32xf32>, tensor<32xf32>) -> tensor<64x32xi8>
+  %d = graph.dequantize %q, %s axis 1 : (tensor<64x32xi8>, tensor<32xf32>) -> tensor<64x32xf32>
   %0 = graph.matmul %x, %d : (tensor<4x64xf32>, tensor<64x32xf32>) -> tensor<4x32xf32>
   %v = graph.constant #graph.weight<"v"> : tensor<64x32xi8>
-  %e = graph.dequantize %v, %s {axis = 1 : i64} : (tensor<64x32xi8>, tensor<32xf32>) -> tensor<64x32xf32>
+  %e = graph.dequantize %v, %s axis 1 : (tensor<64x32xi8>, tensor<32xf32>) -> tensor<64x32xf32>
   %1 = graph.add %y, %e : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
   %u = graph.constant #graph.weight<"u"> : tensor<64x1xi8>
   %t = graph.constant #graph.weight<"t"> : tensor<64x1xf32>
-  %f = graph.dequantize %u, %t {axis = 0 : i64, block_size = 1 : i64} : (tensor<64x1xi8>, tensor<64x1xf32>) -> tensor<64x1xf32>
+  %f = graph.dequantize %u, %t axis 0 block_size 1 : (tensor<64x1xi8>, tensor<64x1xf32>) -> tensor<64x1xf32>
   %2 = graph.matmul %x, %f : (tensor<4x64xf32>, tensor<64x1xf32>) -> tensor<4x1xf32>
   %a = graph.constant #graph.weight<"a"> : tensor<64x32xi8>
-  %g = graph.dequantize %a, %s {axis = 1 : i64} : (tensor<64x32xi8>, tensor<32xf32>) -> tensor<64x32xf32>
+  %g = graph.dequantize %a, %s axis 1 : (tensor<64x32xi8>, tensor<32xf32>) -> tensor<64x32xf32>
   %3 = graph.mul %y, %g : (tensor<64x32xf32>, tensor<64x32xf32>) -> tensor<64x32xf32>
   %b = graph.constant #graph.weight<"b"> : tensor<64x1xi8>
   %r = graph.constant dense<0.5> : tensor<f32>
@@ -188,9 +188,9 @@ func.func @main(%x: tensor<4x64xf32>, %y: tensor<64x32xf32>) -> (tensor<4x32xf32
 // CHECK-LABEL: func.func @main(%x: tensor<4x64xf32>, %y
 // CHECK-DAG:     %[[S:.*]] = graph.constant #graph.weight<"s"> : tensor<32xf32>
 // CHECK-DAG:     %[[Q:.*]] = graph.constant #graph.weight<"prepared.0"> : tensor<64x32xi8>
-// CHECK:         %[[D:.*]] = graph.dequantize %[[Q]], %[[S]] {axis = 1 : i64}
+// CHECK:         %[[D:.*]] = graph.dequantize %[[Q]], %[[S]] axis 1
 // CHECK-NEXT:    graph.matmul %x, %[[D]] :
-// CHECK:         %[[E:.*]] = graph.dequantize %v, %[[S]] {axis = 1 : i64}
+// CHECK:         %[[E:.*]] = graph.dequantize %v, %[[S]] axis 1
 // CHECK-NEXT:    graph.add %y, %[[E]] :
 // CHECK:         %[[F:.*]] = graph.constant #graph.weight<"prepared.1"> : tensor<64x1xf32>
 // CHECK-NEXT:    graph.matmul %x, %[[F]] :
@@ -208,9 +208,9 @@ func.func @main(%x: tensor<4x64xf32>, %y: tensor<64x32xf32>) -> (tensor<4x32xf32
 func.func @main(%x: tensor<4x64xf32>, %c: tensor<i1>) -> tensor<4x32xf32> {
   %s = graph.constant #graph.weight<"s"> : tensor<32xf32>
   %v = graph.constant #graph.weight<"v"> : tensor<64x32xi8>
-  %d = graph.dequantize %v, %s {axis = 1 : i64} : (tensor<64x32xi8>, tensor<32xf32>) -> tensor<64x32xf32>
+  %d = graph.dequantize %v, %s axis 1 : (tensor<64x32xi8>, tensor<32xf32>) -> tensor<64x32xf32>
   %z = graph.constant #graph.weight<"z"> : tensor<4x32xf32>
-  %0 = graph.if %c : tensor<i1> -> (tensor<4x32xf32>) {
+  %0 = graph.if %c : (tensor<i1>) -> tensor<4x32xf32> {
     %1 = graph.matmul %x, %d : (tensor<4x64xf32>, tensor<64x32xf32>) -> tensor<4x32xf32>
     graph.yield %1 : tensor<4x32xf32>
   } else {

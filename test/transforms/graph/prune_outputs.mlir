@@ -9,7 +9,7 @@
 
 func.func @main(%x: tensor<4xf32> {graph.name = "x"}, %y: tensor<4xf32> {graph.name = "y"}) -> (tensor<4xf32> {graph.name = "a"}, tensor<2x2xf32> {graph.name = "b"}, tensor<4xf32> {graph.name = "c"}) {
   %0 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
-  %1 = graph.reshape %y shape [2, 2] : tensor<4xf32> -> tensor<2x2xf32>
+  %1 = graph.reshape %y shape [2, 2] : (tensor<4xf32>) -> tensor<2x2xf32>
   %2 = graph.cos %y : (tensor<4xf32>) -> tensor<4xf32>
   func.return %0, %1, %2 : tensor<4xf32>, tensor<2x2xf32>, tensor<4xf32>
 }

@@ -37,25 +37,25 @@ func.func @in_order(%a: tensor<4xf32>, %b: tensor<4xf32>, %i: tensor<4xi32>, %j:
 
 // a > b is b < a; equality has no order.
 func.func @compare(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xi1>, tensor<4xi1>, tensor<4xi1>, tensor<4xi1>, tensor<4xi1>) {
-  %0 = graph.compare "gt" %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
-  %1 = graph.compare "lt" %b, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
-  %2 = graph.compare "lt" %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
-  %3 = graph.compare "eq" %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
-  %4 = graph.compare "eq" %b, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+  %0 = graph.compare gt %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+  %1 = graph.compare lt %b, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+  %2 = graph.compare lt %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+  %3 = graph.compare eq %a, %b : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+  %4 = graph.compare eq %b, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
   func.return %0, %1, %2, %3, %4 : tensor<4xi1>, tensor<4xi1>, tensor<4xi1>, tensor<4xi1>, tensor<4xi1>
 }
 // CHECK-LABEL: func.func @compare(
-// CHECK-NEXT:    %0 = graph.compare "gt" %a, %b :
-// CHECK-NEXT:    %1 = graph.compare "lt" %a, %b :
-// CHECK-NEXT:    %2 = graph.compare "eq" %a, %b :
+// CHECK-NEXT:    %0 = graph.compare gt %a, %b :
+// CHECK-NEXT:    %1 = graph.compare lt %a, %b :
+// CHECK-NEXT:    %2 = graph.compare eq %a, %b :
 // CHECK-NEXT:    func.return %0, %0, %1, %2, %2 :
 
 // -----
 
 // Attributes, constants and types count.
 func.func @attributes(%x: tensor<2x3xf32>) -> (tensor<3x2xf32>, tensor<2x3xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) {
-  %0 = graph.transpose %x permutation [1, 0] : tensor<2x3xf32> -> tensor<3x2xf32>
-  %1 = graph.transpose %x permutation [0, 1] : tensor<2x3xf32> -> tensor<2x3xf32>
+  %0 = graph.transpose %x permutation [1, 0] : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  %1 = graph.transpose %x permutation [0, 1] : (tensor<2x3xf32>) -> tensor<2x3xf32>
   %2 = graph.constant dense<0.0> : tensor<2xf32>
   %3 = graph.constant dense<-0.0> : tensor<2xf32>
   %4 = graph.constant #graph.weight<"w"> : tensor<2xf32>
@@ -76,7 +76,7 @@ func.func @attributes(%x: tensor<2x3xf32>) -> (tensor<3x2xf32>, tensor<2x3xf32>,
 // and what follows shares nothing with them.
 func.func @scopes(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %0 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
-  %1 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+  %1 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
     %a = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
     %b = graph.neg %a : (tensor<4xf32>) -> tensor<4xf32>
     graph.yield %b : tensor<4xf32>
@@ -116,7 +116,7 @@ func.func @bodies(%c: tensor<i1>, %n: tensor<i64>, %x: tensor<4xf32>) -> (tensor
     %v = graph.add %u, %u : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     graph.yield %on, %v : tensor<i1>, tensor<4xf32>
   }
-  %3 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+  %3 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
     %4 = graph.loop (%j, %on) trip %n : tensor<i64> carry (%u = %x : tensor<4xf32>) -> (tensor<4xf32>) {
       %v = graph.add %u, %u : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
       graph.yield %on, %v : tensor<i1>, tensor<4xf32>

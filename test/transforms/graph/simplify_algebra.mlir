@@ -72,14 +72,14 @@ func.func @integers(%x: tensor<4xi32>, %y: tensor<4xui8>) -> (tensor<4xi32>, ten
   %c = graph.constant dense<8> : tensor<i32>
   %d = graph.constant dense<8> : tensor<ui8>
   %0 = graph.mod %x, %c : (tensor<4xi32>, tensor<i32>) -> tensor<4xi32>
-  %1 = graph.mod %x, %c {fmod = true} : (tensor<4xi32>, tensor<i32>) -> tensor<4xi32>
+  %1 = graph.mod %x, %c fmod true : (tensor<4xi32>, tensor<i32>) -> tensor<4xi32>
   %2 = graph.div %y, %d : (tensor<4xui8>, tensor<ui8>) -> tensor<4xui8>
   func.return %0, %1, %2 : tensor<4xi32>, tensor<4xi32>, tensor<4xui8>
 }
 // CHECK-LABEL: func.func @integers(
 // CHECK-DAG: graph.and %x,
-// CHECK-DAG: graph.mod %x, {{.*}} {fmod = true}
-// CHECK-DAG: graph.shift %y,
+// CHECK-DAG: graph.mod %x, {{.*}} fmod true
+// CHECK-DAG: graph.shift {{left|right}} %y,
 
 // -----
 
@@ -92,15 +92,15 @@ func.func @limits(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4x
   %0 = graph.maximum %x, %zero : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   %1 = graph.maximum %one, %x : (tensor<f32>, tensor<4xf32>) -> tensor<4xf32>
   %2 = graph.minimum %1, %six : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
-  %3 = graph.clamp %2 low(%two : tensor<f32>) : tensor<4xf32> -> tensor<4xf32>
+  %3 = graph.clamp %2 low %two : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   %4 = graph.minimum %0, %six : (tensor<4xf32>, tensor<f32>) -> tensor<4xf32>
   func.return %0, %3, %4 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
 // CHECK-LABEL: func.func @limits(
 // CHECK: %[[R:.*]] = graph.relu %x :
-// CHECK: graph.clamp %x low({{.*}}) high(
+// CHECK: graph.clamp %x low {{.*}} high
 // CHECK: graph.clamp
-// LOOSE-SAME: %x low({{.*}}) high(
+// LOOSE-SAME: %x low {{.*}} high
 // CHECK-NOT: graph.clamp
 // CHECK: func.return
 
@@ -110,9 +110,9 @@ func.func @limits(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4x
 func.func @logic(%x: tensor<4xf32>, %c: tensor<4xi1>, %d: tensor<4xi1>) -> (tensor<4xi1>, tensor<4xi1>, tensor<4xi1>, tensor<4xf32>) {
   %true = graph.constant dense<true> : tensor<i1>
   %zero = graph.constant dense<0> : tensor<i64>
-  %0 = graph.compare "ne" %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+  %0 = graph.compare ne %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
   %1 = graph.cast %c to i64 : (tensor<4xi1>) -> tensor<4xi64>
-  %2 = graph.compare "gt" %1, %zero : (tensor<4xi64>, tensor<i64>) -> tensor<4xi1>
+  %2 = graph.compare gt %1, %zero : (tensor<4xi64>, tensor<i64>) -> tensor<4xi1>
   %3 = graph.select %2, %true, %d : (tensor<4xi1>, tensor<i1>, tensor<4xi1>) -> tensor<4xi1>
   %4 = graph.not %2 : (tensor<4xi1>) -> tensor<4xi1>
   %5 = graph.neg %x : (tensor<4xf32>) -> tensor<4xf32>
@@ -130,20 +130,20 @@ func.func @logic(%x: tensor<4xf32>, %c: tensor<4xi1>, %d: tensor<4xi1>) -> (tens
 
 // not (x < y) is x >= y of integers, but not of floats, of which nan is neither.
 func.func @comparisons(%x: tensor<4xf32>, %i: tensor<4xi8>) -> (tensor<4xi1>, tensor<4xi1>, tensor<4xi1>) {
-  %0 = graph.compare "lt" %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+  %0 = graph.compare lt %x, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
   %y = graph.neg %x : (tensor<4xf32>) -> tensor<4xf32>
-  %1 = graph.compare "lt" %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
+  %1 = graph.compare lt %x, %y : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xi1>
   %2 = graph.not %1 : (tensor<4xi1>) -> tensor<4xi1>
   %j = graph.not %i : (tensor<4xi8>) -> tensor<4xi8>
-  %3 = graph.compare "lt" %i, %j : (tensor<4xi8>, tensor<4xi8>) -> tensor<4xi1>
+  %3 = graph.compare lt %i, %j : (tensor<4xi8>, tensor<4xi8>) -> tensor<4xi1>
   %4 = graph.not %3 : (tensor<4xi1>) -> tensor<4xi1>
   func.return %0, %2, %4 : tensor<4xi1>, tensor<4xi1>, tensor<4xi1>
 }
 // CHECK-LABEL: func.func @comparisons(
 // CHECK-DAG: graph.constant dense<false>
-// CHECK-DAG: %[[L:.*]] = graph.compare "lt" %x,
+// CHECK-DAG: %[[L:.*]] = graph.compare lt %x,
 // CHECK-DAG: graph.not %[[L]] :
-// CHECK-DAG: graph.compare "ge" %i,
+// CHECK-DAG: graph.compare ge %i,
 
 // -----
 
@@ -218,17 +218,17 @@ func.func @small_constants_apart(%x: tensor<4xf16>) -> (tensor<4xf16>, tensor<4x
 // Reductions: of single elements, twice, and a sum over the count.
 func.func @reductions(%x: tensor<4x1x8xf32>, %i: tensor<4x8xi32>) -> (tensor<4x8xf32>, tensor<i32>, tensor<4x1x1xf32>) {
   %n = graph.constant dense<8.0> : tensor<f32>
-  %0 = graph.reduce "max" %x axes [1] {keep_dims = false} : tensor<4x1x8xf32> -> tensor<4x8xf32>
-  %1 = graph.reduce "sum" %i axes [1] {keep_dims = false} : tensor<4x8xi32> -> tensor<4xi32>
-  %2 = graph.reduce "sum" %1 axes [0] {keep_dims = false} : tensor<4xi32> -> tensor<i32>
-  %3 = graph.reduce "sum" %x axes [2] : tensor<4x1x8xf32> -> tensor<4x1x1xf32>
+  %0 = graph.reduce max %x axes [1] keep_dims false : (tensor<4x1x8xf32>) -> tensor<4x8xf32>
+  %1 = graph.reduce sum %i axes [1] keep_dims false : (tensor<4x8xi32>) -> tensor<4xi32>
+  %2 = graph.reduce sum %1 axes [0] keep_dims false : (tensor<4xi32>) -> tensor<i32>
+  %3 = graph.reduce sum %x axes [2] : (tensor<4x1x8xf32>) -> tensor<4x1x1xf32>
   %4 = graph.div %3, %n : (tensor<4x1x1xf32>, tensor<f32>) -> tensor<4x1x1xf32>
   func.return %0, %2, %4 : tensor<4x8xf32>, tensor<i32>, tensor<4x1x1xf32>
 }
 // CHECK-LABEL: func.func @reductions(
 // CHECK: graph.reshape %x shape [4, 8]
-// CHECK: graph.reduce "sum" %i axes [0, 1]
-// CHECK: graph.reduce "mean" %x axes [2]
+// CHECK: graph.reduce sum %i axes [0, 1]
+// CHECK: graph.reduce mean %x axes [2]
 
 // -----
 
@@ -236,12 +236,12 @@ func.func @reductions(%x: tensor<4x1x8xf32>, %i: tensor<4x8xi32>) -> (tensor<4x8
 func.func @dynamic(%x: tensor<?xf32>, %y: tensor<?xf32>) -> (tensor<?xf32>, tensor<?xi1>) {
   %0 = graph.neg %y : (tensor<?xf32>) -> tensor<?xf32>
   %1 = graph.add %x, %0 : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>
-  %2 = graph.compare "lt" %x, %x : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xi1>
+  %2 = graph.compare lt %x, %x : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xi1>
   func.return %1, %2 : tensor<?xf32>, tensor<?xi1>
 }
 // CHECK-LABEL: func.func @dynamic(
 // CHECK: graph.sub %x, %y :
-// CHECK: graph.compare "lt"
+// CHECK: graph.compare lt
 
 // -----
 
@@ -265,8 +265,8 @@ func.func @zeros(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
 func.func @kept_apart(%x: tensor<4xui8>, %y: tensor<4x1xf32>) -> (tensor<4xui8>, tensor<4x1xf32>) {
   %0 = graph.neg %x : (tensor<4xui8>) -> tensor<4xui8>
   %1 = graph.abs %0 : (tensor<4xui8>) -> tensor<4xui8>
-  %2 = graph.reduce "max" %y axes [1] : tensor<4x1xf32> -> tensor<4x1xf32>
-  %3 = graph.reduce "sum" %2 axes [1] : tensor<4x1xf32> -> tensor<4x1xf32>
+  %2 = graph.reduce max %y axes [1] : (tensor<4x1xf32>) -> tensor<4x1xf32>
+  %3 = graph.reduce sum %2 axes [1] : (tensor<4x1xf32>) -> tensor<4x1xf32>
   func.return %1, %3 : tensor<4xui8>, tensor<4x1xf32>
 }
 // CHECK-LABEL: func.func @kept_apart(
@@ -278,31 +278,31 @@ func.func @kept_apart(%x: tensor<4xui8>, %y: tensor<4x1xf32>) -> (tensor<4xui8>,
 // A window over the whole image: a reduction, with padding that does not count. One that leaves an
 // element out, or has gaps, or counts padding, or has several places, stays.
 func.func @whole_image(%x: tensor<1x2x7x7xf32>) -> (tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x2x1xf32>) {
-  %0 = graph.pool "average" %x kernel [1280, 1280] pads [0, 0, 1273, 1273] : (tensor<1x2x7x7xf32>) -> tensor<1x2x1x1xf32>
-  %1 = graph.pool "max" %x kernel [7, 9] pads [0, 1, 0, 1] : (tensor<1x2x7x7xf32>) -> tensor<1x2x1x1xf32>
-  %2 = graph.pool "lp" %x kernel [7, 7] : (tensor<1x2x7x7xf32>) -> tensor<1x2x1x1xf32>
-  %3 = graph.pool "average" %x kernel [7, 6] strides [1, 2] : (tensor<1x2x7x7xf32>) -> tensor<1x2x1x1xf32>
-  %4 = graph.pool "average" %x kernel [7, 9] pads [0, 1, 0, 1] {count_include_pad = true} : (tensor<1x2x7x7xf32>) -> tensor<1x2x1x1xf32>
-  %5 = graph.pool "max" %x kernel [4, 7] dilations [2, 1] : (tensor<1x2x7x7xf32>) -> tensor<1x2x1x1xf32>
-  %6 = graph.pool "max" %x kernel [8, 7] pads [1, 0, 1, 0] : (tensor<1x2x7x7xf32>) -> tensor<1x2x2x1xf32>
+  %0 = graph.pool average %x kernel [1280, 1280] pads [0, 0, 1273, 1273] : (tensor<1x2x7x7xf32>) -> tensor<1x2x1x1xf32>
+  %1 = graph.pool max %x kernel [7, 9] pads [0, 1, 0, 1] : (tensor<1x2x7x7xf32>) -> tensor<1x2x1x1xf32>
+  %2 = graph.pool lp %x kernel [7, 7] : (tensor<1x2x7x7xf32>) -> tensor<1x2x1x1xf32>
+  %3 = graph.pool average %x kernel [7, 6] strides [1, 2] : (tensor<1x2x7x7xf32>) -> tensor<1x2x1x1xf32>
+  %4 = graph.pool average %x kernel [7, 9] count_include_pad true pads [0, 1, 0, 1] : (tensor<1x2x7x7xf32>) -> tensor<1x2x1x1xf32>
+  %5 = graph.pool max %x kernel [4, 7] dilations [2, 1] : (tensor<1x2x7x7xf32>) -> tensor<1x2x1x1xf32>
+  %6 = graph.pool max %x kernel [8, 7] pads [1, 0, 1, 0] : (tensor<1x2x7x7xf32>) -> tensor<1x2x2x1xf32>
   func.return %0, %1, %2, %3, %4, %5, %6 : tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x1x1xf32>, tensor<1x2x2x1xf32>
 }
 // CHECK-LABEL: func.func @whole_image(
-// LOOSE-NEXT:    graph.reduce "mean" %x axes [2, 3]
-// LOOSE-NEXT:    graph.reduce "max" %x axes [2, 3]
-// LOOSE-NEXT:    graph.reduce "l2" %x axes [2, 3]
-// CHECK:         graph.pool "average" %x kernel [7, 6]
-// CHECK-NEXT:    graph.pool "average" %x kernel [7, 9] pads
-// CHECK-NEXT:    graph.pool "max" %x kernel [4, 7]
-// CHECK-NEXT:    graph.pool "max" %x kernel [8, 7]
+// LOOSE-NEXT:    graph.reduce mean %x axes [2, 3]
+// LOOSE-NEXT:    graph.reduce max %x axes [2, 3]
+// LOOSE-NEXT:    graph.reduce l2 %x axes [2, 3]
+// CHECK:         graph.pool average %x kernel [7, 6]
+// CHECK-NEXT:    graph.pool average %x kernel [7, 9] count_include_pad true pads
+// CHECK-NEXT:    graph.pool max %x kernel [4, 7]
+// CHECK-NEXT:    graph.pool max %x kernel [8, 7]
 
 // -----
 
 // One number everywhere is not converted where it is 0 or 1; others may be rounded.
 func.func @filled() -> (tensor<8192x8192xi32>, tensor<8192x8192xbf16>) {
-  %0 = graph.fill 0.0 : f32 shape [8192, 8192] -> tensor<8192x8192xf32>
+  %0 = graph.fill 0.0 : f32 shape [8192, 8192] : () -> tensor<8192x8192xf32>
   %1 = graph.cast %0 to i32 : (tensor<8192x8192xf32>) -> tensor<8192x8192xi32>
-  %2 = graph.fill 0.1 : f32 shape [8192, 8192] -> tensor<8192x8192xf32>
+  %2 = graph.fill 0.1 : f32 shape [8192, 8192] : () -> tensor<8192x8192xf32>
   %3 = graph.cast %2 to bf16 : (tensor<8192x8192xf32>) -> tensor<8192x8192xbf16>
   func.return %1, %3 : tensor<8192x8192xi32>, tensor<8192x8192xbf16>
 }

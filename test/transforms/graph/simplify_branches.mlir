@@ -3,9 +3,9 @@
 // The branch of a constant condition, and the branch in it, whose condition folds only now.
 func.func @constant(%x: tensor<4xf32>, %n: tensor<i64>) -> tensor<4xf32> {
   %t = graph.constant dense<true> : tensor<1xi1>
-  %0 = graph.if %t : tensor<1xi1> -> (tensor<4xf32>) {
+  %0 = graph.if %t : (tensor<1xi1>) -> tensor<4xf32> {
     %f = graph.not %t : (tensor<1xi1>) -> tensor<1xi1>
-    %1 = graph.if %f : tensor<1xi1> -> (tensor<4xf32>) {
+    %1 = graph.if %f : (tensor<1xi1>) -> tensor<4xf32> {
       %2 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
       graph.yield %2 : tensor<4xf32>
     } else {
@@ -27,7 +27,7 @@ func.func @constant(%x: tensor<4xf32>, %n: tensor<i64>) -> tensor<4xf32> {
 // What the branch knows, its users know: the shape is static.
 func.func @types(%x: tensor<4xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
   %t = graph.constant dense<true> : tensor<i1>
-  %0 = graph.if %t : tensor<i1> -> (tensor<?xf32>) {
+  %0 = graph.if %t : (tensor<i1>) -> tensor<?xf32> {
     graph.yield %x : tensor<4xf32>
   } else {
     graph.yield %y : tensor<?xf32>
@@ -43,9 +43,9 @@ func.func @types(%x: tensor<4xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
 
 // A condition is known in its own branches, in inner loops too.
 func.func @known(%c: tensor<i1>, %n: tensor<i64>, %x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+  %0 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
     %1 = graph.loop (%i, %go) trip %n : tensor<i64> carry (%a = %x : tensor<4xf32>) -> (tensor<4xf32>) {
-      %2 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+      %2 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
         %3 = graph.exp %a : (tensor<4xf32>) -> tensor<4xf32>
         graph.yield %3 : tensor<4xf32>
       } else {
@@ -57,7 +57,7 @@ func.func @known(%c: tensor<i1>, %n: tensor<i64>, %x: tensor<4xf32>) -> tensor<4
   } else {
     %1 = graph.select %c, %x, %x : (tensor<i1>, tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %2 = graph.not %c : (tensor<i1>) -> tensor<i1>
-    %3 = graph.if %2 : tensor<i1> -> (tensor<4xf32>) {
+    %3 = graph.if %2 : (tensor<i1>) -> tensor<4xf32> {
       %4 = graph.sin %x : (tensor<4xf32>) -> tensor<4xf32>
       graph.yield %4 : tensor<4xf32>
     } else {
@@ -82,13 +82,13 @@ func.func @known(%c: tensor<i1>, %n: tensor<i64>, %x: tensor<4xf32>) -> tensor<4
 
 // After the branches it is not known.
 func.func @unknown(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
-  %0 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+  %0 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
     %1 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
     graph.yield %1 : tensor<4xf32>
   } else {
     graph.yield %x : tensor<4xf32>
   }
-  %2 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+  %2 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
     %3 = graph.sin %x : (tensor<4xf32>) -> tensor<4xf32>
     graph.yield %3 : tensor<4xf32>
   } else {
@@ -105,10 +105,10 @@ func.func @unknown(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<
 // What both branches compute goes before them, with what is computed from it, inner branches and
 // commutative operands included; the rest stays.
 func.func @common(%c: tensor<i1>, %d: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
-  %0, %1, %2 = graph.if %c : tensor<i1> -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %0, %1, %2 = graph.if %c : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
     %a = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
     %b = graph.add %x, %a : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
-    %i = graph.if %d : tensor<i1> -> (tensor<4xf32>) {
+    %i = graph.if %d : (tensor<i1>) -> tensor<4xf32> {
       %k = graph.tanh %b : (tensor<4xf32>) -> tensor<4xf32>
       graph.yield %k : tensor<4xf32>
     } else {
@@ -120,7 +120,7 @@ func.func @common(%c: tensor<i1>, %d: tensor<i1>, %x: tensor<4xf32>) -> (tensor<
     %a = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
     %b = graph.add %a, %x : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     %e = graph.cos %b : (tensor<4xf32>) -> tensor<4xf32>
-    %i = graph.if %d : tensor<i1> -> (tensor<4xf32>) {
+    %i = graph.if %d : (tensor<i1>) -> tensor<4xf32> {
       %k = graph.tanh %b : (tensor<4xf32>) -> tensor<4xf32>
       graph.yield %k : tensor<4xf32>
     } else {
@@ -135,7 +135,7 @@ func.func @common(%c: tensor<i1>, %d: tensor<i1>, %x: tensor<4xf32>) -> (tensor<
 // CHECK-NEXT:    %[[B:.*]] = graph.add %x, %[[A]] :
 // CHECK-NEXT:    %[[I:.*]] = graph.if %d :
 // CHECK-NEXT:      graph.tanh %[[B]] :
-// CHECK:         %[[E:.*]] = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+// CHECK:         %[[E:.*]] = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
 // CHECK-NEXT:      graph.sin %[[B]] :
 // CHECK:           graph.cos %[[B]] :
 // CHECK:         func.return %[[B]], %[[E]], %[[I]] :
@@ -144,7 +144,7 @@ func.func @common(%c: tensor<i1>, %d: tensor<i1>, %x: tensor<4xf32>) -> (tensor<
 
 // Branches that are all the same are none.
 func.func @same(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
-  %0 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+  %0 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
     %w = graph.constant #graph.weight<"w"> : tensor<4xf32>
     %a = graph.add %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     graph.yield %a : tensor<4xf32>
@@ -166,7 +166,7 @@ func.func @same(%c: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
 func.func @results(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<i1>, tensor<i1>) {
   %true = graph.constant dense<true> : tensor<i1>
   %false = graph.constant dense<false> : tensor<i1>
-  %0, %1, %2, %3 = graph.if %c : tensor<i1> -> (tensor<4xf32>, tensor<4xf32>, tensor<i1>, tensor<i1>) {
+  %0, %1, %2, %3 = graph.if %c : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>, tensor<i1>, tensor<i1>) {
     %a = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
     graph.yield %a, %a, %true, %false : tensor<4xf32>, tensor<4xf32>, tensor<i1>, tensor<i1>
   } else {
@@ -176,14 +176,14 @@ func.func @results(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<
 }
 // CHECK-LABEL: func.func @results(
 // CHECK-NEXT:    %[[N:.*]] = graph.not %c :
-// CHECK-NEXT:    %[[R:.*]] = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+// CHECK-NEXT:    %[[R:.*]] = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
 // CHECK:         func.return %[[R]], %[[R]], %c, %[[N]] :
 
 // -----
 
 // What one branch alone computes stays there: it may fail, and it costs something.
 func.func @alone(%c: tensor<i1>, %k: tensor<i64>, %x: tensor<4xf32>) -> tensor<f32> {
-  %0 = graph.if %c : tensor<i1> -> (tensor<f32>) {
+  %0 = graph.if %c : (tensor<i1>) -> tensor<f32> {
     %g = graph.gather %x, %k : (tensor<4xf32>, tensor<i64>) -> tensor<f32>
     graph.yield %g : tensor<f32>
   } else {
@@ -205,13 +205,13 @@ func.func @alone(%c: tensor<i1>, %k: tensor<i64>, %x: tensor<4xf32>) -> tensor<f
 func.func @case(%i: tensor<i64>, %x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = graph.constant dense<0> : tensor<i64>
   %one = graph.constant dense<1> : tensor<i64>
-  %c = graph.compare "eq" %i, %zero : (tensor<i64>, tensor<i64>) -> tensor<i1>
-  %0 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+  %c = graph.compare eq %i, %zero : (tensor<i64>, tensor<i64>) -> tensor<i1>
+  %0 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
     %1 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
     graph.yield %1 : tensor<4xf32>
   } else {
-    %d = graph.compare "eq" %i, %one : (tensor<i64>, tensor<i64>) -> tensor<i1>
-    %2 = graph.if %d : tensor<i1> -> (tensor<4xf32>) {
+    %d = graph.compare eq %i, %one : (tensor<i64>, tensor<i64>) -> tensor<i1>
+    %2 = graph.if %d : (tensor<i1>) -> tensor<4xf32> {
       %3 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
       %4 = graph.sin %3 : (tensor<4xf32>) -> tensor<4xf32>
       graph.yield %4 : tensor<4xf32>
@@ -237,13 +237,13 @@ func.func @case(%i: tensor<i64>, %x: tensor<4xf32>) -> tensor<4xf32> {
 func.func @known_case(%x: tensor<4xf32>) -> tensor<4xf32> {
   %zero = graph.constant dense<0> : tensor<i64>
   %one = graph.constant dense<1> : tensor<i64>
-  %c = graph.compare "eq" %one, %zero : (tensor<i64>, tensor<i64>) -> tensor<i1>
-  %0 = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+  %c = graph.compare eq %one, %zero : (tensor<i64>, tensor<i64>) -> tensor<i1>
+  %0 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
     %1 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
     graph.yield %1 : tensor<4xf32>
   } else {
-    %d = graph.compare "eq" %one, %one : (tensor<i64>, tensor<i64>) -> tensor<i1>
-    %2 = graph.if %d : tensor<i1> -> (tensor<4xf32>) {
+    %d = graph.compare eq %one, %one : (tensor<i64>, tensor<i64>) -> tensor<i1>
+    %2 = graph.if %d : (tensor<i1>) -> tensor<4xf32> {
       %3 = graph.sin %x : (tensor<4xf32>) -> tensor<4xf32>
       graph.yield %3 : tensor<4xf32>
     } else {
@@ -263,7 +263,7 @@ func.func @known_case(%x: tensor<4xf32>) -> tensor<4xf32> {
 
 // What is hoisted uses the second of two equal ops: both are the hoisted one.
 func.func @twice_in_a_branch(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
-  %0, %1 = graph.if %c : tensor<i1> -> (tensor<4xf32>, tensor<4xf32>) {
+  %0, %1 = graph.if %c : (tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>) {
     %a = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
     %b = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
     %n = graph.neg %b : (tensor<4xf32>) -> tensor<4xf32>
@@ -288,14 +288,14 @@ func.func @twice_in_a_branch(%c: tensor<i1>, %x: tensor<4xf32>) -> (tensor<4xf32
 // The branch of a constant index.
 func.func @case(%j: tensor<i64>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
   %i = graph.constant dense<1> : tensor<i64>
-  %0 = graph.case %i : tensor<i64> -> (tensor<4xf32>) {
+  %0 = graph.case %i : (tensor<i64>) -> tensor<4xf32> {
     %a = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
     graph.yield %a : tensor<4xf32>
   } {
     %a = graph.sin %x : (tensor<4xf32>) -> tensor<4xf32>
     graph.yield %a : tensor<4xf32>
   }
-  %1 = graph.case %j : tensor<i64> -> (tensor<4xf32>) {
+  %1 = graph.case %j : (tensor<i64>) -> tensor<4xf32> {
     %a = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
     graph.yield %a : tensor<4xf32>
   } {
@@ -313,7 +313,7 @@ func.func @case(%j: tensor<i64>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4x
 
 // What all branches compute is hoisted, what two of three compute is not; a value of all is itself.
 func.func @hoist_of_three(%i: tensor<i64>, %x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
-  %0, %1 = graph.case %i : tensor<i64> -> (tensor<4xf32>, tensor<4xf32>) {
+  %0, %1 = graph.case %i : (tensor<i64>) -> (tensor<4xf32>, tensor<4xf32>) {
     %a = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
     %b = graph.sin %a : (tensor<4xf32>) -> tensor<4xf32>
     graph.yield %b, %a : tensor<4xf32>, tensor<4xf32>
@@ -329,7 +329,7 @@ func.func @hoist_of_three(%i: tensor<i64>, %x: tensor<4xf32>) -> (tensor<4xf32>,
 }
 // CHECK-LABEL: func.func @hoist_of_three(
 // CHECK-NEXT:    %[[A:.*]] = graph.exp %x :
-// CHECK-NEXT:    %[[C:.*]] = graph.case %i : tensor<i64> -> (tensor<4xf32>) {
+// CHECK-NEXT:    %[[C:.*]] = graph.case %i : (tensor<i64>) -> tensor<4xf32> {
 // CHECK-NEXT:      graph.sin %[[A]] :
 // CHECK:           graph.sin %[[A]] :
 // CHECK:         func.return %[[C]], %[[A]] :

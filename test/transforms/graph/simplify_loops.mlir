@@ -73,7 +73,7 @@ func.func @perhaps(%n: tensor<i64>, %c: tensor<i1>, %x: tensor<4xf32>) -> (tenso
 func.func @unchanged(%n: tensor<i64>, %x: tensor<4xf32>, %y: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
   %true = graph.constant dense<true> : tensor<i1>
   %0, %1, %2, %3 = graph.loop (%i, %go) trip %n : tensor<i64> carry (%a = %x : tensor<4xf32>, %b = %y : tensor<4xf32>, %c = %y : tensor<4xf32>, %f = %true : tensor<i1>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>, tensor<i1>) {
-    %d = graph.if %f : tensor<i1> -> (tensor<4xf32>) {
+    %d = graph.if %f : (tensor<i1>) -> tensor<4xf32> {
       graph.yield %b : tensor<4xf32>
     } else {
       graph.yield %a : tensor<4xf32>
@@ -157,7 +157,7 @@ func.func @invariant(%n: tensor<i64>, %k: tensor<i64>, %x: tensor<4xf32>, %y: te
 func.func @invariant_branch(%n: tensor<i64>, %c: tensor<i1>, %x: tensor<4xf32>, %y: tensor<?xf32>) -> tensor<?xf32> {
   %two = graph.constant dense<3> : tensor<i64>
   %0 = graph.loop (%i, %go) trip %two : tensor<i64> carry (%a = %x : tensor<4xf32>) -> (tensor<4xf32>) {
-    %f = graph.if %c : tensor<i1> -> (tensor<4xf32>) {
+    %f = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
       %e = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
       graph.yield %e : tensor<4xf32>
     } else {
@@ -190,7 +190,7 @@ func.func @counts(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<?x4xf32>) {
   %true = graph.constant dense<true> : tensor<i1>
   %0, %1, %2 = graph.loop (%i, %go) while %true : tensor<i1> carry (%k = %zero : tensor<i64>, %a = %x : tensor<4xf32>) -> (tensor<i64>, tensor<4xf32>, tensor<?x4xf32>) {
     %l = graph.add %k, %two : (tensor<i64>, tensor<i64>) -> tensor<i64>
-    %more = graph.compare "lt" %l, %limit : (tensor<i64>, tensor<i64>) -> tensor<i1>
+    %more = graph.compare lt %l, %limit : (tensor<i64>, tensor<i64>) -> tensor<i1>
     %b = graph.exp %a : (tensor<4xf32>) -> tensor<4xf32>
     graph.yield %more, %l, %b, %b : tensor<i1>, tensor<i64>, tensor<4xf32>, tensor<4xf32>
   }
@@ -209,8 +209,8 @@ func.func @unrolls(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<?xi64>) {
   %three = graph.constant dense<3> : tensor<i64>
   %0, %1 = graph.loop (%i, %go) trip %three : tensor<i64> carry (%a = %x : tensor<4xf32>) -> (tensor<4xf32>, tensor<?xi64>) {
     %b = graph.mul %i, %i : (tensor<i64>, tensor<i64>) -> tensor<i64>
-    %last = graph.compare "eq" %b, %three : (tensor<i64>, tensor<i64>) -> tensor<i1>
-    %c = graph.if %last : tensor<i1> -> (tensor<4xf32>) {
+    %last = graph.compare eq %b, %three : (tensor<i64>, tensor<i64>) -> tensor<i1>
+    %c = graph.if %last : (tensor<i1>) -> tensor<4xf32> {
       %d = graph.exp %a : (tensor<4xf32>) -> tensor<4xf32>
       graph.yield %d : tensor<4xf32>
     } else {
@@ -267,7 +267,7 @@ func.func @nested(%x: tensor<4xf32>, %y: tensor<4xf32>) -> tensor<4xf32> {
       %d = graph.add %b, %s : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
       %e = graph.exp %d : (tensor<4xf32>) -> tensor<4xf32>
       %l = graph.add %k, %one : (tensor<i64>, tensor<i64>) -> tensor<i64>
-      %more = graph.compare "lt" %l, %six : (tensor<i64>, tensor<i64>) -> tensor<i1>
+      %more = graph.compare lt %l, %six : (tensor<i64>, tensor<i64>) -> tensor<i1>
       graph.yield %more, %e, %l : tensor<i1>, tensor<4xf32>, tensor<i64>
     }
     graph.yield %go, %1 : tensor<i1>, tensor<4xf32>

@@ -2,10 +2,10 @@
 
 // Only the last shape counts; without effect nothing is left.
 func.func @views(%x: tensor<2x3x4xf32>) -> (tensor<4x6xf32>, tensor<2x3x4xf32>) {
-  %0 = graph.reshape %x shape [6, -1] : tensor<2x3x4xf32> -> tensor<6x4xf32>
-  %1 = graph.unsqueeze %0 axes [1] : tensor<6x4xf32> -> tensor<6x1x4xf32>
-  %2 = graph.reshape %1 shape [4, -1] : tensor<6x1x4xf32> -> tensor<4x6xf32>
-  %3 = graph.reshape %2 shape [2, 3, 4] : tensor<4x6xf32> -> tensor<2x3x4xf32>
+  %0 = graph.reshape %x shape [6, -1] : (tensor<2x3x4xf32>) -> tensor<6x4xf32>
+  %1 = graph.unsqueeze %0 axes [1] : (tensor<6x4xf32>) -> tensor<6x1x4xf32>
+  %2 = graph.reshape %1 shape [4, -1] : (tensor<6x1x4xf32>) -> tensor<4x6xf32>
+  %3 = graph.reshape %2 shape [2, 3, 4] : (tensor<4x6xf32>) -> tensor<2x3x4xf32>
   func.return %2, %3 : tensor<4x6xf32>, tensor<2x3x4xf32>
 }
 // CHECK-LABEL: func.func @views(
@@ -16,12 +16,12 @@ func.func @views(%x: tensor<2x3x4xf32>) -> (tensor<4x6xf32>, tensor<2x3x4xf32>) 
 
 // With one unknown dimension the others tell it; with two, only pairs that undo each other go.
 func.func @dynamic_views(%x: tensor<?x3x4xf32>, %y: tensor<?x?xf32>) -> (tensor<?x12xf32>, tensor<?x?xf32>, tensor<?x?xf32>) {
-  %0 = graph.reshape %x shape [0, 1, -1] : tensor<?x3x4xf32> -> tensor<?x1x12xf32>
-  %1 = graph.squeeze %0 axes [1] : tensor<?x1x12xf32> -> tensor<?x12xf32>
-  %2 = graph.unsqueeze %y axes [1] : tensor<?x?xf32> -> tensor<?x1x?xf32>
-  %3 = graph.squeeze %2 axes [-2] : tensor<?x1x?xf32> -> tensor<?x?xf32>
-  %4 = graph.unsqueeze %y axes [1] : tensor<?x?xf32> -> tensor<?x1x?xf32>
-  %5 = graph.reshape %4 shape [-1, 0] : tensor<?x1x?xf32> -> tensor<?x?xf32>
+  %0 = graph.reshape %x shape [0, 1, -1] : (tensor<?x3x4xf32>) -> tensor<?x1x12xf32>
+  %1 = graph.squeeze %0 axes [1] : (tensor<?x1x12xf32>) -> tensor<?x12xf32>
+  %2 = graph.unsqueeze %y axes [1] : (tensor<?x?xf32>) -> tensor<?x1x?xf32>
+  %3 = graph.squeeze %2 axes [-2] : (tensor<?x1x?xf32>) -> tensor<?x?xf32>
+  %4 = graph.unsqueeze %y axes [1] : (tensor<?x?xf32>) -> tensor<?x1x?xf32>
+  %5 = graph.reshape %4 shape [-1, 0] : (tensor<?x1x?xf32>) -> tensor<?x?xf32>
   func.return %1, %3, %5 : tensor<?x12xf32>, tensor<?x?xf32>, tensor<?x?xf32>
 }
 // CHECK-LABEL: func.func @dynamic_views(
@@ -34,10 +34,10 @@ func.func @dynamic_views(%x: tensor<?x3x4xf32>, %y: tensor<?x?xf32>) -> (tensor<
 
 // Transposes compose, also of unknown dimensions; moving dimensions of size 1 moves nothing.
 func.func @transposes(%x: tensor<?x?x4xf32>, %y: tensor<1x3x4xf32>) -> (tensor<4x?x?xf32>, tensor<?x?x4xf32>, tensor<3x1x4xf32>) {
-  %0 = graph.transpose %x permutation [1, 0, 2] : tensor<?x?x4xf32> -> tensor<?x?x4xf32>
-  %1 = graph.transpose %0 permutation [2, 1, 0] : tensor<?x?x4xf32> -> tensor<4x?x?xf32>
-  %2 = graph.transpose %0 permutation [1, 0, 2] : tensor<?x?x4xf32> -> tensor<?x?x4xf32>
-  %3 = graph.transpose %y permutation [1, 0, 2] : tensor<1x3x4xf32> -> tensor<3x1x4xf32>
+  %0 = graph.transpose %x permutation [1, 0, 2] : (tensor<?x?x4xf32>) -> tensor<?x?x4xf32>
+  %1 = graph.transpose %0 permutation [2, 1, 0] : (tensor<?x?x4xf32>) -> tensor<4x?x?xf32>
+  %2 = graph.transpose %0 permutation [1, 0, 2] : (tensor<?x?x4xf32>) -> tensor<?x?x4xf32>
+  %3 = graph.transpose %y permutation [1, 0, 2] : (tensor<1x3x4xf32>) -> tensor<3x1x4xf32>
   func.return %1, %2, %3 : tensor<4x?x?xf32>, tensor<?x?x4xf32>, tensor<3x1x4xf32>
 }
 // CHECK-LABEL: func.func @transposes(
@@ -49,10 +49,10 @@ func.func @transposes(%x: tensor<?x?x4xf32>, %y: tensor<1x3x4xf32>) -> (tensor<4
 
 // Keys of attention, transposed twice with a view between: one transpose.
 func.func @keys(%x: tensor<2x16x4x8xf32>) -> tensor<2x4x8x16xf32> {
-  %0 = graph.transpose %x permutation [0, 2, 1, 3] : tensor<2x16x4x8xf32> -> tensor<2x4x16x8xf32>
-  %1 = graph.reshape %0 shape [-1, 16, 8] : tensor<2x4x16x8xf32> -> tensor<8x16x8xf32>
-  %2 = graph.transpose %1 permutation [0, 2, 1] : tensor<8x16x8xf32> -> tensor<8x8x16xf32>
-  %3 = graph.reshape %2 shape [2, 4, 8, 16] : tensor<8x8x16xf32> -> tensor<2x4x8x16xf32>
+  %0 = graph.transpose %x permutation [0, 2, 1, 3] : (tensor<2x16x4x8xf32>) -> tensor<2x4x16x8xf32>
+  %1 = graph.reshape %0 shape [-1, 16, 8] : (tensor<2x4x16x8xf32>) -> tensor<8x16x8xf32>
+  %2 = graph.transpose %1 permutation [0, 2, 1] : (tensor<8x16x8xf32>) -> tensor<8x8x16xf32>
+  %3 = graph.reshape %2 shape [2, 4, 8, 16] : (tensor<8x8x16xf32>) -> tensor<2x4x8x16xf32>
   func.return %3 : tensor<2x4x8x16xf32>
 }
 // CHECK-LABEL: func.func @keys(
@@ -63,12 +63,12 @@ func.func @keys(%x: tensor<2x16x4x8xf32>) -> tensor<2x4x8x16xf32> {
 
 // Transposes that undo each other through views; a view that takes apart what it does not join.
 func.func @through_views(%x: tensor<2x3x4xf32>, %y: tensor<2x3x5xf32>) -> (tensor<6x4xf32>, tensor<3x10xf32>) {
-  %0 = graph.transpose %x permutation [2, 0, 1] : tensor<2x3x4xf32> -> tensor<4x2x3xf32>
-  %1 = graph.reshape %0 shape [4, 6] : tensor<4x2x3xf32> -> tensor<4x6xf32>
-  %2 = graph.transpose %1 permutation [1, 0] : tensor<4x6xf32> -> tensor<6x4xf32>
-  %3 = graph.transpose %y permutation [2, 0, 1] : tensor<2x3x5xf32> -> tensor<5x2x3xf32>
-  %4 = graph.reshape %3 shape [10, 3] : tensor<5x2x3xf32> -> tensor<10x3xf32>
-  %5 = graph.transpose %4 permutation [1, 0] : tensor<10x3xf32> -> tensor<3x10xf32>
+  %0 = graph.transpose %x permutation [2, 0, 1] : (tensor<2x3x4xf32>) -> tensor<4x2x3xf32>
+  %1 = graph.reshape %0 shape [4, 6] : (tensor<4x2x3xf32>) -> tensor<4x6xf32>
+  %2 = graph.transpose %1 permutation [1, 0] : (tensor<4x6xf32>) -> tensor<6x4xf32>
+  %3 = graph.transpose %y permutation [2, 0, 1] : (tensor<2x3x5xf32>) -> tensor<5x2x3xf32>
+  %4 = graph.reshape %3 shape [10, 3] : (tensor<5x2x3xf32>) -> tensor<10x3xf32>
+  %5 = graph.transpose %4 permutation [1, 0] : (tensor<10x3xf32>) -> tensor<3x10xf32>
   func.return %2, %5 : tensor<6x4xf32>, tensor<3x10xf32>
 }
 // CHECK-LABEL: func.func @through_views(
@@ -81,10 +81,10 @@ func.func @through_views(%x: tensor<2x3x4xf32>, %y: tensor<2x3x5xf32>) -> (tenso
 
 // Slices of slices; backward and with steps as well.
 func.func @slices(%x: tensor<10x4xf32>) -> (tensor<2x4xf32>, tensor<3x2xf32>) {
-  %0 = graph.slice %x starts [2] ends [8] axes [0] : tensor<10x4xf32> -> tensor<6x4xf32>
-  %1 = graph.slice %0 starts [3] ends [5] axes [0] : tensor<6x4xf32> -> tensor<2x4xf32>
-  %2 = graph.slice %x starts [9, 1] ends [-11, 3] axes [0, 1] steps [-2, 1] : tensor<10x4xf32> -> tensor<5x2xf32>
-  %3 = graph.slice %2 starts [2] ends [9] axes [0] : tensor<5x2xf32> -> tensor<3x2xf32>
+  %0 = graph.slice %x starts [2] ends [8] axes [0] : (tensor<10x4xf32>) -> tensor<6x4xf32>
+  %1 = graph.slice %0 starts [3] ends [5] axes [0] : (tensor<6x4xf32>) -> tensor<2x4xf32>
+  %2 = graph.slice %x starts [9, 1] ends [-11, 3] axes [0, 1] steps [-2, 1] : (tensor<10x4xf32>) -> tensor<5x2xf32>
+  %3 = graph.slice %2 starts [2] ends [9] axes [0] : (tensor<5x2xf32>) -> tensor<3x2xf32>
   func.return %1, %3 : tensor<2x4xf32>, tensor<3x2xf32>
 }
 // CHECK-LABEL: func.func @slices(
@@ -96,10 +96,10 @@ func.func @slices(%x: tensor<10x4xf32>) -> (tensor<2x4xf32>, tensor<3x2xf32>) {
 
 // Rows of a copied slice are views of it: the copy stays one. (One row is a view of the source.)
 func.func @views_of_a_copy(%x: tensor<4x8xf32>) -> (tensor<2x3xf32>, tensor<2x3xf32>, tensor<1x3xf32>) {
-  %0 = graph.slice %x starts [1] ends [4] axes [1] : tensor<4x8xf32> -> tensor<4x3xf32>
-  %1 = graph.slice %0 starts [0] ends [2] axes [0] : tensor<4x3xf32> -> tensor<2x3xf32>
-  %2 = graph.slice %0 starts [2] ends [4] axes [0] : tensor<4x3xf32> -> tensor<2x3xf32>
-  %3 = graph.slice %0 starts [2] ends [3] axes [0] : tensor<4x3xf32> -> tensor<1x3xf32>
+  %0 = graph.slice %x starts [1] ends [4] axes [1] : (tensor<4x8xf32>) -> tensor<4x3xf32>
+  %1 = graph.slice %0 starts [0] ends [2] axes [0] : (tensor<4x3xf32>) -> tensor<2x3xf32>
+  %2 = graph.slice %0 starts [2] ends [4] axes [0] : (tensor<4x3xf32>) -> tensor<2x3xf32>
+  %3 = graph.slice %0 starts [2] ends [3] axes [0] : (tensor<4x3xf32>) -> tensor<1x3xf32>
   func.return %1, %2, %3 : tensor<2x3xf32>, tensor<2x3xf32>, tensor<1x3xf32>
 }
 // CHECK-LABEL: func.func @views_of_a_copy(
@@ -113,9 +113,9 @@ func.func @views_of_a_copy(%x: tensor<4x8xf32>) -> (tensor<2x3xf32>, tensor<2x3x
 // A slice of a concatenation is a slice of the operand that it is in.
 func.func @slice_of_concat(%x: tensor<2x4xf32>, %y: tensor<2x3xf32>, %z: tensor<2x1xf32>) -> (tensor<2x3xf32>, tensor<2x2xf32>, tensor<2x2xf32>) {
   %0 = graph.concat %x, %y, %z axis -1 : (tensor<2x4xf32>, tensor<2x3xf32>, tensor<2x1xf32>) -> tensor<2x8xf32>
-  %1 = graph.slice %0 starts [4] ends [7] axes [1] : tensor<2x8xf32> -> tensor<2x3xf32>
-  %2 = graph.slice %0 starts [5] ends [7] axes [1] : tensor<2x8xf32> -> tensor<2x2xf32>
-  %3 = graph.slice %0 starts [6] ends [8] axes [1] : tensor<2x8xf32> -> tensor<2x2xf32>
+  %1 = graph.slice %0 starts [4] ends [7] axes [1] : (tensor<2x8xf32>) -> tensor<2x3xf32>
+  %2 = graph.slice %0 starts [5] ends [7] axes [1] : (tensor<2x8xf32>) -> tensor<2x2xf32>
+  %3 = graph.slice %0 starts [6] ends [8] axes [1] : (tensor<2x8xf32>) -> tensor<2x2xf32>
   func.return %1, %2, %3 : tensor<2x3xf32>, tensor<2x2xf32>, tensor<2x2xf32>
 }
 // CHECK-LABEL: func.func @slice_of_concat(
@@ -128,11 +128,11 @@ func.func @slice_of_concat(%x: tensor<2x4xf32>, %y: tensor<2x3xf32>, %z: tensor<
 
 // Parts put together again are the whole; a split of a concatenation its operands.
 func.func @split_concat(%x: tensor<2x6xf32>, %y: tensor<2x4xf32>) -> (tensor<2x6xf32>, tensor<2x4xf32>, tensor<2x10xf32>, tensor<2x2xf32>) {
-  %0, %1 = graph.split %x axis 1 sizes [2, 4] : tensor<2x6xf32> -> tensor<2x2xf32>, tensor<2x4xf32>
+  %0, %1 = graph.split %x sizes [2, 4] axis 1 : (tensor<2x6xf32>) -> (tensor<2x2xf32>, tensor<2x4xf32>)
   %2 = graph.concat %0, %1 axis 1 : (tensor<2x2xf32>, tensor<2x4xf32>) -> tensor<2x6xf32>
   %3 = graph.concat %x, %y axis 1 : (tensor<2x6xf32>, tensor<2x4xf32>) -> tensor<2x10xf32>
-  %4, %5 = graph.split %3 axis 1 sizes [6, 4] : tensor<2x10xf32> -> tensor<2x6xf32>, tensor<2x4xf32>
-  %6, %7 = graph.split %y axis 1 : tensor<2x4xf32> -> tensor<2x2xf32>, tensor<2x2xf32>
+  %4, %5 = graph.split %3 sizes [6, 4] axis 1 : (tensor<2x10xf32>) -> (tensor<2x6xf32>, tensor<2x4xf32>)
+  %6, %7 = graph.split %y axis 1 : (tensor<2x4xf32>) -> (tensor<2x2xf32>, tensor<2x2xf32>)
   func.return %2, %5, %3, %7 : tensor<2x6xf32>, tensor<2x4xf32>, tensor<2x10xf32>, tensor<2x2xf32>
 }
 // CHECK-LABEL: func.func @split_concat(
@@ -144,8 +144,8 @@ func.func @split_concat(%x: tensor<2x6xf32>, %y: tensor<2x4xf32>) -> (tensor<2x6
 
 // Concatenations are joined; parts side by side are one part; nothing adds nothing.
 func.func @concats(%x: tensor<8x2xf32>, %e: tensor<0x2xf32>, %y: tensor<1x2xf32>) -> tensor<6x2xf32> {
-  %0 = graph.slice %x starts [1] ends [3] axes [0] : tensor<8x2xf32> -> tensor<2x2xf32>
-  %1 = graph.slice %x starts [3] ends [5] axes [0] : tensor<8x2xf32> -> tensor<2x2xf32>
+  %0 = graph.slice %x starts [1] ends [3] axes [0] : (tensor<8x2xf32>) -> tensor<2x2xf32>
+  %1 = graph.slice %x starts [3] ends [5] axes [0] : (tensor<8x2xf32>) -> tensor<2x2xf32>
   %2 = graph.concat %0, %1 axis 0 : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<4x2xf32>
   %3 = graph.concat %e, %2, %y axis 0 : (tensor<0x2xf32>, tensor<4x2xf32>, tensor<1x2xf32>) -> tensor<5x2xf32>
   %4 = graph.concat %3, %y axis 0 : (tensor<5x2xf32>, tensor<1x2xf32>) -> tensor<6x2xf32>
@@ -161,8 +161,8 @@ func.func @concats(%x: tensor<8x2xf32>, %e: tensor<0x2xf32>, %y: tensor<1x2xf32>
 // Zeros around: of two pads one, and a convolution's own.
 func.func @pads(%x: tensor<1x2x4x4xf32>, %w: tensor<2x2x3x3xf32>) -> tensor<1x2x7x6xf32> {
   %z = graph.constant dense<0.0> : tensor<f32>
-  %0 = graph.pad %x pads [0, 0, 1, 1, 0, 0, 1, 1] : tensor<1x2x4x4xf32> -> tensor<1x2x6x6xf32>
-  %1 = graph.pad %0 pads [1, 0] axes [2] value(%z : tensor<f32>) : tensor<1x2x6x6xf32> -> tensor<1x2x7x6xf32>
+  %0 = graph.pad %x pads [0, 0, 1, 1, 0, 0, 1, 1] : (tensor<1x2x4x4xf32>) -> tensor<1x2x6x6xf32>
+  %1 = graph.pad %0 pads [1, 0] axes [2] value %z : (tensor<1x2x6x6xf32>, tensor<f32>) -> tensor<1x2x7x6xf32>
   %2 = graph.conv %1, %w pads [1, 1, 1, 1] : (tensor<1x2x7x6xf32>, tensor<2x2x3x3xf32>) -> tensor<1x2x7x6xf32>
   func.return %2 : tensor<1x2x7x6xf32>
 }
@@ -175,9 +175,9 @@ func.func @pads(%x: tensor<1x2x4x4xf32>, %w: tensor<2x2x3x3xf32>) -> tensor<1x2x
 // Other numbers, and channels, are not the convolution's.
 func.func @other_pads(%x: tensor<1x2x4x4xf32>, %w: tensor<2x2x3x3xf32>, %v: tensor<2x3x3x3xf32>) -> (tensor<1x2x4x4xf32>, tensor<1x2x2x2xf32>) {
   %one = graph.constant dense<1.0> : tensor<f32>
-  %0 = graph.pad %x pads [1, 1, 1, 1] axes [2, 3] value(%one : tensor<f32>) : tensor<1x2x4x4xf32> -> tensor<1x2x6x6xf32>
+  %0 = graph.pad %x pads [1, 1, 1, 1] axes [2, 3] value %one : (tensor<1x2x4x4xf32>, tensor<f32>) -> tensor<1x2x6x6xf32>
   %1 = graph.conv %0, %w : (tensor<1x2x6x6xf32>, tensor<2x2x3x3xf32>) -> tensor<1x2x4x4xf32>
-  %2 = graph.pad %x pads [1, 0] axes [1] : tensor<1x2x4x4xf32> -> tensor<1x3x4x4xf32>
+  %2 = graph.pad %x pads [1, 0] axes [1] : (tensor<1x2x4x4xf32>) -> tensor<1x3x4x4xf32>
   %3 = graph.conv %2, %v : (tensor<1x3x4x4xf32>, tensor<2x3x3x3xf32>) -> tensor<1x2x2x2xf32>
   func.return %1, %3 : tensor<1x2x4x4xf32>, tensor<1x2x2x2xf32>
 }
@@ -188,12 +188,12 @@ func.func @other_pads(%x: tensor<1x2x4x4xf32>, %w: tensor<2x2x3x3xf32>, %v: tens
 
 // Elementwise ops broadcast by themselves, unless the shape comes from nothing else.
 func.func @broadcasts(%x: tensor<4x1xf32>, %y: tensor<4x3xf32>, %z: tensor<1x3xf32>) -> (tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>) {
-  %0 = graph.broadcast_to %x shape [4, 3] : tensor<4x1xf32> -> tensor<4x3xf32>
+  %0 = graph.broadcast_to %x shape [4, 3] : (tensor<4x1xf32>) -> tensor<4x3xf32>
   %1 = graph.add %0, %y : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
-  %2 = graph.tile %x repeats [1, 3] : tensor<4x1xf32> -> tensor<4x3xf32>
+  %2 = graph.tile %x repeats [1, 3] : (tensor<4x1xf32>) -> tensor<4x3xf32>
   %3 = graph.mul %2, %z : (tensor<4x3xf32>, tensor<1x3xf32>) -> tensor<4x3xf32>
-  %4 = graph.broadcast_to %z shape [2, 3] : tensor<1x3xf32> -> tensor<2x3xf32>
-  %5 = graph.tile %4 repeats [2, 1] : tensor<2x3xf32> -> tensor<4x3xf32>
+  %4 = graph.broadcast_to %z shape [2, 3] : (tensor<1x3xf32>) -> tensor<2x3xf32>
+  %5 = graph.tile %4 repeats [2, 1] : (tensor<2x3xf32>) -> tensor<4x3xf32>
   %6 = graph.exp %5 : (tensor<4x3xf32>) -> tensor<4x3xf32>
   func.return %1, %3, %6 : tensor<4x3xf32>, tensor<4x3xf32>, tensor<4x3xf32>
 }
@@ -209,7 +209,7 @@ func.func @broadcasts(%x: tensor<4x1xf32>, %y: tensor<4x3xf32>, %z: tensor<1x3xf
 // Less is computed before a broadcast.
 func.func @broadcast_later(%x: tensor<4x1xf32>) -> tensor<4x3xf32> {
   %c = graph.constant dense<2.0> : tensor<f32>
-  %0 = graph.broadcast_to %x shape [4, 3] : tensor<4x1xf32> -> tensor<4x3xf32>
+  %0 = graph.broadcast_to %x shape [4, 3] : (tensor<4x1xf32>) -> tensor<4x3xf32>
   %1 = graph.exp %0 : (tensor<4x3xf32>) -> tensor<4x3xf32>
   %2 = graph.mul %1, %c : (tensor<4x3xf32>, tensor<f32>) -> tensor<4x3xf32>
   func.return %2 : tensor<4x3xf32>
@@ -244,7 +244,7 @@ func.func @gathers(%x: tensor<2x6xf32>) -> (tensor<2xf32>, tensor<2x3xf32>, tens
 
 // Vectors of one index are indices of a gather; those of two, and those of several batches, are not.
 func.func @one_index(%x: tensor<8x6x4xf32>, %i: tensor<3x5xi64>, %j: tensor<?x1xi64>, %b: tensor<1x7x1xi64>, %y: tensor<1x9x4xf32>, %c: tensor<8x7x1xi64>, %d: tensor<3x2xi64>) -> (tensor<3x5x6x4xf32>, tensor<?x6x4xf32>, tensor<1x7x4xf32>, tensor<8x7x4xf32>, tensor<3x4xf32>) {
-  %0 = graph.unsqueeze %i axes [-1] : tensor<3x5xi64> -> tensor<3x5x1xi64>
+  %0 = graph.unsqueeze %i axes [-1] : (tensor<3x5xi64>) -> tensor<3x5x1xi64>
   %1 = graph.gather_nd %x, %0 : (tensor<8x6x4xf32>, tensor<3x5x1xi64>) -> tensor<3x5x6x4xf32>
   %2 = graph.gather_nd %x, %j : (tensor<8x6x4xf32>, tensor<?x1xi64>) -> tensor<?x6x4xf32>
   %3 = graph.gather_nd %y, %b batch_dims 1 : (tensor<1x9x4xf32>, tensor<1x7x1xi64>) -> tensor<1x7x4xf32>
@@ -285,14 +285,14 @@ func.func @repeated(%x: tensor<2x1x4xf32>, %y: tensor<2x3x4xf32>) -> (tensor<2x3
 // A zero point around integers is what the convolution pads with, unless that is another one.
 func.func @pads_of_integers(%x: tensor<1x2x4xi8>, %w: tensor<2x2x3xi8>) -> (tensor<1x2x4xi32>, tensor<1x2x6xi32>, tensor<1x2x6xi32>) {
   %z = graph.constant dense<3> : tensor<i8>
-  %0 = graph.pad %x pads [0, 0, 1, 0, 0, 1] value(%z : tensor<i8>) : tensor<1x2x4xi8> -> tensor<1x2x6xi8>
+  %0 = graph.pad %x pads [0, 0, 1, 0, 0, 1] value %z : (tensor<1x2x4xi8>, tensor<i8>) -> tensor<1x2x6xi8>
   %1 = graph.conv %0, %w : (tensor<1x2x6xi8>, tensor<2x2x3xi8>) -> tensor<1x2x4xi32>
-  %2 = graph.conv %0, %w pads [1, 1] {pad_value = 3 : i64} : (tensor<1x2x6xi8>, tensor<2x2x3xi8>) -> tensor<1x2x6xi32>
-  %3 = graph.conv %0, %w pads [1, 1] {pad_value = 4 : i64} : (tensor<1x2x6xi8>, tensor<2x2x3xi8>) -> tensor<1x2x6xi32>
+  %2 = graph.conv %0, %w pad_value 3 pads [1, 1] : (tensor<1x2x6xi8>, tensor<2x2x3xi8>) -> tensor<1x2x6xi32>
+  %3 = graph.conv %0, %w pad_value 4 pads [1, 1] : (tensor<1x2x6xi8>, tensor<2x2x3xi8>) -> tensor<1x2x6xi32>
   func.return %1, %2, %3 : tensor<1x2x4xi32>, tensor<1x2x6xi32>, tensor<1x2x6xi32>
 }
 // CHECK-LABEL: func.func @pads_of_integers(
 // CHECK:      %[[P:.*]] = graph.pad %x pads
-// CHECK-NEXT: %[[A:.*]] = graph.conv %x, %w pads [1, 1] {pad_value = 3 : i64}
-// CHECK-NEXT: %[[B:.*]] = graph.conv %x, %w pads [2, 2] {pad_value = 3 : i64}
-// CHECK-NEXT: %[[C:.*]] = graph.conv %[[P]], %w pads [1, 1] {pad_value = 4 : i64}
+// CHECK-NEXT: %[[A:.*]] = graph.conv %x, %w pad_value 3 pads [1, 1]
+// CHECK-NEXT: %[[B:.*]] = graph.conv %x, %w pad_value 3 pads [2, 2]
+// CHECK-NEXT: %[[C:.*]] = graph.conv %[[P]], %w pad_value 4 pads [1, 1]

@@ -6,7 +6,7 @@ func.func @weights(%x: tensor<2x8xf16>) -> (tensor<2x4xf16>, tensor<2x4xf16>) {
   %s = graph.constant dense<[0.5, 1.0, 1.5, 2.0]> : tensor<4xf16>
   %t = graph.constant dense<0.25> : tensor<f16>
   %z = graph.constant dense<1> : tensor<i8>
-  %0 = graph.dequantize %w, %s {axis = -1 : i64} : (tensor<8x4xi8>, tensor<4xf16>) -> tensor<8x4xf16>
+  %0 = graph.dequantize %w, %s axis -1 : (tensor<8x4xi8>, tensor<4xf16>) -> tensor<8x4xf16>
   %1 = graph.matmul %x, %0 : (tensor<2x8xf16>, tensor<8x4xf16>) -> tensor<2x4xf16>
   %2 = graph.dequantize %w, %t, %z : (tensor<8x4xi8>, tensor<f16>, tensor<i8>) -> tensor<8x4xf16>
   %3 = graph.matmul %x, %2 : (tensor<2x8xf16>, tensor<8x4xf16>) -> tensor<2x4xf16>
@@ -14,11 +14,11 @@ func.func @weights(%x: tensor<2x8xf16>) -> (tensor<2x4xf16>, tensor<2x4xf16>) {
 }
 // CHECK-LABEL: func.func @weights(
 // CHECK:         %0 = graph.transpose %w permutation [1, 0]
-// CHECK-NEXT:    %1 = graph.dequantize %0, %s {axis = 0 : i64} : (tensor<4x8xi8>, tensor<4xf16>) -> tensor<4x8xf16>
-// CHECK-NEXT:    %2 = graph.matmul %x, %1 {transpose_rhs = true}
+// CHECK-NEXT:    %1 = graph.dequantize %0, %s axis 0 : (tensor<4x8xi8>, tensor<4xf16>) -> tensor<4x8xf16>
+// CHECK-NEXT:    %2 = graph.matmul %x, %1 transpose_rhs true
 // CHECK-NEXT:    %3 = graph.transpose %w permutation [1, 0]
 // CHECK-NEXT:    %4 = graph.dequantize %3, %t, %z : (tensor<4x8xi8>, tensor<f16>, tensor<i8>) -> tensor<4x8xf16>
-// CHECK-NEXT:    graph.matmul %x, %4 {transpose_rhs = true}
+// CHECK-NEXT:    graph.matmul %x, %4 transpose_rhs true
 
 // -----
 
@@ -28,15 +28,15 @@ func.func @others(%x: tensor<2x8xf16>, %g: tensor<8x4xi8>) -> (tensor<2x4xf16>, 
   %v = graph.constant dense<3> : tensor<4x8xi8>
   %s = graph.constant dense<[0.5, 1.0, 1.5, 2.0]> : tensor<4xf16>
   %b = graph.constant dense<0.5> : tensor<2x4xf16>
-  %0 = graph.dequantize %w, %b {axis = 0 : i64, block_size = 4 : i64} : (tensor<8x4xi8>, tensor<2x4xf16>) -> tensor<8x4xf16>
+  %0 = graph.dequantize %w, %b axis 0 block_size 4 : (tensor<8x4xi8>, tensor<2x4xf16>) -> tensor<8x4xf16>
   %1 = graph.matmul %x, %0 : (tensor<2x8xf16>, tensor<8x4xf16>) -> tensor<2x4xf16>
-  %2 = graph.dequantize %w, %s {axis = 1 : i64} : (tensor<8x4xi8>, tensor<4xf16>) -> tensor<8x4xf16>
+  %2 = graph.dequantize %w, %s axis 1 : (tensor<8x4xi8>, tensor<4xf16>) -> tensor<8x4xf16>
   %3 = graph.matmul %x, %2 : (tensor<2x8xf16>, tensor<8x4xf16>) -> tensor<2x4xf16>
   %4 = graph.matmul %x, %2 : (tensor<2x8xf16>, tensor<8x4xf16>) -> tensor<2x4xf16>
-  %5 = graph.dequantize %g, %s {axis = 1 : i64} : (tensor<8x4xi8>, tensor<4xf16>) -> tensor<8x4xf16>
+  %5 = graph.dequantize %g, %s axis 1 : (tensor<8x4xi8>, tensor<4xf16>) -> tensor<8x4xf16>
   %6 = graph.matmul %x, %5 : (tensor<2x8xf16>, tensor<8x4xf16>) -> tensor<2x4xf16>
-  %7 = graph.dequantize %v, %s {axis = 0 : i64} : (tensor<4x8xi8>, tensor<4xf16>) -> tensor<4x8xf16>
-  %8 = graph.matmul %x, %7 {transpose_rhs = true} : (tensor<2x8xf16>, tensor<4x8xf16>) -> tensor<2x4xf16>
+  %7 = graph.dequantize %v, %s axis 0 : (tensor<4x8xi8>, tensor<4xf16>) -> tensor<4x8xf16>
+  %8 = graph.matmul %x, %7 transpose_rhs true : (tensor<2x8xf16>, tensor<4x8xf16>) -> tensor<2x4xf16>
   func.return %1, %3, %4, %6, %8 : tensor<2x4xf16>, tensor<2x4xf16>, tensor<2x4xf16>, tensor<2x4xf16>, tensor<2x4xf16>
 }
 // CHECK-LABEL: func.func @others(

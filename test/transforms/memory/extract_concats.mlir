@@ -6,7 +6,7 @@ func.func @main(%q: tensor<1x4x1x16xf32>, %past: tensor<1x4x7x16xf32>, %x: tenso
   %0, %1 = fused_op.flash_attention(%q, %past, %new) : (tensor<1x4x1x16xf32>, tensor<1x4x7x16xf32>, tensor<1x4x1x16xf32>) -> (tensor<1x4x1x16xf32>, tensor<1x4x8x16xf32>) {
   ^bb0(%2: tensor<1x4x1x16xf32>, %3: tensor<1x4x7x16xf32>, %4: tensor<1x4x1x16xf32>):
     %5 = graph.concat %3, %4 axis 2 : (tensor<1x4x7x16xf32>, tensor<1x4x1x16xf32>) -> tensor<1x4x8x16xf32>
-    %6 = graph.attention %2, %5, %5 : tensor<1x4x1x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32> -> tensor<1x4x1x16xf32>
+    %6 = graph.attention %2, %5, %5 : (tensor<1x4x1x16xf32>, tensor<1x4x8x16xf32>, tensor<1x4x8x16xf32>) -> tensor<1x4x1x16xf32>
     fused_op.yield %6, %5 : tensor<1x4x1x16xf32>, tensor<1x4x8x16xf32>
   }
   func.return %0, %1 : tensor<1x4x1x16xf32>, tensor<1x4x8x16xf32>

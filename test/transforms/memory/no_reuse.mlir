@@ -34,12 +34,12 @@ func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 1 : 
   func.return
 }
 // CHECK:       npu_task.arena_bytes = 1536 : i64, npu_task.lower_bound_bytes = 1536 : i64, npu_task.no_reuse_bytes = 2048 : i64,
-// CHECK-NEXT:    npu_task.slot "arena" 0 :
-// CHECK-NEXT:    npu_task.slot "arena" 1024 {npu_task.pinned} :
-// CHECK-NEXT:    npu_task.slot "arena" 0 :
-// CHECK-NEXT:    npu_task.slot "arena" 512 :
+// CHECK-NEXT:    npu_task.slot arena 0 :
+// CHECK-NEXT:    npu_task.slot arena 1024 {npu_task.pinned} :
+// CHECK-NEXT:    npu_task.slot arena 0 :
+// CHECK-NEXT:    npu_task.slot arena 512 :
 // NEG:         npu_task.arena_bytes = 2048 : i64,
-// NEG-NEXT:      npu_task.slot "arena" 0 :
-// NEG-NEXT:      npu_task.slot "arena" 512 :
-// NEG-NEXT:      npu_task.slot "arena" 1024 {npu_task.pinned} :
-// NEG-NEXT:      npu_task.slot "arena" 1536 {npu_task.pinned} :
+// NEG-NEXT:      npu_task.slot arena 0 :
+// NEG-NEXT:      npu_task.slot arena 512 :
+// NEG-NEXT:      npu_task.slot arena 1024 {npu_task.pinned} :
+// NEG-NEXT:      npu_task.slot arena 1536 {npu_task.pinned} :

@@ -22,8 +22,8 @@
 func.func @main(%x: tensor<64x1024xf32>, %y: tensor<64x1024xf32>) -> tensor<64x1xf32> {
   %0 = graph.exp %x : (tensor<64x1024xf32>) -> tensor<64x1024xf32>
   %1 = graph.exp %y : (tensor<64x1024xf32>) -> tensor<64x1024xf32>
-  %2 = graph.reduce "sum" %0 axes [1] : tensor<64x1024xf32> -> tensor<64x1xf32>
-  %3 = graph.reduce "sum" %1 axes [1] : tensor<64x1024xf32> -> tensor<64x1xf32>
+  %2 = graph.reduce sum %0 axes [1] : (tensor<64x1024xf32>) -> tensor<64x1xf32>
+  %3 = graph.reduce sum %1 axes [1] : (tensor<64x1024xf32>) -> tensor<64x1xf32>
   %4 = graph.add %2, %3 : (tensor<64x1xf32>, tensor<64x1xf32>) -> tensor<64x1xf32>
   func.return %4 : tensor<64x1xf32>
 }

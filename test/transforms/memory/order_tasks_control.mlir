@@ -10,8 +10,8 @@
 // CHECK:       func.return
 func.func @main(%c: tensor<i1>, %x: tensor<8x8xf32>) -> tensor<64xf32> {
   %0 = graph.exp %x : (tensor<8x8xf32>) -> tensor<8x8xf32>
-  %1 = graph.reshape %0 shape [64] : tensor<8x8xf32> -> tensor<64xf32>
-  %2 = graph.if %c : tensor<i1> -> (tensor<64xf32>) {
+  %1 = graph.reshape %0 shape [64] : (tensor<8x8xf32>) -> tensor<64xf32>
+  %2 = graph.if %c : (tensor<i1>) -> tensor<64xf32> {
     %3 = graph.neg %1 : (tensor<64xf32>) -> tensor<64xf32>
     graph.yield %3 : tensor<64xf32>
   } else {

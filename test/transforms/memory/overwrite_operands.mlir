@@ -30,7 +30,7 @@ func.func @main(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
 func.func @main(%x: tensor<8x8xf32>, %r: tensor<1x8xf32>) -> (tensor<8x8xf32>, tensor<8x8xf16>) {
   %w = graph.constant #graph.weight<"w"> : tensor<8x8xf32>
   %0 = graph.exp %x : (tensor<8x8xf32>) -> tensor<8x8xf32>
-  %1 = graph.transpose %0 permutation [1, 0] : tensor<8x8xf32> -> tensor<8x8xf32>
+  %1 = graph.transpose %0 permutation [1, 0] : (tensor<8x8xf32>) -> tensor<8x8xf32>
   %2 = graph.tanh %1 : (tensor<8x8xf32>) -> tensor<8x8xf32>
   %3 = graph.exp %r : (tensor<1x8xf32>) -> tensor<1x8xf32>
   %4 = graph.add %1, %3 : (tensor<8x8xf32>, tensor<1x8xf32>) -> tensor<8x8xf32>
@@ -58,10 +58,10 @@ func.func @main(%x: tensor<8x8xf32>, %r: tensor<1x8xf32>) -> (tensor<8x8xf32>, t
 // The buffer of a view is overwritten through the view if that is all of it; a part is not.
 func.func @main(%x: tensor<4x6xf32>) -> (tensor<24xf32>, tensor<12xf32>) {
   %0 = graph.exp %x : (tensor<4x6xf32>) -> tensor<4x6xf32>
-  %1 = graph.reshape %0 shape [24] : tensor<4x6xf32> -> tensor<24xf32>
+  %1 = graph.reshape %0 shape [24] : (tensor<4x6xf32>) -> tensor<24xf32>
   %2 = graph.tanh %1 : (tensor<24xf32>) -> tensor<24xf32>
   %3 = graph.neg %2 : (tensor<24xf32>) -> tensor<24xf32>
-  %4 = graph.slice %2 starts [6] ends [18] axes [0] : tensor<24xf32> -> tensor<12xf32>
+  %4 = graph.slice %2 starts [6] ends [18] axes [0] : (tensor<24xf32>) -> tensor<12xf32>
   %5 = graph.neg %4 : (tensor<12xf32>) -> tensor<12xf32>
   func.return %3, %5 : tensor<24xf32>, tensor<12xf32>
 }

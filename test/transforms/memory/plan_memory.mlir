@@ -23,17 +23,17 @@ func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 1 : 
   func.return
 }
 // CHECK:       npu_task.arena_bytes = 1024 : i64, npu_task.lower_bound_bytes = 1024 : i64, npu_task.no_reuse_bytes = 1536 : i64, npu_task.weight_bytes = 1024 : i64, npu_task.io_bytes = 1024 : i64, npu_task.alignment = 512 : i64,
-// CHECK-NEXT:    npu_task.slot "io" 0 : memref<128xf32, "hbm">
-// CHECK-NEXT:    npu_task.slot "arena" 0 : memref<128xf32, "hbm">
-// CHECK-NEXT:    npu_task.slot "arena" 512 : memref<100xf32, "hbm">
-// CHECK-NEXT:    npu_task.slot "arena" 0 : memref<128xf32, "hbm">
-// CHECK-NEXT:    npu_task.slot "io" 512 : memref<4xf32, "hbm">
+// CHECK-NEXT:    npu_task.slot io 0 : memref<128xf32, "hbm">
+// CHECK-NEXT:    npu_task.slot arena 0 : memref<128xf32, "hbm">
+// CHECK-NEXT:    npu_task.slot arena 512 : memref<100xf32, "hbm">
+// CHECK-NEXT:    npu_task.slot arena 0 : memref<128xf32, "hbm">
+// CHECK-NEXT:    npu_task.slot io 512 : memref<4xf32, "hbm">
 // CHECK-NEXT:    npu_task.constant
 // CHECK-NEXT:    memref.alloc() : memref<128xf32, "host">
 // KEEP:        npu_task.arena_bytes = 1536 : i64, npu_task.lower_bound_bytes = 1024 : i64, npu_task.no_reuse_bytes = 1536 : i64,
-// KEEP:          npu_task.slot "arena" 0 : memref<128xf32,
-// KEEP-NEXT:     npu_task.slot "arena" 512 : memref<100xf32,
-// KEEP-NEXT:     npu_task.slot "arena" 1024 : memref<128xf32,
+// KEEP:          npu_task.slot arena 0 : memref<128xf32,
+// KEEP-NEXT:     npu_task.slot arena 512 : memref<100xf32,
+// KEEP-NEXT:     npu_task.slot arena 1024 : memref<128xf32,
 // ALIGN:       npu_task.arena_bytes = 960 : i64, npu_task.lower_bound_bytes = 960 : i64, npu_task.no_reuse_bytes = 1472 : i64, npu_task.weight_bytes = 576 : i64, npu_task.io_bytes = 576 : i64, npu_task.alignment = 64 : i64,
 
 // -----
@@ -49,8 +49,8 @@ func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 2 : 
 }
 // CHECK:       npu_task.arena_bytes = 512 : i64, npu_task.lower_bound_bytes = 512 : i64,
 // CHECK-SAME:  npu_task.certificate = {peak_bytes = 512 : i64, lower_bound_bytes = 512 : i64, gap_bytes = 0 : i64, optimal = true, live = array<i64: 0>}
-// CHECK-NEXT:    npu_task.slot "arena" 0 :
-// CHECK-NEXT:    npu_task.slot "arena" 0 :
+// CHECK-NEXT:    npu_task.slot arena 0 :
+// CHECK-NEXT:    npu_task.slot arena 0 :
 // CHECK-NEXT:    npu_task.copy %x to %0 on 0 :
 // CHECK-NEXT:    %[[E0:.*]] = npu_task.record 0 on 0{{$}}
 // CHECK-NEXT:    npu_task.wait %[[E0]] on 1{{$}}
@@ -71,8 +71,8 @@ func.func @main(%x: memref<128xf32, "host">) attributes {npu_task.streams = 3 : 
   func.return
 }
 // CHECK:       npu_task.arena_bytes = 512 : i64, npu_task.lower_bound_bytes = 512 : i64,
-// CHECK-NEXT:    npu_task.slot "arena" 0 :
-// CHECK-NEXT:    npu_task.slot "arena" 0 :
+// CHECK-NEXT:    npu_task.slot arena 0 :
+// CHECK-NEXT:    npu_task.slot arena 0 :
 
 // -----
 
@@ -98,13 +98,13 @@ func.func @main(%n: memref<i64, "hbm">, %x: memref<128xf32, "host">) attributes 
   func.return
 }
 // CHECK:       npu_task.arena_bytes = 1536 : i64, npu_task.lower_bound_bytes = 1536 : i64,
-// CHECK-NEXT:    %a = npu_task.slot "arena" 0 :
-// CHECK-NEXT:    %b = npu_task.slot "arena" 512 :
-// CHECK-NEXT:    %c = npu_task.slot "arena" 0 :
+// CHECK-NEXT:    %a = npu_task.slot arena 0 :
+// CHECK-NEXT:    %b = npu_task.slot arena 512 :
+// CHECK-NEXT:    %c = npu_task.slot arena 0 :
 // CHECK:         npu_task.loop
-// CHECK:           %d = npu_task.slot "arena" 0 :
-// CHECK-NEXT:      %e = npu_task.slot "arena" 1024 :
-// CHECK-NEXT:      %f = npu_task.slot "arena" 0 :
+// CHECK:           %d = npu_task.slot arena 0 :
+// CHECK-NEXT:      %e = npu_task.slot arena 1024 :
+// CHECK-NEXT:      %f = npu_task.slot arena 0 :
 
 // -----
 
@@ -126,9 +126,9 @@ func.func @main(%p: memref<i1, "hbm">, %x: memref<128xf32, "host">) -> memref<12
   func.return %h : memref<128xf32, "host">
 }
 // CHECK:       npu_task.arena_bytes = 1536 : i64, npu_task.lower_bound_bytes = 1536 : i64,
-// CHECK-NEXT:    %y = npu_task.slot "arena" 0 :
-// CHECK:           %a = npu_task.slot "arena" 512 :
-// CHECK:           %b = npu_task.slot "arena" 512 :
+// CHECK-NEXT:    %y = npu_task.slot arena 0 :
+// CHECK:           %a = npu_task.slot arena 512 :
+// CHECK:           %b = npu_task.slot arena 512 :
 
 // -----
 

@@ -9,6 +9,6 @@ func.func @main(%p: tensor<2x4x11x16xf32>, %k: tensor<2x4x1x16xf16>, %q: tensor<
   %0 = graph.cast %p to f16 : (tensor<2x4x11x16xf32>) -> tensor<2x4x11x16xf16>
   %1 = graph.concat %0, %k axis 2 : (tensor<2x4x11x16xf16>, tensor<2x4x1x16xf16>) -> tensor<2x4x12x16xf16>
   %2 = graph.cast %1 to f32 : (tensor<2x4x12x16xf16>) -> tensor<2x4x12x16xf32>
-  %3 = graph.attention %q, %1, %v : tensor<2x4x1x16xf16>, tensor<2x4x12x16xf16>, tensor<2x4x12x16xf16> -> tensor<2x4x1x16xf16>
+  %3 = graph.attention %q, %1, %v : (tensor<2x4x1x16xf16>, tensor<2x4x12x16xf16>, tensor<2x4x12x16xf16>) -> tensor<2x4x1x16xf16>
   func.return %3, %2 : tensor<2x4x1x16xf16>, tensor<2x4x12x16xf32>
 }

@@ -14,7 +14,7 @@
 // CHECK-NEXT:  [[E:%[a-zA-Z0-9_]+]] = graph.exp [[P]] :
 // CHECK-NEXT:  [[N:%[a-zA-Z0-9_]+]] = graph.neg [[E]] :
 // CHECK-NEXT:  [[Q:%[a-zA-Z0-9_]+]] = graph.matmul [[N]], %w :
-// CHECK-NEXT:  [[R:%[a-zA-Z0-9_]+]] = graph.softmax [[Q]] {fused_op.phase = 1 : i64, axis = 1 : i64}
+// CHECK-NEXT:  [[R:%[a-zA-Z0-9_]+]] = graph.softmax [[Q]] axis 1 {fused_op.phase = 1 : i64}
 // CHECK-NEXT:  [[E2:%[a-zA-Z0-9_]+]] = graph.exp [[P]] {fused_op.phase = 1 : i64}
 // CHECK-NEXT:  graph.mul [[E2]], [[R]] {fused_op.phase = 1 : i64}
 // CHECK:       [[E3:%[a-zA-Z0-9_]+]] = graph.exp [[P]] {fused_op.phase = 1 : i64}

@@ -9,7 +9,7 @@
 // CHECK:       [[P:%[a-zA-Z0-9_]+]] = graph.matmul %x, %w :
 // CHECK-NEXT:  [[E:%[a-zA-Z0-9_]+]] = graph.exp [[P]] :
 // CHECK-NEXT:  [[Q:%[a-zA-Z0-9_]+]] = graph.matmul [[E]], %w :
-// CHECK-NEXT:  [[R:%[a-zA-Z0-9_]+]] = graph.softmax [[Q]] {
+// CHECK-NEXT:  [[R:%[a-zA-Z0-9_]+]] = graph.softmax [[Q]] axis 1 {
 // CHECK-NEXT:  [[E2:%[a-zA-Z0-9_]+]] = graph.exp [[P]] {fused_op.phase = 1 : i64}
 // CHECK-NEXT:  graph.if %c :
 // CHECK-NEXT:    [[N:%[a-zA-Z0-9_]+]] = graph.neg [[R]] :
@@ -22,7 +22,7 @@ func.func @main(%x: tensor<1024x1024xf32>, %c: tensor<i1>) -> (tensor<1024x1024x
   %e = graph.exp %p : (tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
   %q = graph.matmul %e, %w : (tensor<1024x1024xf32>, tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
   %r = graph.softmax %q : (tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
-  %y = graph.if %c : tensor<i1> -> (tensor<1024x1024xf32>) {
+  %y = graph.if %c : (tensor<i1>) -> tensor<1024x1024xf32> {
     %n = graph.neg %r : (tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
     %t = graph.tanh %n : (tensor<1024x1024xf32>) -> tensor<1024x1024xf32>
     %m = graph.mul %t, %e : (tensor<1024x1024xf32>, tensor<1024x1024xf32>) -> tensor<1024x1024xf32>

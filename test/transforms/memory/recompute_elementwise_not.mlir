@@ -28,7 +28,7 @@ func.func @main(%p: tensor<512x512xf32>) -> tensor<512x512xf32> {
 // from what it is made of would take more bytes
 func.func @main(%x: tensor<512x512xf32>) -> tensor<512x256xf32> {
   %p = graph.matmul %x, %x : (tensor<512x512xf32>, tensor<512x512xf32>) -> tensor<512x512xf32>
-  %0 = graph.slice %p starts [0] ends [256] axes [1] : tensor<512x512xf32> -> tensor<512x256xf32>
+  %0 = graph.slice %p starts [0] ends [256] axes [1] : (tensor<512x512xf32>) -> tensor<512x256xf32>
   %q = graph.softmax %0 : (tensor<512x256xf32>) -> tensor<512x256xf32>
   %r = graph.softmax %q : (tensor<512x256xf32>) -> tensor<512x256xf32>
   %1 = graph.add %0, %r : (tensor<512x256xf32>, tensor<512x256xf32>) -> tensor<512x256xf32>

@@ -28,14 +28,14 @@
 // LIMIT:   error: limit is a number of bytes, not -1 (
 func.func @main(%x: tensor<256x1024xf32>, %y: tensor<256x1024xf32>) -> tensor<1x1xf32> {
   %0 = graph.exp %x : (tensor<256x1024xf32>) -> tensor<256x1024xf32>
-  %1 = graph.reshape %0 shape [1024, 256] : tensor<256x1024xf32> -> tensor<1024x256xf32>
-  %2 = graph.reduce "sum" %1 axes [0, 1] : tensor<1024x256xf32> -> tensor<1x1xf32>
+  %1 = graph.reshape %0 shape [1024, 256] : (tensor<256x1024xf32>) -> tensor<1024x256xf32>
+  %2 = graph.reduce sum %1 axes [0, 1] : (tensor<1024x256xf32>) -> tensor<1x1xf32>
   %3 = graph.exp %y : (tensor<256x1024xf32>) -> tensor<256x1024xf32>
   %4 = graph.neg %3 : (tensor<256x1024xf32>) -> tensor<256x1024xf32>
   %5 = graph.abs %4 : (tensor<256x1024xf32>) -> tensor<256x1024xf32>
-  %6 = graph.reduce "sum" %5 axes [0, 1] : tensor<256x1024xf32> -> tensor<1x1xf32>
+  %6 = graph.reduce sum %5 axes [0, 1] : (tensor<256x1024xf32>) -> tensor<1x1xf32>
   %7 = graph.add %2, %6 : (tensor<1x1xf32>, tensor<1x1xf32>) -> tensor<1x1xf32>
   %8 = graph.mul %1, %7 : (tensor<1024x256xf32>, tensor<1x1xf32>) -> tensor<1024x256xf32>
-  %9 = graph.reduce "max" %8 axes [0, 1] : tensor<1024x256xf32> -> tensor<1x1xf32>
+  %9 = graph.reduce max %8 axes [0, 1] : (tensor<1024x256xf32>) -> tensor<1x1xf32>
   func.return %9 : tensor<1x1xf32>
 }

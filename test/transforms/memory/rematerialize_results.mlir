@@ -19,10 +19,10 @@
 func.func @main(%x: tensor<256x1024xf32>, %y: tensor<256x1024xf32>)
     -> (tensor<1x1xf32>, tensor<1x1xf32>, tensor<2x1024xf32>) {
   %0 = graph.exp %x : (tensor<256x1024xf32>) -> tensor<256x1024xf32>
-  %1 = graph.reduce "sum" %0 axes [0, 1] : tensor<256x1024xf32> -> tensor<1x1xf32>
+  %1 = graph.reduce sum %0 axes [0, 1] : (tensor<256x1024xf32>) -> tensor<1x1xf32>
   %2 = graph.exp %y : (tensor<256x1024xf32>) -> tensor<256x1024xf32>
   %3 = graph.neg %2 : (tensor<256x1024xf32>) -> tensor<256x1024xf32>
-  %4 = graph.reduce "sum" %3 axes [0, 1] : tensor<256x1024xf32> -> tensor<1x1xf32>
-  %5 = graph.slice %0 starts [4] ends [6] axes [0] : tensor<256x1024xf32> -> tensor<2x1024xf32>
+  %4 = graph.reduce sum %3 axes [0, 1] : (tensor<256x1024xf32>) -> tensor<1x1xf32>
+  %5 = graph.slice %0 starts [4] ends [6] axes [0] : (tensor<256x1024xf32>) -> tensor<2x1024xf32>
   func.return %1, %4, %5 : tensor<1x1xf32>, tensor<1x1xf32>, tensor<2x1024xf32>
 }

@@ -23,7 +23,7 @@ func.func @main(%a: tensor<2x3x16xf32>, %b: tensor<2x5x16xf32>) -> (tensor<2x8x1
 // A cache: the past goes from the host right into the output; what is appended too, through a view.
 func.func @main(%past: tensor<1x4x7x16xf32>, %x: tensor<1x4x16xf32>) -> tensor<1x4x8x16xf32> {
   %0 = graph.exp %x : (tensor<1x4x16xf32>) -> tensor<1x4x16xf32>
-  %1 = graph.reshape %0 shape [1, 4, 1, 16] : tensor<1x4x16xf32> -> tensor<1x4x1x16xf32>
+  %1 = graph.reshape %0 shape [1, 4, 1, 16] : (tensor<1x4x16xf32>) -> tensor<1x4x1x16xf32>
   %2 = graph.concat %past, %1 axis 2 : (tensor<1x4x7x16xf32>, tensor<1x4x1x16xf32>) -> tensor<1x4x8x16xf32>
   func.return %2 : tensor<1x4x8x16xf32>
 }
@@ -41,7 +41,7 @@ func.func @main(%past: tensor<1x4x7x16xf32>, %x: tensor<1x4x16xf32>) -> tensor<1
 func.func @main(%a: tensor<2x4x16xf32>, %b: tensor<2x8x16xf32>) -> tensor<2x20x16xf32> {
   %0 = graph.exp %b : (tensor<2x8x16xf32>) -> tensor<2x8x16xf32>
   %1 = graph.concat %a, %0, %0 axis 1 : (tensor<2x4x16xf32>, tensor<2x8x16xf32>, tensor<2x8x16xf32>) -> tensor<2x20x16xf32>
-  %2 = graph.transpose %1 permutation [0, 1, 2] : tensor<2x20x16xf32> -> tensor<2x20x16xf32>
+  %2 = graph.transpose %1 permutation [0, 1, 2] : (tensor<2x20x16xf32>) -> tensor<2x20x16xf32>
   func.return %2 : tensor<2x20x16xf32>
 }
 // CHECK:       npu_task.launch @concat_0 ins
@@ -89,7 +89,7 @@ func.func @main(%a: tensor<4x2xf32>, %b: tensor<4x2xf32>, %d: tensor<2x24xf32>) 
   %1 = graph.tanh %b : (tensor<4x2xf32>) -> tensor<4x2xf32>
   %2 = graph.concat %0, %1 axis 1 : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<4x4xf32>
   %3 = graph.exp %d : (tensor<2x24xf32>) -> tensor<2x24xf32>
-  %4 = graph.reshape %3 shape [3, 16] : tensor<2x24xf32> -> tensor<3x16xf32>
+  %4 = graph.reshape %3 shape [3, 16] : (tensor<2x24xf32>) -> tensor<3x16xf32>
   %5 = graph.neg %4 : (tensor<3x16xf32>) -> tensor<3x16xf32>
   %6 = graph.concat %3, %d axis 1 : (tensor<2x24xf32>, tensor<2x24xf32>) -> tensor<2x48xf32>
   func.return %2, %6, %5 : tensor<4x4xf32>, tensor<2x48xf32>, tensor<3x16xf32>

@@ -24,7 +24,7 @@ func.func @main(%x: tensor<4x4xf32>, %n: tensor<4x4xf32>, %c: tensor<i1>) -> (te
   %early = graph.add %n, %w : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   %joined = graph.add %early, %sine : (tensor<4x4xf32>, tensor<4x4xf32>) -> tensor<4x4xf32>
   // expected-remark@+1 {{missed: 'either' stays f32: what is in a branch or loop stays f32}}
-  %either = graph.if %c : tensor<i1> -> (tensor<4x4xf32>) {
+  %either = graph.if %c : (tensor<i1>) -> tensor<4x4xf32> {
     graph.yield %fits : tensor<4x4xf32>
   } else {
     graph.yield %joined : tensor<4x4xf32>

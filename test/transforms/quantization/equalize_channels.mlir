@@ -35,8 +35,8 @@ func.func @main(%x: tensor<1x3x4x4xf32>) -> tensor<1x2x4x4xf32> {
   %low = graph.constant dense<0.0> : tensor<f32>
   %high = graph.constant dense<6.0> : tensor<f32>
   %0 = graph.conv %x, %w : (tensor<1x3x4x4xf32>, tensor<2x3x1x1xf32>) -> tensor<1x2x4x4xf32>
-  %1 = graph.clamp %0 low(%low : tensor<f32>) high(%high : tensor<f32>) : tensor<1x2x4x4xf32> -> tensor<1x2x4x4xf32>
-  %2 = graph.conv %1, %v pads [1, 1, 1, 1] {group = 2 : i64} : (tensor<1x2x4x4xf32>, tensor<2x1x3x3xf32>) -> tensor<1x2x4x4xf32> loc("/depthwise")
+  %1 = graph.clamp %0 low %low high %high : (tensor<1x2x4x4xf32>, tensor<f32>, tensor<f32>) -> tensor<1x2x4x4xf32>
+  %2 = graph.conv %1, %v group 2 pads [1, 1, 1, 1] : (tensor<1x2x4x4xf32>, tensor<2x1x3x3xf32>) -> tensor<1x2x4x4xf32> loc("/depthwise")
   func.return %2 : tensor<1x2x4x4xf32>
 }
 // CHECK-LABEL: func.func @main(
@@ -44,7 +44,7 @@ func.func @main(%x: tensor<1x3x4x4xf32>) -> tensor<1x2x4x4xf32> {
 // CHECK:      %[[H:.*]] = graph.mul %high, %{{.*}} : (tensor<f32>, tensor<2x1x1xf32>) -> tensor<2x1x1xf32>
 // CHECK-NEXT: %[[M:.*]] = graph.minimum %[[R]], %[[H]] :
 // CHECK:      %[[V:.*]] = graph.mul %v, %{{.*}} : (tensor<2x1x3x3xf32>, tensor<2x1x1x1xf32>)
-// CHECK-NEXT: graph.conv %[[M]], %[[V]] pads
+// CHECK-NEXT: graph.conv %[[M]], %[[V]] group 2 pads
 
 // -----
 
@@ -59,9 +59,9 @@ func.func @main(%x: tensor<1x3x4x4xf32>) -> (tensor<1x5xf32>, tensor<1x2x4x4xf32
   %1 = graph.conv %x, %v : (tensor<1x3x4x4xf32>, tensor<3x3x1x1xf32>) -> tensor<1x3x4x4xf32>
   %2 = graph.add %0, %1 : (tensor<1x3x4x4xf32>, tensor<1x3x4x4xf32>) -> tensor<1x3x4x4xf32>
   %3 = graph.relu %2 : (tensor<1x3x4x4xf32>) -> tensor<1x3x4x4xf32>
-  %4 = graph.reduce "mean" %3 axes [2, 3] : tensor<1x3x4x4xf32> -> tensor<1x3x1x1xf32>
-  %5 = graph.reshape %4 shape [1, 3] : tensor<1x3x1x1xf32> -> tensor<1x3xf32>
-  %6 = graph.matmul %5, %f {transpose_rhs = true} : (tensor<1x3xf32>, tensor<5x3xf32>) -> tensor<1x5xf32> loc("/fc")
+  %4 = graph.reduce mean %3 axes [2, 3] : (tensor<1x3x4x4xf32>) -> tensor<1x3x1x1xf32>
+  %5 = graph.reshape %4 shape [1, 3] : (tensor<1x3x1x1xf32>) -> tensor<1x3xf32>
+  %6 = graph.matmul %5, %f transpose_rhs true : (tensor<1x3xf32>, tensor<5x3xf32>) -> tensor<1x5xf32> loc("/fc")
   %7 = graph.conv %3, %u : (tensor<1x3x4x4xf32>, tensor<2x3x1x1xf32>) -> tensor<1x2x4x4xf32>
   func.return %6, %7 : tensor<1x5xf32>, tensor<1x2x4x4xf32>
 }

@@ -58,7 +58,7 @@ func.func @main(%x: tensor<4x3xf32>) -> tensor<2x2xf32> {
   %v = graph.constant #graph.weight<"v"> : tensor<4x2xf32>
   // expected-remark@+1 {{it is an input of the model}}
   %0 = graph.matmul %x, %w : (tensor<4x3xf32>, tensor<3x2xf32>) -> tensor<4x2xf32>
-  %1 = graph.transpose %0 permutation [1, 0] : tensor<4x2xf32> -> tensor<2x4xf32>
+  %1 = graph.transpose %0 permutation [1, 0] : (tensor<4x2xf32>) -> tensor<2x4xf32>
   // expected-remark@+1 {{the channels are not those of graph.matmul}}
   %output = graph.matmul %1, %v : (tensor<2x4xf32>, tensor<4x2xf32>) -> tensor<2x2xf32>
   func.return %output : tensor<2x2xf32>

@@ -15,7 +15,7 @@ func.func @main(%x: tensor<2x4xf32> {graph.range = [-1.0 : f64, 3.0 : f64]}, %q:
   // expected-remark@+1 {{'fc4' stays float: its input 'zero' is zero in all samples}}
   %fc4 = graph.matmul %zero, %w : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
   // expected-remark@+1 {{'a' stays float: its keys or values are inputs of the model}}
-  %a = graph.attention %q, %q, %q {scale = 0.25 : f64} : tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32> -> tensor<1x2x4x8xf32>
+  %a = graph.attention %q, %q, %q scale 0.25 : (tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>, tensor<1x2x4x8xf32>) -> tensor<1x2x4x8xf32>
   // expected-remark@+1 {{graph.einsum on these operands stays float}}
   %e = graph.einsum "ij,jk->ik" %x, %w : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
   func.return %fc4, %a, %e : tensor<2x4xf32>, tensor<1x2x4x8xf32>, tensor<2x4xf32>

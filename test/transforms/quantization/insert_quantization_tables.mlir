@@ -20,12 +20,12 @@ func.func @main(%i: tensor<2x4xi64>) -> tensor<2x4x8xf16> {
   func.return %fc : tensor<2x4x8xf16>
 }
 // CHECK-LABEL: func.func @main(%i: tensor<2x4xi64>)
-// CHECK:         graph.reduce "max" %{{[0-9]+}} axes [0]
+// CHECK:         graph.reduce max %{{[0-9]+}} axes [0]
 // CHECK:         [[S:%[0-9]+]] = graph.select
-// CHECK-NEXT:    [[Q:%[0-9]+]] = graph.quantize %t, [[S]] to i8 {axis = 1 : i64} : (tensor<99x16xf32>, tensor<16xf32>)
-// CHECK-NEXT:    [[D:%[0-9]+]] = graph.dequantize [[Q]], [[S]] {axis = 1 : i64}
+// CHECK-NEXT:    [[Q:%[0-9]+]] = graph.quantize %t, [[S]] to i8 axis 1 : (tensor<99x16xf32>, tensor<16xf32>)
+// CHECK-NEXT:    [[D:%[0-9]+]] = graph.dequantize [[Q]], [[S]] axis 1
 // CHECK-NEXT:    %tokens = graph.gather [[D]], %i :
-// CHECK:         [[D:%[0-9]+]] = graph.dequantize %{{[0-9]+}}, %{{[0-9]+}} {axis = 2 : i64} : (tensor<1x4x16xi8>, tensor<16xf32>)
+// CHECK:         [[D:%[0-9]+]] = graph.dequantize %{{[0-9]+}}, %{{[0-9]+}} axis 2 : (tensor<1x4x16xi8>, tensor<16xf32>)
 // CHECK-NEXT:    %sum = graph.add %{{[0-9]+}}, [[D]] :
 
 // -----
@@ -78,7 +78,7 @@ func.func @main(%x: tensor<1x2x4x16xf32>) -> (tensor<1x2x4x16xf32>, tensor<1x2x4
   %w = graph.constant #graph.weight<"w"> : tensor<16x16xf32>
   %0 = graph.add %x, %b : (tensor<1x2x4x16xf32>, tensor<1x1x1x16xf32>) -> tensor<1x2x4x16xf32>
   // expected-remark@+1 {{'scores' stays float: it has no weights}}
-  %scores = graph.matmul %0, %0 {transpose_rhs = true} : (tensor<1x2x4x16xf32>, tensor<1x2x4x16xf32>) -> tensor<1x2x4x4xf32>
+  %scores = graph.matmul %0, %0 transpose_rhs true : (tensor<1x2x4x16xf32>, tensor<1x2x4x16xf32>) -> tensor<1x2x4x4xf32>
   %1 = graph.add %scores, %m : (tensor<1x2x4x4xf32>, tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32>
   %2 = graph.relu %1 : (tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32>
   %3 = graph.softmax %2 : (tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32>
@@ -87,7 +87,7 @@ func.func @main(%x: tensor<1x2x4x16xf32>) -> (tensor<1x2x4x16xf32>, tensor<1x2x4
   %n = graph.add %m, %m : (tensor<1x2x4x4xf32>, tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32>
   %4 = graph.add %scores, %n : (tensor<1x2x4x4xf32>, tensor<1x2x4x4xf32>) -> tensor<1x2x4x4xf32>
   // expected-remark@+1 {{'a' stays float: it has no weights}}
-  %a = graph.attention %fc, %0, %fc mask %4 : tensor<1x2x4x4xf32> {scale = 0.25 : f64} : tensor<1x2x4x16xf32>, tensor<1x2x4x16xf32>, tensor<1x2x4x16xf32> -> tensor<1x2x4x16xf32>
+  %a = graph.attention %fc, %0, %fc mask %4 scale 0.25 : (tensor<1x2x4x16xf32>, tensor<1x2x4x16xf32>, tensor<1x2x4x16xf32>, tensor<1x2x4x4xf32>) -> tensor<1x2x4x16xf32>
   %5 = graph.add %a, %t : (tensor<1x2x4x16xf32>, tensor<1x2x4x16xf32>) -> tensor<1x2x4x16xf32>
   func.return %5, %scores : tensor<1x2x4x16xf32>, tensor<1x2x4x4xf32>
 }
@@ -107,4 +107,4 @@ func.func @main(%half: tensor<2xi64>) -> tensor<2x8xf16> {
   func.return %fc : tensor<2x8xf16>
 }
 // CHECK-LABEL: func.func @main(%half
-// CHECK: graph.quantize %t, %{{[0-9]+}} to i8 {axis = 1 : i64} : (tensor<99x16xf16>, tensor<16xf16>)
+// CHECK: graph.quantize %t, %{{[0-9]+}} to i8 axis 1 : (tensor<99x16xf16>, tensor<16xf16>)

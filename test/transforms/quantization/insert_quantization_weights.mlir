@@ -11,21 +11,21 @@ func.func @main(%x: tensor<2x40xf32>, %i: tensor<1x4x8x8xf32>) -> (tensor<2x6xf3
   %r1 = graph.conv %i, %v : (tensor<1x4x8x8xf32>, tensor<8x4x3x3xf32>) -> tensor<1x8x6x6xf32>
   func.return %r0, %r1 : tensor<2x6xf32>, tensor<1x8x6x6xf32>
 }
-// CHECK:      [[P:%[0-9]+]] = graph.pad %w pads [0, 24] axes [0] : tensor<40x6xf32> -> tensor<64x6xf32>
+// CHECK:      [[P:%[0-9]+]] = graph.pad %w pads [0, 24] axes [0] : (tensor<40x6xf32>) -> tensor<64x6xf32>
 // CHECK-NEXT: [[G:%[0-9]+]] = graph.reshape [[P]] shape [2, 32, 6]
-// CHECK:      graph.reduce "min" [[G]] axes [1]
-// CHECK:      graph.reduce "max" [[G]] axes [1]
+// CHECK:      graph.reduce min [[G]] axes [1]
+// CHECK:      graph.reduce max [[G]] axes [1]
 // CHECK:      graph.select
 // CHECK:      [[E:%[0-9]+]] = graph.select
 // CHECK-NEXT: [[H:%[0-9]+]] = graph.cast [[E]] to f16 :
 // CHECK-NEXT: [[S:%[0-9]+]] = graph.cast [[H]] to f32 :
-// CHECK-NEXT: [[Q:%[0-9]+]] = graph.quantize %w, [[S]] to i4 {axis = 0 : i64, block_size = 32 : i64} : (tensor<40x6xf32>, tensor<2x6xf32>) -> tensor<40x6xi4>
-// CHECK-NEXT: [[D:%[0-9]+]] = graph.dequantize [[Q]], [[S]] {axis = 0 : i64, block_size = 32 : i64} :
+// CHECK-NEXT: [[Q:%[0-9]+]] = graph.quantize %w, [[S]] to i4 axis 0 block_size 32 : (tensor<40x6xf32>, tensor<2x6xf32>) -> tensor<40x6xi4>
+// CHECK-NEXT: [[D:%[0-9]+]] = graph.dequantize [[Q]], [[S]] axis 0 block_size 32 :
 // CHECK-NEXT: %r0 = graph.matmul %x, [[D]] :
-// CHECK:      graph.dequantize %{{[0-9]+}}, %{{[0-9]+}} {axis = 0 : i64} : (tensor<8x4x3x3xi8>, tensor<8xf32>)
+// CHECK:      graph.dequantize %{{[0-9]+}}, %{{[0-9]+}} axis 0 : (tensor<8x4x3x3xi8>, tensor<8xf32>)
 // CHECK-NEXT: %r1 = graph.conv %i,
 
 // ASYMMETRIC: [[Z:%[0-9]+]] = graph.cast %{{[0-9]+}} to i4 :
-// ASYMMETRIC: graph.quantize %w, %{{[0-9]+}}, [[Z]] to i4 {axis = 0 : i64, block_size = 32 :
+// ASYMMETRIC: graph.quantize %w, %{{[0-9]+}}, [[Z]] to i4 axis 0 block_size 32 :
 
-// EIGHT: graph.quantize %w, %{{[0-9]+}} to i8 {axis = 1 : i64}
+// EIGHT: graph.quantize %w, %{{[0-9]+}} to i8 axis 1

@@ -14,13 +14,13 @@ func.func @parameters(%q: tensor<4x8xi8>, %d: tensor<f32>, %b: tensor<8x2xi32>, 
   %s2 = graph.constant dense<0.5> : tensor<2xf32>
   %x = graph.dequantize %q, %s : (tensor<4x8xi8>, tensor<f32>) -> tensor<4x8xf32>
   %xd = graph.dequantize %q, %d, %z : (tensor<4x8xi8>, tensor<f32>, tensor<i8>) -> tensor<4x8xf32>
-  %x8 = graph.dequantize %q, %s8 {axis = 1 : i64} : (tensor<4x8xi8>, tensor<8xf32>) -> tensor<4x8xf32>
+  %x8 = graph.dequantize %q, %s8 axis 1 : (tensor<4x8xi8>, tensor<8xf32>) -> tensor<4x8xf32>
   %wf = graph.dequantize %w, %s : (tensor<8x2xi8>, tensor<f32>) -> tensor<8x2xf32>
-  %w8 = graph.dequantize %w, %s8 {axis = 0 : i64} : (tensor<8x2xi8>, tensor<8xf32>) -> tensor<8x2xf32>
-  %wb = graph.dequantize %w, %sb {axis = 0 : i64, block_size = 4 : i64} : (tensor<8x2xi8>, tensor<2x2xf32>) -> tensor<8x2xf32>
+  %w8 = graph.dequantize %w, %s8 axis 0 : (tensor<8x2xi8>, tensor<8xf32>) -> tensor<8x2xf32>
+  %wb = graph.dequantize %w, %sb axis 0 block_size 4 : (tensor<8x2xi8>, tensor<2x2xf32>) -> tensor<8x2xf32>
   %wt = graph.dequantize %w, %tiny : (tensor<8x2xi8>, tensor<f32>) -> tensor<8x2xf32>
   %wz = graph.dequantize %w, %s, %z : (tensor<8x2xi8>, tensor<f32>, tensor<i8>) -> tensor<8x2xf32>
-  %wz2 = graph.dequantize %w, %s2, %z2 {axis = 1 : i64} : (tensor<8x2xi8>, tensor<2xf32>, tensor<2xi8>) -> tensor<8x2xf32>
+  %wz2 = graph.dequantize %w, %s2, %z2 axis 1 : (tensor<8x2xi8>, tensor<2xf32>, tensor<2xi8>) -> tensor<8x2xf32>
   %w16 = graph.dequantize %b, %s : (tensor<8x2xi32>, tensor<f32>) -> tensor<8x2xf32>
   // expected-remark@+1 {{lower-quantization missed: the scale of its left operand is known only at run time}}
   %0 = graph.matmul %xd, %wf : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
@@ -54,15 +54,15 @@ func.func @scales(%q: tensor<4x8xi8>, %r: tensor<4x1xf32>, %d: tensor<f32>, %c: 
   %v = graph.constant dense<2> : tensor<2x2x1x1xi8>
   %u = graph.constant dense<2> : tensor<4x4xi8>
   %x = graph.dequantize %q, %s : (tensor<4x8xi8>, tensor<f32>) -> tensor<4x8xf32>
-  %xr = graph.dequantize %q, %r {axis = 1 : i64, block_size = 8 : i64} : (tensor<4x8xi8>, tensor<4x1xf32>) -> tensor<4x8xf32>
-  %xc = graph.dequantize %c, %t {axis = 3 : i64, block_size = 3 : i64} : (tensor<1x2x3x3xi8>, tensor<1x2x3x1xf32>) -> tensor<1x2x3x3xf32>
+  %xr = graph.dequantize %q, %r axis 1 block_size 8 : (tensor<4x8xi8>, tensor<4x1xf32>) -> tensor<4x8xf32>
+  %xc = graph.dequantize %c, %t axis 3 block_size 3 : (tensor<1x2x3x3xi8>, tensor<1x2x3x1xf32>) -> tensor<1x2x3x3xf32>
   %wd = graph.dequantize %w, %d : (tensor<8x2xi8>, tensor<f32>) -> tensor<8x2xf32>
   %vf = graph.dequantize %v, %s : (tensor<2x2x1x1xi8>, tensor<f32>) -> tensor<2x2x1x1xf32>
   %uf = graph.dequantize %u, %s : (tensor<4x4xi8>, tensor<f32>) -> tensor<4x4xf32>
   // expected-remark@+1 {{lower-quantization missed: the scale of its weight is known only at run time}}
   %0 = graph.matmul %x, %wd : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
   // expected-remark@+1 {{lower-quantization missed: its input has scales that differ within a row}}
-  %1 = graph.matmul %xr, %uf {transpose_lhs = true} : (tensor<4x8xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+  %1 = graph.matmul %xr, %uf transpose_lhs true : (tensor<4x8xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
   // expected-remark@+1 {{lower-quantization missed: its input has scales that differ within a row}}
   %2 = graph.matmul %uf, %xr : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   // expected-remark@+1 {{lower-quantization missed: the scales of its weight, or of each row, are known only at run time}}
@@ -125,8 +125,8 @@ func.func @pairs(%q: tensor<4x8xi8>, %d: tensor<f32>) -> (tensor<4x8xi8>, tensor
   %one = graph.constant dense<1.0> : tensor<f32>
   %x = graph.dequantize %q, %s : (tensor<4x8xi8>, tensor<f32>) -> tensor<4x8xf32>
   %0 = graph.quantize %x, %d to i8 : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x8xi8>
-  %1 = graph.quantize %x, %s8 to i8 {axis = 1 : i64} : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xi8>
-  %2 = graph.pad %x pads [1, 1] axes [1] value(%one : tensor<f32>) : tensor<4x8xf32> -> tensor<4x10xf32>
+  %1 = graph.quantize %x, %s8 to i8 axis 1 : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xi8>
+  %2 = graph.pad %x pads [1, 1] axes [1] value %one : (tensor<4x8xf32>, tensor<f32>) -> tensor<4x10xf32>
   %3 = graph.quantize %2, %s to i8 : (tensor<4x10xf32>, tensor<f32>) -> tensor<4x10xi8>
   func.return %0, %1, %3 : tensor<4x8xi8>, tensor<4x8xi8>, tensor<4x10xi8>
 }

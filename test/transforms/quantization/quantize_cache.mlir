@@ -8,7 +8,7 @@ func.func @main(%x: tensor<?x2x1x4xf32>, %past: tensor<3x?x2x?x4xf32> {graph.nam
   %0 = graph.gather %past, %one : (tensor<3x?x2x?x4xf32>, tensor<i64>) -> tensor<?x2x?x4xf32>
   %1 = graph.concat %0, %x axis 2 : (tensor<?x2x?x4xf32>, tensor<?x2x1x4xf32>) -> tensor<?x2x?x4xf32>
   %2 = graph.exp %1 : (tensor<?x2x?x4xf32>) -> tensor<?x2x?x4xf32>
-  %3 = graph.unsqueeze %1 axes [0] : tensor<?x2x?x4xf32> -> tensor<1x?x2x?x4xf32>
+  %3 = graph.unsqueeze %1 axes [0] : (tensor<?x2x?x4xf32>) -> tensor<1x?x2x?x4xf32>
   func.return %3, %2 : tensor<1x?x2x?x4xf32>, tensor<?x2x?x4xf32>
 }
 // CHECK-LABEL: func.func @main(
@@ -18,10 +18,10 @@ func.func @main(%x: tensor<?x2x1x4xf32>, %past: tensor<3x?x2x?x4xf32> {graph.nam
 // CHECK:       [[P:%[0-9]+]] = graph.gather %past, %one :
 // CHECK:       [[S:%[0-9]+]] = graph.gather %past_scale, %one :
 // CHECK:       [[T:%[0-9]+]] = graph.maximum
-// CHECK:       [[C:%[0-9]+]] = graph.quantize %x, [[T]] to i8 {axis = 3 : i64, block_size = 4 : i64}
+// CHECK:       [[C:%[0-9]+]] = graph.quantize %x, [[T]] to i8 axis 3 block_size 4
 // CHECK:       [[Q:%[0-9]+]] = graph.concat [[P]], [[C]] axis 2 :
 // CHECK-NEXT:  [[R:%[0-9]+]] = graph.concat [[S]], [[T]] axis 2 :
-// CHECK-NEXT:  [[D:%[0-9]+]] = graph.dequantize [[P]], [[S]] {axis = 3 : i64, block_size = 4 : i64}
+// CHECK-NEXT:  [[D:%[0-9]+]] = graph.dequantize [[P]], [[S]] axis 3 block_size 4
 // CHECK-NEXT:  [[F:%[0-9]+]] = graph.concat [[D]], %x axis 2 :
 // CHECK-NEXT:  [[Y:%[0-9]+]] = graph.exp [[F]] :
 // CHECK-NEXT:  [[U:%[0-9]+]] = graph.unsqueeze [[Q]] axes [0]
@@ -30,7 +30,7 @@ func.func @main(%x: tensor<?x2x1x4xf32>, %past: tensor<3x?x2x?x4xf32> {graph.nam
 
 // SMALL:       tensor<3x?x2x?x4xf8E4M3FN> {graph.name = "past"
 // SMALL:       graph.constant dense<4.480000e+02>
-// SMALL:       to f8E4M3FN {axis = 3 : i64, block_size = 4 : i64}
+// SMALL:       to f8E4M3FN axis 3 block_size 4
 
 // -----
 
@@ -38,7 +38,7 @@ func.func @main(%x: tensor<?x2x1x4xf32>, %past: tensor<3x?x2x?x4xf32> {graph.nam
 // dimension, so neither is a cache.
 func.func @main(%x: tensor<1x8xf16>, %past: tensor<4x5x8xf32>, %other: tensor<2x8xf32>, %turned: tensor<8x2xf32>) -> (tensor<21x8xf32>, tensor<2x8xf32>, tensor<8x4xf32>) {
   %0 = graph.cast %past to f16 : (tensor<4x5x8xf32>) -> tensor<4x5x8xf16>
-  %1 = graph.reshape %0 shape [-1, 8] : tensor<4x5x8xf16> -> tensor<20x8xf16>
+  %1 = graph.reshape %0 shape [-1, 8] : (tensor<4x5x8xf16>) -> tensor<20x8xf16>
   %2 = graph.concat %1, %x axis 0 : (tensor<20x8xf16>, tensor<1x8xf16>) -> tensor<21x8xf16>
   %3 = graph.cast %2 to f32 : (tensor<21x8xf16>) -> tensor<21x8xf32>
   %4 = graph.exp %turned : (tensor<8x2xf32>) -> tensor<8x2xf32>

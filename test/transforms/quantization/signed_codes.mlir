@@ -15,7 +15,7 @@ func.func @conv(%x: tensor<1x2x4x4xf32>) -> tensor<1x3x4x4xf32> {
 // CHECK-LABEL: func.func @conv(
 // CHECK:         %[[ZERO:.*]] = graph.constant dense<3> : tensor<i8>
 // CHECK:         %[[CODES:.*]] = graph.quantize %x, %s, %[[ZERO]] to i8 :
-// CHECK:         graph.conv %[[CODES]], %w bias {{.*}} {pad_value = 3 : i64}
+// CHECK:         graph.conv %[[CODES]], %w bias {{.*}} pad_value 3
 
 // -----
 
@@ -53,13 +53,13 @@ func.func @result(%x: tensor<2x4xf32>) -> (tensor<2x4xui8>, tensor<2x4xf32>) {
 // Products of integers: the sums of what stands beside unsigned codes are added 128 times.
 func.func @products(%x: tensor<2x3x5xui8>, %w: tensor<5x4xi8>, %v: tensor<4x5xui8>, %i: tensor<1x2x5x5xui8>, %k: tensor<3x2x3x3xi8>) -> (tensor<2x3x4xi32>, tensor<2x3x4xi32>, tensor<4x4xi32>, tensor<1x3x5x5xi32>) {
   %0 = graph.matmul %x, %w : (tensor<2x3x5xui8>, tensor<5x4xi8>) -> tensor<2x3x4xi32>
-  %1 = graph.matmul %x, %v {transpose_rhs = true} : (tensor<2x3x5xui8>, tensor<4x5xui8>) -> tensor<2x3x4xi32>
-  %2 = graph.matmul %w, %v {transpose_lhs = true, transpose_rhs = true} : (tensor<5x4xi8>, tensor<4x5xui8>) -> tensor<4x4xi32>
-  %3 = graph.conv %i, %k pads [1, 1, 1, 1] {pad_value = 7 : i64} : (tensor<1x2x5x5xui8>, tensor<3x2x3x3xi8>) -> tensor<1x3x5x5xi32>
+  %1 = graph.matmul %x, %v transpose_rhs true : (tensor<2x3x5xui8>, tensor<4x5xui8>) -> tensor<2x3x4xi32>
+  %2 = graph.matmul %w, %v transpose_lhs true transpose_rhs true : (tensor<5x4xi8>, tensor<4x5xui8>) -> tensor<4x4xi32>
+  %3 = graph.conv %i, %k pad_value 7 pads [1, 1, 1, 1] : (tensor<1x2x5x5xui8>, tensor<3x2x3x3xi8>) -> tensor<1x3x5x5xi32>
   func.return %0, %1, %2, %3 : tensor<2x3x4xi32>, tensor<2x3x4xi32>, tensor<4x4xi32>, tensor<1x3x5x5xi32>
 }
 // CHECK-LABEL: func.func @products(
 // CHECK:         graph.matmul %{{[0-9]+}}, %w : (tensor<2x3x5xi8>, tensor<5x4xi8>)
 // CHECK:         graph.matmul {{.*}} : (tensor<2x3x5xi8>, tensor<4x5xi8>)
 // CHECK:         graph.matmul %w, {{.*}} : (tensor<5x4xi8>, tensor<4x5xi8>)
-// CHECK:         graph.conv {{.*}} bias {{.*}} {pad_value = -121 : i64} : (tensor<1x2x5x5xi8>
+// CHECK:         graph.conv {{.*}} bias {{.*}} pad_value -121 {{.*}}: (tensor<1x2x5x5xi8>

@@ -15,7 +15,7 @@ func.func @main(%x: tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<4x3xf32>) {
 // CHECK-LABEL: func.func @main(
 // CHECK:      %[[G:.*]] = graph.mul %g, %{{.*}} : (tensor<2xf32>, tensor<2xf32>)
 // CHECK:      %[[B:.*]] = graph.mul %b, %{{.*}} : (tensor<2xf32>, tensor<2xf32>)
-// CHECK-NEXT: %[[N:.*]] = graph.layer_norm %x, %[[G]], %[[B]] {axis = 1 : i64} :
+// CHECK-NEXT: %[[N:.*]] = graph.layer_norm %x, %[[G]], %[[B]] axis 1 :
 // CHECK:      %[[Q:.*]] = graph.mul %w, %{{.*}} : (tensor<2x2xf32>, tensor<2x1xf32>)
 // CHECK-NEXT: graph.matmul %[[N]], %[[Q]] :
 // CHECK:      %[[K:.*]] = graph.mul %k, %{{.*}} : (tensor<2x3xf32>, tensor<2x1xf32>)

@@ -44,7 +44,7 @@ func.func @used(%q: tensor<4xui8>) -> (tensor<4xi8>, tensor<4xf32>) {
 func.func @not(%q: tensor<2x4xi8>, %p: tensor<2x4xi8>, %a: tensor<2x4xi32>, %n: tensor<f32>) -> (tensor<2x4xi8>, tensor<2x4xi8>, tensor<2x4xi8>, tensor<2x4xi8>, tensor<2x4xf32>, tensor<2x4xi8>, tensor<2x4xi8>) {
   %s = graph.constant dense<0.5> : tensor<f32>
   %s4 = graph.constant dense<[0.5, 0.25, 0.5, 0.125]> : tensor<4xf32>
-  %0 = graph.dequantize %q, %s4 {axis = 1 : i64} : (tensor<2x4xi8>, tensor<4xf32>) -> tensor<2x4xf32>
+  %0 = graph.dequantize %q, %s4 axis 1 : (tensor<2x4xi8>, tensor<4xf32>) -> tensor<2x4xf32>
   %1 = graph.tanh %0 : (tensor<2x4xf32>) -> tensor<2x4xf32>
   %2 = graph.quantize %1, %s to i8 : (tensor<2x4xf32>, tensor<f32>) -> tensor<2x4xi8>
   %x = graph.dequantize %q, %s : (tensor<2x4xi8>, tensor<f32>) -> tensor<2x4xf32>

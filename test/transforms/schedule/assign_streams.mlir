@@ -15,7 +15,7 @@ npu_task.kernel @neg_0 on vector {
 }
 npu_task.kernel @shape_of_0 on host {
 ^bb0(%0: tensor<4x4xf32>):
-  %1 = graph.shape_of %0 : tensor<4x4xf32> -> tensor<2xi64>
+  %1 = graph.shape_of %0 : (tensor<4x4xf32>) -> tensor<2xi64>
   npu_task.return %1 : tensor<2xi64>
 }
 func.func @main(%x: memref<4x4xf32, "host">) -> memref<4x4xf32, "host"> {

@@ -56,7 +56,7 @@ npu_task.kernel @matmul on cube tiling <[256, 128, 64] blocks 24 buffers 2> {
 }
 npu_task.kernel @sum on vector tiling <[4096] blocks 48 buffers 2> {
 ^bb0(%0: tensor<2048x2048xf16>):
-  %1 = graph.reduce "sum" %0 axes [1] : tensor<2048x2048xf16> -> tensor<2048x1xf16>
+  %1 = graph.reduce sum %0 axes [1] : (tensor<2048x2048xf16>) -> tensor<2048x1xf16>
   npu_task.return %1 : tensor<2048x1xf16>
 }
 func.func @main(%x: memref<2048x2048xf16, "hbm">) {

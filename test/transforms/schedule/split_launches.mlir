@@ -58,7 +58,7 @@ npu_task.kernel @matmul_0 on cube tiling <[16, 16, 16] blocks 4 buffers 1> {
 }
 npu_task.kernel @softmax_0 on vector tiling <[32] blocks 1 buffers 1> {
 ^bb0(%0: tensor<8x4xf32>):
-  %1 = graph.softmax %0 {axis = 0 : i64} : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  %1 = graph.softmax %0 axis 0 : (tensor<8x4xf32>) -> tensor<8x4xf32>
   npu_task.return %1 : tensor<8x4xf32>
 }
 func.func @main(%x: memref<8x16xf32, "hbm">) {

@@ -43,10 +43,10 @@ func.func @main(%x: tensor<?x64xf32> {graph.name = "x", graph.dims = ["batch", "
     -> (tensor<?x2x16xf32> {graph.name = "y"}, tensor<1xi64> {graph.name = "n"}) {
   %w = graph.constant #graph.weight<"w"> : tensor<64x32xf32>
   %two = graph.constant dense<[2, -1]> : tensor<2xi64>
-  %n = graph.shape_of %x end 1 : tensor<?x64xf32> -> tensor<1xi64>
+  %n = graph.shape_of %x end 1 : (tensor<?x64xf32>) -> tensor<1xi64>
   %s = graph.concat %n, %two axis 0 : (tensor<1xi64>, tensor<2xi64>) -> tensor<3xi64>
   %0 = graph.matmul %x, %w : (tensor<?x64xf32>, tensor<64x32xf32>) -> tensor<?x32xf32>
   %1 = graph.relu %0 : (tensor<?x32xf32>) -> tensor<?x32xf32>
-  %y = graph.reshape %1 shape(%s : tensor<3xi64>) : tensor<?x32xf32> -> tensor<?x2x16xf32>
+  %y = graph.reshape %1 shape %s : (tensor<?x32xf32>, tensor<3xi64>) -> tensor<?x2x16xf32>
   func.return %y, %n : tensor<?x2x16xf32>, tensor<1xi64>
 }

@@ -14,8 +14,8 @@ func.func @main(%x: tensor<?x4xf32> {graph.name = "x", graph.dims = ["n", ""]},
 // CHECK-NEXT:    %w = graph.constant
 // CHECK-NEXT:    %[[G:.*]] = graph.map_index %x axes [0] table [array<i64: 2>, array<i64: 3>]
 // CHECK-NEXT:    %[[E:.*]] = graph.exp %z :
-// CHECK-NEXT:    %[[Y:.*]] = graph.case %[[G]] : tensor<i64> -> (tensor<?x4xf32>) {
-// CHECK-NEXT:      %[[A:.*]] = graph.assume_shape %x shape [2, 4] : tensor<?x4xf32> -> tensor<2x4xf32>
+// CHECK-NEXT:    %[[Y:.*]] = graph.case %[[G]] : (tensor<i64>) -> tensor<?x4xf32> {
+// CHECK-NEXT:      %[[A:.*]] = graph.assume_shape %x shape [2, 4] : (tensor<?x4xf32>) -> tensor<2x4xf32>
 // CHECK-NEXT:      %[[B:.*]] = graph.matmul %[[A]], %w : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
 // CHECK-NEXT:      %[[C:.*]] = graph.add %[[B]], %[[E]] : (tensor<2x4xf32>, tensor<4xf32>) -> tensor<2x4xf32>
 // CHECK-NEXT:      graph.yield %[[C]] : tensor<2x4xf32>
@@ -29,10 +29,10 @@ func.func @main(%x: tensor<?x4xf32> {graph.name = "x", graph.dims = ["n", ""]},
 // PROGRAM-NOT:   npu_task.constant
 // PROGRAM:       %[[G:.*]] = npu_task.map_index %x axes
 // PROGRAM:       npu_task.case %[[G]] :
-// PROGRAM-NEXT:    %[[X:.*]] = npu_task.slot "io" [[IO:[0-9]+]] : memref<2x4xf32,
+// PROGRAM-NEXT:    %[[X:.*]] = npu_task.slot io [[IO:[0-9]+]] : memref<2x4xf32,
 // PROGRAM-NEXT:    npu_task.copy %x to %[[X]] on
 // PROGRAM:       } {
-// PROGRAM-NEXT:    npu_task.slot "io" [[IO]] : memref<3x4xf32,
+// PROGRAM-NEXT:    npu_task.slot io [[IO]] : memref<3x4xf32,
 // PROGRAM-NOT:   npu_task.constant
 
 // -----
@@ -42,7 +42,7 @@ func.func @main(%x: tensor<?x4xf32> {graph.dims = ["n", ""]}) -> tensor<?x?xf32>
   %two = graph.constant dense<2> : tensor<1xi64>
   %s = fused_op.region(%x, %two) : (tensor<?x4xf32>, tensor<1xi64>) -> tensor<2xi64> {
   ^bb0(%a: tensor<?x4xf32>, %t: tensor<1xi64>):
-    %n = graph.shape_of %a end 1 : tensor<?x4xf32> -> tensor<1xi64>
+    %n = graph.shape_of %a end 1 : (tensor<?x4xf32>) -> tensor<1xi64>
     %m = graph.mul %n, %t : (tensor<1xi64>, tensor<1xi64>) -> tensor<1xi64>
     %c = graph.concat %m, %t axis 0 : (tensor<1xi64>, tensor<1xi64>) -> tensor<2xi64>
     fused_op.yield %c : tensor<2xi64>
@@ -50,7 +50,7 @@ func.func @main(%x: tensor<?x4xf32> {graph.dims = ["n", ""]}) -> tensor<?x?xf32>
   %y = fused_op.region(%x, %s) : (tensor<?x4xf32>, tensor<2xi64>) -> tensor<?x?xf32> {
   ^bb0(%a: tensor<?x4xf32>, %t: tensor<2xi64>):
     %e = graph.exp %a : (tensor<?x4xf32>) -> tensor<?x4xf32>
-    %r = graph.reshape %e shape(%t : tensor<2xi64>) : tensor<?x4xf32> -> tensor<?x?xf32>
+    %r = graph.reshape %e shape %t : (tensor<?x4xf32>, tensor<2xi64>) -> tensor<?x?xf32>
     %q = graph.neg %r : (tensor<?x?xf32>) -> tensor<?x?xf32>
     fused_op.yield %q : tensor<?x?xf32>
   }
@@ -69,11 +69,11 @@ func.func @main(%x: tensor<?x4xf32> {graph.dims = ["n", ""]}) -> tensor<?x?xf32>
 
 // What has the same shape in all gears is written into one buffer.
 func.func @main(%x: tensor<?x4xf32> {graph.dims = ["n", ""]}) -> tensor<1x4xf32> {
-  %y = graph.reduce "sum" %x axes [0] : tensor<?x4xf32> -> tensor<1x4xf32>
+  %y = graph.reduce sum %x axes [0] : (tensor<?x4xf32>) -> tensor<1x4xf32>
   func.return %y : tensor<1x4xf32>
 }
 // CHECK-LABEL: func.func @main(
-// CHECK:         graph.case %{{.*}} : tensor<i64> -> (tensor<1x4xf32>)
+// CHECK:         graph.case %{{.*}} : (tensor<i64>) -> tensor<1x4xf32>
 // PROGRAM:       npu_task.case %{{.*}} outs(%[[Y:.*]] : memref<1x4xf32,
 // PROGRAM:         npu_task.launch {{.*}} outs(%[[Y]] :
 // PROGRAM:         npu_task.launch {{.*}} outs(%[[Y]] :

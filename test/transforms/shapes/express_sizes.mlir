@@ -20,7 +20,7 @@ npu_task.kernel @join_0 on vector {
 }
 npu_task.kernel @find_0 on vector {
 ^bb0(%a: tensor<?x64xf32>):
-  %0 = graph.nonzero %a : tensor<?x64xf32> -> tensor<2x?xi64>
+  %0 = graph.nonzero %a : (tensor<?x64xf32>) -> tensor<2x?xi64>
   npu_task.return %0 : tensor<2x?xi64>
 }
 npu_task.kernel @known_0 on vector {

@@ -10,8 +10,8 @@ func.func @main(%q: tensor<1x1x16xf32> {graph.name = "q"},
                 %v: tensor<1x?x16xf32> {graph.name = "v", graph.dims = ["", "values", ""]}) -> tensor<1x1x16xf32> {
   %0 = graph.concat %k, %q axis 1 : (tensor<1x?x16xf32>, tensor<1x1x16xf32>) -> tensor<1x?x16xf32>
   %1 = graph.concat %v, %q axis 1 : (tensor<1x?x16xf32>, tensor<1x1x16xf32>) -> tensor<1x?x16xf32>
-  %2 = graph.matmul %q, %0 {transpose_rhs = true} : (tensor<1x1x16xf32>, tensor<1x?x16xf32>) -> tensor<1x1x?xf32>
-  %3 = graph.softmax %2 {axis = -1 : i64} : (tensor<1x1x?xf32>) -> tensor<1x1x?xf32>
+  %2 = graph.matmul %q, %0 transpose_rhs true : (tensor<1x1x16xf32>, tensor<1x?x16xf32>) -> tensor<1x1x?xf32>
+  %3 = graph.softmax %2 axis -1 : (tensor<1x1x?xf32>) -> tensor<1x1x?xf32>
   %4 = graph.matmul %3, %1 : (tensor<1x1x?xf32>, tensor<1x?x16xf32>) -> tensor<1x1x16xf32>
   func.return %4 : tensor<1x1x16xf32>
 }
@@ -30,11 +30,11 @@ func.func @main(%x: tensor<?x4xf32> {graph.name = "x", graph.dims = ["n", ""]},
     attributes {graph.dim_ranges = {n = array<i64: 1, 8>, m = array<i64: 2, -1>}} {
   %two = graph.constant dense<2> : tensor<1xi64>
   %four = graph.constant dense<4> : tensor<1xi64>
-  %0 = graph.shape_of %x start 0 end 1 : tensor<?x4xf32> -> tensor<1xi64>
+  %0 = graph.shape_of %x start 0 end 1 : (tensor<?x4xf32>) -> tensor<1xi64>
   %1 = graph.add %two, %0 : (tensor<1xi64>, tensor<1xi64>) -> tensor<1xi64>
   %2 = graph.concat %1, %four axis 0 : (tensor<1xi64>, tensor<1xi64>) -> tensor<2xi64>
-  %3 = graph.fill 1.0 : f32 shape(%2 : tensor<2xi64>) -> tensor<?x4xf32>
-  %4 = graph.matmul %3, %w {transpose_lhs = true} : (tensor<?x4xf32>, tensor<?x3xf32>) -> tensor<4x3xf32>
+  %3 = graph.fill 1.0 : f32 shape %2 : (tensor<2xi64>) -> tensor<?x4xf32>
+  %4 = graph.matmul %3, %w transpose_lhs true : (tensor<?x4xf32>, tensor<?x3xf32>) -> tensor<4x3xf32>
   %5 = graph.concat %x, %u axis 1 : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x8xf32>
   func.return %4, %5 : tensor<4x3xf32>, tensor<?x8xf32>
 }
@@ -52,7 +52,7 @@ func.func @main(%x: tensor<?x4xf32> {graph.name = "x", graph.dims = ["a", ""]},
                 %z: tensor<1x?xf32> {graph.name = "z", graph.dims = ["", "c"]}, %go: tensor<i1>)
     -> (tensor<?x4xf32>, tensor<1x?xf32>) {
   %0 = graph.add %x, %y : (tensor<?x4xf32>, tensor<?x4xf32>) -> tensor<?x4xf32>
-  %1 = graph.if %go : tensor<i1> -> (tensor<1x?xf32>) {
+  %1 = graph.if %go : (tensor<i1>) -> tensor<1x?xf32> {
     %2 = graph.matmul %z, %x : (tensor<1x?xf32>, tensor<?x4xf32>) -> tensor<1x4xf32>
     graph.yield %2 : tensor<1x4xf32>
   } else {

@@ -16,7 +16,7 @@ func.func @oversized(%q: tensor<64x32xf32>, %k: tensor<32x65536xf32>, %m: tensor
 // CHECK:           graph.matmul
 // CHECK-NEXT:      %[[T:.*]] = graph.add
 // CHECK-NEXT:      fused_op.yield %[[T]] :
-// CHECK:         %[[Y:.*]] = graph.softmax %[[S]] {axis = 1 : i64} :
+// CHECK:         %[[Y:.*]] = graph.softmax %[[S]] axis 1 :
 // CHECK-NEXT:    func.return %[[Y]] :
 
 // -----

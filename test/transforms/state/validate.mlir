@@ -2,7 +2,7 @@
 
 // What a program keeps counts as the output that it was.
 
-// CHECK:     npu_task.slot "state" 0 {npu_task.state = "h"
+// CHECK:     npu_task.slot state 0 {npu_task.state = "h"
 // CHECK-NOT: graph.name = "next"
 func.func @main(%x: tensor<4x8xf32> {graph.name = "x"}, %h: tensor<4x8xf32> {graph.name = "h"},
                 %n: tensor<8xf32> {graph.name = "n"})

@@ -10,13 +10,13 @@
 // UNKNOWN: error: unknown op 'loud.gain'
 
 func.func @main(%x: tensor<4xf32> {graph.name = "x"}) -> (tensor<4xf32> {graph.name = "y"}, tensor<4xf32> {graph.name = "z"}) {
-  %0 = loud.gain %x {decibels = 0.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
-  %1 = loud.gain %0 {decibels = 3.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
-  %2 = loud.gain %1 {decibels = 4.0 : f64} : (tensor<4xf32>) -> tensor<4xf32>
+  %0 = loud.gain %x decibels 0.0 : f64 : (tensor<4xf32>) -> tensor<4xf32>
+  %1 = loud.gain %0 decibels 3.0 : f64 : (tensor<4xf32>) -> tensor<4xf32>
+  %2 = loud.gain %1 decibels 4.0 : f64 : (tensor<4xf32>) -> tensor<4xf32>
   %3 = graph.neg %2 : (tensor<4xf32>) -> tensor<4xf32>
   %4 = graph.neg %3 : (tensor<4xf32>) -> tensor<4xf32>
   func.return %0, %4 : tensor<4xf32>, tensor<4xf32>
 }
 // CHECK:      func.func @main(
-// CHECK-NEXT:   [[Y:%.*]] = loud.gain %x {decibels = 7.000000e+00 : f64}
+// CHECK-NEXT:   [[Y:%.*]] = loud.gain %x decibels 7.000000e+00 : f64
 // CHECK-NEXT:   func.return %x, [[Y]] :

@@ -8,7 +8,7 @@ becomes
     %t = graph.transpose %x; graph.reshape              rows of channels
     %i, %w = elementwise ops of %grid                   4 corners x places
     %r = graph.gather %t, %i                            4 x places x channels
-    %y = graph.reduce "sum" (graph.mul %r, %w)          and back to channels first
+    %y = graph.reduce sum (graph.mul %r, %w)          and back to channels first
 
 Regions of images are aligned by samples, too. CANN brings channels together before its ROIAlign as
 well (TransData in profiles).

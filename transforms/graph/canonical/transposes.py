@@ -4,11 +4,11 @@ of views are one reshape, to a shape in plain numbers.
 A view between two transposes joins dimensions and takes them apart. In the finest dimensions that
 both sides are made of (atoms), the whole chain is one permutation:
 
-    %1 = graph.transpose %0 permutation [0, 2, 1, 3] : tensor<2x16x4x8xf32> -> tensor<2x4x16x8xf32>
+    %1 = graph.transpose %0 permutation [0, 2, 1, 3] : (tensor<2x16x4x8xf32>) -> tensor<...>
     %2 = graph.reshape %1 shape [8, 16, 8]
-    %3 = graph.transpose %2 permutation [0, 2, 1] : tensor<8x16x8xf32> -> tensor<8x8x16xf32>
+    %3 = graph.transpose %2 permutation [0, 2, 1] : (tensor<8x16x8xf32>) -> tensor<8x8x16xf32>
 becomes
-    %1 = graph.transpose %0 permutation [0, 2, 3, 1] : tensor<2x16x4x8xf32> -> tensor<2x4x8x16xf32>
+    %1 = graph.transpose %0 permutation [0, 2, 3, 1] : (tensor<2x16x4x8xf32>) -> tensor<...>
     %3 = graph.reshape %1 shape [8, 8, 16]
 """
 

@@ -4,7 +4,7 @@
     %2 = graph.transpose %1                -> [B, H, S, D]
     %3 = graph.attention %2, ...
 becomes
-    %3 = graph.attention %1, ... {query_tokens_first = true}
+    %3 = graph.attention %1, ... query_tokens_first true
 
 Each operand is traced to the value that it only moves (see ge.transforms.analysis.layouts). So
 

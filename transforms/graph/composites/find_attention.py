@@ -7,7 +7,7 @@ may hide a transpose and a transpose a cast.
     %y = graph.matmul %p, %v
     %z = graph.transpose %y                              -> [B, S, H, D]
 becomes
-    %z = graph.attention %q, %k, %v {result_tokens_first = true}
+    %z = graph.attention %q, %k, %v result_tokens_first true
 """
 
 from typing import ClassVar

@@ -1,8 +1,8 @@
 """Normalizations found again in the means, roots and products that exporters write out.
 
-    %m = graph.reduce "mean" %x                       mean
+    %m = graph.reduce mean %x                       mean
     %d = graph.sub %x, %m
-    %v = graph.reduce "mean" (%d * %d)                variance
+    %v = graph.reduce mean (%d * %d)                variance
     %r = graph.sqrt (%v + eps)
     %n = graph.div %d, %r
     %y = %n * %w + %b

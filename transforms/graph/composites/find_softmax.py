@@ -1,11 +1,11 @@
 """Softmax found again in the exponentials and sums that some exporters write out.
 
-    %m = graph.reduce "max" %x axes [2]
+    %m = graph.reduce max %x axes [2]
     %e = graph.exp (%x - %m)
-    %s = graph.reduce "sum" %e axes [2]
+    %s = graph.reduce sum %e axes [2]
     %y = graph.div %e, %s                          or the product with the reciprocal
 becomes
-    %y = graph.softmax %x {axis = 2}
+    %y = graph.softmax %x axis 2
 
 and (%x - %m) - log %s becomes graph.log_softmax. Without the maximum, exponentials overflow where
 softmax does not: those stay.

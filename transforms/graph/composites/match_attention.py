@@ -7,7 +7,7 @@
     %g = graph.select (graph.is_nan %p), 0, %p
     %y = graph.matmul %g, %v
 becomes
-    %y = graph.attention %q, %k, %v mask %mask {scale = c * c, undefined = "guard"}
+    %y = graph.attention %q, %k, %v mask %mask scale c * c undefined guard
 
 The search starts at a softmax over the last dimension. Before it the scores may be, in any order
 that the op has, multiplied by numbers, capped (c tanh(s / c)), added to masks and replaced by a

@@ -6,7 +6,7 @@
     %p = graph.softmax %d
     %y = graph.matmul %p, %v
 becomes
-    %y = graph.attention %q, %k, %v {score_scale = 0.5, score_zero_point = 3 : i8}
+    %y = graph.attention %q, %k, %v score_scale 0.5 score_zero_point 3 : i8
 
 and so with `weight_scale` for what softmax gives; otherwise as match-attention. It comes after
 lower-quantization: a product that is computed in integers is no part of attention. Exceptions:
