@@ -3,10 +3,11 @@ listed in `unsupported.py`; a listed test that passes is an error, so that the l
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -44,9 +45,15 @@ def check_kind(
     tiles: str = "",
 ) -> None:
     """Tests of a kind, each or every so many: those not listed pass, those listed fail."""
+    check(kind, islice(cases(kind), first, None, every), listed, tiles)
+
+
+def check(
+    kind: str, chosen: Iterable[tuple[str, Any]], listed: Mapping[str, list[str]], tiles: str = ""
+) -> None:
     wrong: list[str] = []
     passed = total = 0
-    for name, case in islice(cases(kind), first, None, every):
+    for name, case in chosen:
         total += 1
         why = reason(name, listed)
         try:
@@ -68,9 +75,23 @@ def test_kind(kind: str):
     check_kind(kind, every=1)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "node"])
 def test_some_of_a_kind(kind: str):
     check_kind(kind, every=127, first=SMALLEST.get(kind, 0))
+
+
+def one_of_each_op() -> Iterator[tuple[str, Any]]:
+    """The first test of nodes that are seen for the first time."""
+    seen = set[str]()
+    for name, case in cases("node"):
+        ops = {node.op_type for node in case.model.graph.node}
+        if not ops <= seen:
+            yield name, case
+        seen |= ops
+
+
+def test_a_node_of_each_op():
+    check("node", one_of_each_op(), UNSUPPORTED)
 
 
 def check_on_tiles(kind: str, every: int, monkeypatch: pytest.MonkeyPatch) -> None:

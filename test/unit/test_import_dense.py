@@ -109,6 +109,16 @@ def test_quantized_matmul_subtracts_only_nonzero_points() -> None:
     assert names(ops) == ["matmul", "cast", "cast", "reduce", "mul", "sub"]
 
 
+def test_scales_of_a_quantized_matmul_are_of_rows_and_of_columns() -> None:
+    """Square operands would hide the other axis."""
+    square = np.ones((3, 3), np.uint8)
+    ones, zeros = np.ones(3, np.float32), np.zeros(3, np.uint8)
+    points = {"a_scale": ones, "a_zero": zeros, "b": square, "b_scale": ones, "b_zero": zeros}
+    result = {"y_scale": np.float32(1), "y_zero": np.uint8(0)}
+    rows, columns, *_ = imported("QLinearMatMul", {}, {"a": square, **points, **result})
+    assert [op.axis.value.data for op in (rows, columns)] == [0, 1]
+
+
 def test_constant_scales_become_a_property() -> None:
     weights = {"roi": np.zeros(0, np.float32), "scales": np.array([1, 1, 2, 2], np.float32)}
     (resize,) = imported("Resize", {"x": [1, 3, 4, 4]}, weights)

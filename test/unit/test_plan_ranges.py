@@ -11,7 +11,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from ge.dialects.graph.ports import state_ranges
-from ge.dialects.npu_task.ops import LaunchOp, TransferOp, WaitOp
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp, TransferOp, WaitOp
 from ge.dialects.npu_task.program_info import OFFSETS, figure
 from ge.dialects.npu_task.sizes import placed_results, state_bytes, state_offsets
 from ge.dialects.support.dims import Range
@@ -23,6 +23,7 @@ from ge.lowering.driver.binding import Binder
 from ge.lowering.driver.compiler import context, lower_program
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
+from ge.runtime.check.dynamic_sizes import DynamicSizes
 from ge.runtime.check.proof import check_program
 from ge.runtime.device.session import Session
 
@@ -184,3 +185,31 @@ def test_m9_places_are_for_results_that_end(program: Program):
     module = program.module.clone()
     no_range(module)
     assert {p.rule for p in check_program(module).problems} == {"M9"}
+
+
+def test_sizes_follow_from_constants():
+    """A range from 0 to 5 has 5 numbers, whatever the program states."""
+    number, numbers = 'memref<i64, "hbm">', 'memref<?xi64, "hbm">'
+    constants = "".join(
+        f"  %{name} = npu_task.constant dense<{value}> : tensor<i64> as {number}\n"
+        for name, value in (("a", 0), ("b", 5), ("c", 1))
+    )
+    types = "tensor<i64>, tensor<i64>, tensor<i64>"
+    text = f"""npu_task.kernel @range on vector {{
+^bb0(%a: tensor<i64>, %b: tensor<i64>, %c: tensor<i64>):
+  %0 = graph.range %a, %b, %c : ({types}) -> tensor<?xi64>
+  npu_task.return %0 : tensor<?xi64>
+}}
+func.func @main() {{
+{constants}
+  %0 = npu_task.launch @range on 0 ins(%a, %b, %c : {number}, {number}, {number})
+    {{npu_task.offsets = array<i64: 0>, npu_task.bytes = ["BYTES"]}} -> {numbers}
+  func.return
+}}"""
+    for stated in (40, 39):
+        module = parse_module(context(), SourceText("m", text.replace("BYTES", str(stated))))
+        kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+        sizes = DynamicSizes(body(module), kernels)
+        sizes.check()
+        assert not sizes.trusted
+        assert [p.rule for p in sizes.problems.values()] == ["M10"] * (stated < 40)
