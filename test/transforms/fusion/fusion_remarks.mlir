@@ -132,6 +132,18 @@ func.func @better(%x: tensor<256x4096xf16>, %w: tensor<4096x4096xf16>, %s: tenso
 
 // -----
 
+// So they do for a norm, which reads whole rows, where the product is stored for it alone.
+func.func @better_alone(%x: tensor<256x4096xf16>, %w: tensor<4096x4096xf16>, %s: tensor<4096xf32>) -> tensor<256x4096xf32> {
+  %0 = graph.matmul %x, %w : (tensor<256x4096xf16>, tensor<4096x4096xf16>) -> tensor<256x4096xf16>
+  // expected-remark@+1 {{fuse-activation missed: with graph.rms_norm it saves}}
+  %1 = graph.cast %0 to f32 : (tensor<256x4096xf16>) -> tensor<256x4096xf32>
+  // expected-remark@+1 {{fuse-users applied}}
+  %2 = graph.rms_norm %1, %s : (tensor<256x4096xf32>, tensor<4096xf32>) -> tensor<256x4096xf32>
+  func.return %2 : tensor<256x4096xf32>
+}
+
+// -----
+
 // A product behind a softmax: each joins the launch before it.
 func.func @computed(%x: tensor<8x64xf32>) -> tensor<8x64xf32> {
   %v = graph.constant #graph.weight<"v"> : tensor<64x64xf32>
