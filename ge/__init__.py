@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from ge.lowering.driver.compiler import lower as lower
     from ge.lowering.driver.program import Program as Program
     from ge.lowering.pipeline.options import Options as Options
-    from ge.lowering.pipeline.settings import set_memory_mode as set_memory_mode
-    from ge.lowering.pipeline.settings import set_op_memory_reuse as set_op_memory_reuse
+    from ge.lowering.pipeline.options import set_memory_mode as set_memory_mode
+    from ge.lowering.pipeline.options import set_op_memory_reuse as set_op_memory_reuse
     from ge.lowering.plugins.extensions import register_dialect as register_dialect
     from ge.lowering.plugins.extensions import register_pass as register_pass
     from ge.lowering.torch import api as torch_api
@@ -53,8 +53,7 @@ _NAMES = {
     "lowering.driver.cache": "compile quantize",
     "lowering.driver.compiler": "load lower",
     "lowering.driver.program": "Program",
-    "lowering.pipeline.options": "Options",
-    "lowering.pipeline.settings": "set_memory_mode set_op_memory_reuse",
+    "lowering.pipeline.options": "Options set_memory_mode set_op_memory_reuse",
     "lowering.plugins.extensions": "register_dialect register_pass",
     "runtime.device.device_array": "DeviceArray",
     "runtime.device.session": "Session",

@@ -36,7 +36,7 @@ WARM = (
     "ge.tools.cli.compile",
     "ge.tools.cli.import_model",
     "ge.tools.cli.opt",
-    "ge.tools.cli.progress",
+    "ge.tools.cli.command_line",
     "ge.tools.cli.run",
     "ge.tools.debugging.validation",
     "ge.lowering.driver.compiler",

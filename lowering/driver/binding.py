@@ -1,30 +1,51 @@
-"""Programs of unknown shapes, at known ones: bound, planned, and kept by their sizes."""
+"""Programs of unknown shapes, at known ones: bound, planned, and kept by their sizes; and their
+tile programs, whose sizes are arguments.
 
+For these a program is bound to three sizes (`open_programs.py` says why): first to the largest
+that its dimensions may have, and where one has no largest to MIDDLE. For these the programs are
+cut. Where a dimension may be 1, bodies may be others then (a transposition is a view): these have
+programs of their own, and if the dimension is the first of an input all have, which are cut for a
+batch of 1.
+
+In the folder of kept programs (`kept_programs.py`) an entry says which programs each kernel has,
+or why it has none, of a whole program, since they follow from what all of it is bound to. A
+compilation that finds an entry binds nothing, and writes nothing. Elements of weights are no part
+of that: whoever writes them has no payload. Small constants are, as they stand in the program."""
+
+import json
 import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
+from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.ports import dim_ranges, state_ranges
 from ge.dialects.npu_task.control import leaves_sizes_open
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.npu_task.program_info import figure
+from ge.dialects.npu_task.program_info import NO_TILES, OPEN_TILES, figure
 from ge.dialects.npu_task.sizes import unknown_results
+from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.dims import Range, Relation, symbols, with_related
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import cloned
+from ge.dialects.support.operation import all_ops, cloned
+from ge.dialects.support.packages import installed
 from ge.dialects.support.types import DYNAMIC, Shape
 from ge.dialects.targets.target import TARGET, target_for
+from ge.dialects.text.outline import Outline
+from ge.dialects.text.printing import op_text
 from ge.dialects.text.values import Shapes, Size, Sizes
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
+from ge.dialects.tile.text import TextKernelOp
 from ge.lowering.driver.context import context
 from ge.lowering.driver.program import (
     Compilation,
@@ -34,20 +55,36 @@ from ge.lowering.driver.program import (
     unknown_sizes,
 )
 from ge.lowering.driver.stepper import Stepper
+from ge.lowering.driver.tiles import Coverage, reason_of
 from ge.lowering.levels.level import Level, level_of
-from ge.lowering.pipeline.collector import paused_collector
 from ge.lowering.pipeline.options import Options
-from ge.lowering.pipeline.pass_manager import PassManager
-from ge.lowering.pipeline.stages import bound_launches, bound_stages
-from ge.lowering.steps.bound_programs import (
+from ge.lowering.pipeline.pass_manager import PassManager, paused_collector
+from ge.lowering.pipeline.stages import bound_launches, bound_stages, tile_cache
+from ge.lowering.plugins.extensions import registered
+from ge.lowering.steps.kept_programs import (
+    compiler,
+    entry_at,
+    is_foreign,
+    keep_entry,
+    name_of,
+    parsed,
+)
+from ge.lowering.steps.lower_to_tasks import symbols_of
+from ge.lowering.steps.open_programs import (
+    BY_SIZES,
+    COMPUTES,
     AtSizes,
     OpenPrograms,
+    holes_at,
     is_at_hand,
+    open_program,
     open_programs_at_hand,
 )
 from ge.runtime.data.weights import Payload, weights_at_hand
+from ge.runtime.library.launch import NotLowered
 from ge.transforms.memory.plan_ranges import plan_ranges
 from ge.transforms.shapes.binding import UnfitBranch
+from ge.transforms.shapes.open_kernels import Samples, samples_of
 from ge.transforms.shapes.sizes import argument_shapes, inputs_of, named_dims, take_shape
 from ge.transforms.shapes.specialize import Bodies, bodies_at_hand, kernels_of
 
@@ -270,3 +307,194 @@ def lower_bound(
     compilation.ops = {"launches": count_launches(module)}
     compilation.memory, compilation.unknown = memory_figures(module), unknown_sizes(module)
     return compilation
+
+
+def place_of(module: ModuleOp, options: Options) -> Path | None:
+    """The file that keeps what the kernels of a program have; None where no folder keeps any, or
+    nobody knows what passes or ops of others have become since."""
+    folder = tile_cache(options)
+    is_extended = options.plugins or installed() or registered().all_passes
+    if not folder or is_extended or any(map(is_foreign, all_ops(module.body.blocks))):
+        return None
+    target = json.dumps(asdict(target_for(main_function(module) or module)), default=str)
+    chosen = json.dumps(options.of_program(), default=str)
+    return Path(folder) / name_of(f"{compiler()}{target}{chosen}{Outline({}).of(module)}")
+
+
+def entry_of(module: ModuleOp) -> dict[str, Any]:
+    """What is kept of a program whose kernels have theirs."""
+    kernels: dict[str, list[str] | str] = {}
+    programs: list[dict[str, Any]] = []
+    texts: dict[Any, str] = {}  # of attributes
+    last = ""
+    for op in module.ops:
+        if isinstance(op, KernelOp):
+            last = op.sym_name.data
+            kernels[last] = held(op)
+        elif isinstance(op, TileKernelOp) and COMPUTES in op.attributes:
+            programs.append({"after": last, **kept_program(op, texts)})
+    return {"kernels": kernels, "programs": programs}
+
+
+def held(kernel: KernelOp) -> list[str] | str:
+    """The names of a kernel's programs, or why it has none."""
+    reason = kernel.attributes.get(NO_TILES)
+    if isinstance(reason, StringAttr):
+        return reason.data
+    names = cast("ArrayAttr[StringAttr]", kernel.attributes[OPEN_TILES])
+    return [name.data for name in names]
+
+
+def kept_program(op: TileKernelOp, texts: dict[Any, str]) -> dict[str, Any]:
+    name = op.sym_name.data
+    return {
+        "name": name,
+        "cores": op.core_count,
+        "sizes": None if op.sizes is None else [size.data for size in op.sizes],
+        "attributes": {n: cast(StringAttr, text).data for n, text in op.attributes.items()},
+        "text": op_text(op, attributes=texts).removeprefix(f"{op.name} @{name}"),
+    }
+
+
+def give(module: ModuleOp, entry: Mapping[str, Any], ctx: Context) -> None:
+    """Give the kernels of a program what an entry has for them. Programs are their texts, and ops
+    when somebody looks into them."""
+    kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+    for name, has in entry["kernels"].items():
+        state(kernels[name], has)
+    for kept in reversed(entry["programs"]):
+        program = TextKernelOp(kept["name"], kept["cores"], kept["text"], partial(parsed, ctx))
+        if kept["sizes"] is not None:
+            program.sizes = strings(kept["sizes"])
+        program.attributes.update({n: StringAttr(text) for n, text in kept["attributes"].items()})
+        module.body.block.insert_op_after(program, kernels[kept["after"]])
+
+
+def state(kernel: KernelOp, has: Sequence[str] | str) -> None:
+    """Note the names of a kernel's programs, or why it has none."""
+    if isinstance(has, str):
+        kernel.attributes[NO_TILES] = StringAttr(has)
+    else:
+        kernel.attributes.pop(NO_TILES, None)
+        kernel.attributes[OPEN_TILES] = strings([*dict.fromkeys(has)])
+
+
+def strings(texts: Sequence[str]) -> ArrayAttr[StringAttr]:
+    return ArrayAttr(map(StringAttr, texts))
+
+
+def write_open_programs(program: Program) -> None:
+    """Beside the kernels of a program that leaves sizes open. Those of whose launches some have no
+    program keep a reason, as all others do."""
+    module = program.module
+    main = main_function(module)
+    assert main is not None
+    options, kernels = program.compilation.options, kernels_of(module)
+    place = place_of(module, options)
+    if place is not None and (entry := entry_at(place, module)) is not None:
+        give(module, entry, context(options.plugins))
+    else:
+        write_all(program, main)
+        if place is not None:
+            keep_entry(place, entry_of(module), module)
+    for name, kernel in kernels.items():
+        if (reason := reason_of(kernel)) not in ("", BY_SIZES):
+            remark(kernel, f"@{name} has no tile program: {reason}")
+    program.compilation.tiles = Coverage.of(module, target_for(main))
+
+
+def write_all(program: Program, main: FuncOp) -> None:
+    """The programs, or why there are none."""
+    without_payload = Program(program.module, {}, program.path)  # what they do not follow from
+    binder = Binder(without_payload, replace(program.compilation.options, tiles=False))
+    old, writer = kernels_of(program.module), OpenProgramWriter(program.module)
+    try:
+        writer.write(old, samples := samples_of(main), binder)
+    except (GeError, VerifyException) as e:
+        for kernel in old.values():
+            state(kernel, f"the program is not bound to sizes: {e}")
+        return
+    for name, size in samples.sizes[0].items():
+        if size != 1 and 1 in dim_ranges(main).get(name, Range()):
+            with suppress(GeError, VerifyException):  # it may have no such sizes
+                is_first = any(axis == 0 for _, axis in named_dims(main).get(name, ()))
+                writer.add_others(old, samples.where(name, 1), binder, only_new=not is_first)
+
+
+class OpenProgramWriter:
+    """Writes the programs of a module."""
+
+    def __init__(self, module: ModuleOp) -> None:
+        self.module, self.taken = module, symbols_of(module)
+        self.known: dict[str, str] = {}  # names of programs by what they compute
+        main = main_function(module)
+        assert main is not None
+        self.target, self.named = target_for(main), main.attributes
+
+    def write(self, kernels: Mapping[str, KernelOp], samples: Samples, binder: Binder) -> None:
+        """Those of all kernels, or why there is none."""
+        bound = [binder.kernels(sizes) for sizes in samples.sizes]
+        made: dict[str, list[KernelOp]] = {name: [] for name in kernels}
+        for name, kernel in bound[0].items():
+            made[origin(name, kernels)].append(kernel)
+        for name, kernel in kernels.items():
+            try:
+                if not made[name]:
+                    raise NotLowered(BY_SIZES)
+                names = [self.program(k, kernel, bound, samples) for k in made[name]]
+            except NotLowered as e:
+                state(kernel, str(e))
+                continue
+            state(kernel, names)
+
+    def add_others(
+        self, kernels: Mapping[str, KernelOp], samples: Samples, binder: Binder, only_new: bool
+    ) -> None:
+        """Those for these sizes alone: of all kernels, or of bodies that are others then."""
+        first, *others = samples.sizes
+        known, at = OpenPrograms.of(self.module.ops), AtSizes(OpenPrograms(), first, self.target)
+        found = {
+            name: kernel
+            for name, kernel in binder.kernels(first).items()
+            if OPEN_TILES in kernels[origin(name, kernels)].attributes
+            and not (only_new and known.found(kernel, at) is not None)
+        }
+        bound = [found, *(binder.kernels(sizes) for sizes in others if found)]
+        for name, kernel in found.items():
+            of = kernels[origin(name, kernels)]
+            with suppress(NotLowered):
+                state(of, [*held(of), self.program(kernel, of, bound, samples)])
+
+    def program(
+        self,
+        kernel: KernelOp,
+        of: KernelOp,
+        bound: Sequence[Mapping[str, KernelOp]],
+        samples: Samples,
+    ) -> str:
+        """The name of the program of a kernel that another one becomes. Raises NotLowered."""
+        name = kernel.sym_name.data
+        if any(name not in kernels for kernels in bound):
+            raise NotLowered("other kernels are made of it at other sizes")
+        kernels = [kernels[name] for kernels in bound]
+        holes = str(holes_at(kernels, samples))
+        if holes not in self.known:
+            made = open_program(kernels, samples, self.target, self.named)
+            self.known[holes] = self.add(made, f"{name}_tiles", of)
+        return self.known[holes]
+
+    def add(self, program: TileKernelOp, name: str, after: KernelOp) -> str:
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        program.sym_name = StringAttr(name)
+        self.module.body.block.insert_op_after(program, after)
+        return name
+
+
+def origin(name: str, kernels: Mapping[str, KernelOp]) -> str:
+    """The kernel that one of this name is made of: names of further ones have a number behind."""
+    while name not in kernels:
+        name = name.rpartition("_")[0]
+        assert name
+    return name

@@ -1,5 +1,6 @@
-"""Tile programs by all that they follow from: the kernel, the target, ge's own files. So a program
-is written once for equal kernels of a compilation, and, where a folder keeps them, of all of them.
+"""Tile programs by all that they follow from: the kernel, the target, ge's own files. So a
+program is written once for equal kernels of a compilation, and, where a folder keeps them, of all
+of them.
 
 Elements of vectors of floats are no part of that: for layers that differ in a bias alone, one
 program is written (`library/costs/structure.py`).
@@ -8,18 +9,27 @@ In a folder the hash of all that names an entry, a file: a line with the hash of
 JSON the text of the program, or why there is none. Entries appear whole (they are written beside
 and renamed), so any number of compilers may share a folder. One that others may have written or
 that does not hold together is written anew. The folder may be deleted at any time.
-"""
+
+Cuts of kernels that somebody has found to be faster than those that estimates choose are in a
+file, by what they are for: the kernel's text, whatever it is called, and the target.
+
+    {"kernels": [{"name": "linear_0", "kernel": "5d41402a...", "target": "910b2",
+                  "cut": "MatmulCut(m=128, n=256, k=128, part=64, sums=1)",
+                  "us": 41.2, "own_us": 43.0}]}
+
+`ge-tune PROGRAM.mlir -o FILE` writes such a file, `ge-compile --tunings FILE` takes what fits. A
+cut that a later version no longer knows is passed over."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from functools import cache, cached_property, partial
 from hashlib import sha256
 from importlib.metadata import version as version_of
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import StringAttr
@@ -31,6 +41,7 @@ from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.diagnostics import remark, warning
 from ge.dialects.support.distribution import version
 from ge.dialects.support.environment import WRONG, Unsound, read_entry, write_entry
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.processes import helpers
 from ge.dialects.support.tensor_op import TensorOp
@@ -53,14 +64,19 @@ from ge.runtime.library.launch import (
 )
 
 NAME = "program"
+
 HEAD = f"{TileKernelOp.name} @{NAME}"
+
 OWN = ("ge", "xdsl")  # packages whose ops are the same as long as these are
+
 MOST_PARSED = 256  # programs whose ops are kept
+
 WORTH = 6  # programs that take longer to write than helpers to begin
 
 _parsed: dict[str, TileKernelOp] = {}
 
 Write: TypeAlias = Callable[[], TileKernelOp]
+
 """Writes the program of a kernel. Raises NotLowered."""
 
 
@@ -292,3 +308,86 @@ def nameless(kernel: KernelOp) -> str:
         return op_text(kernel)
     finally:
         kernel.sym_name = name
+
+
+PART = "kernels"  # of the file; others are for kernels in Python
+
+LATER = ("tiles", "tiling")  # what a kernel gets when its program is written
+
+
+@dataclass(frozen=True)
+class TunedKernel:
+    """The fastest cut of a kernel, and microseconds: of it, and of the one that its lowering takes.
+    `name`: what the kernel was called, for people."""
+
+    name: str
+    kernel: str
+    target: str
+    cut: str
+    us: float
+    own_us: float
+
+
+KEYS = {f.name: str if f.type is str else (int, float) for f in fields(TunedKernel)}
+
+
+@dataclass(frozen=True)
+class KernelTunings:
+    """Those of a file, by kernel and target."""
+
+    entries: Mapping[tuple[str, str], TunedKernel] = field(
+        default_factory=dict[tuple[str, str], TunedKernel]
+    )
+
+    @classmethod
+    def read(cls, path: str) -> "KernelTunings":
+        """Raises GeError for what is no such file."""
+        hint = "ge-tune PROGRAM.mlir -o FILE writes such files"
+        try:
+            parts: Any = json.loads(Path(path).read_text())
+            rows = rows_of(parts)
+        except OSError as e:
+            raise GeError(f"cannot read the tunings: {e.strerror}", path, hint) from None
+        except ValueError as e:
+            raise GeError(f"it is no file of tunings: {e}", path, hint) from None
+        entries = [TunedKernel(**row) for row in rows]
+        return cls({(e.kernel, e.target): e for e in entries})
+
+    def cut(self, kernel: KernelOp, target: Target) -> str:
+        """What is kept for a kernel; empty: nothing."""
+        if not self.entries:
+            return ""
+        entry = self.entries.get((kernel_hash(kernel, target), target.name))
+        return "" if entry is None else entry.cut
+
+    def merged(self, others: Iterable[TunedKernel]) -> "KernelTunings":
+        """With others in the place of those for the same kernels."""
+        return KernelTunings({**self.entries, **{(e.kernel, e.target): e for e in others}})
+
+    def rows(self) -> list[dict[str, Any]]:
+        return [asdict(e) for e in self.entries.values()]
+
+
+def rows_of(parts: Any) -> list[dict[str, Any]]:
+    """The entries for kernels of a file. Raises ValueError for what is none."""
+    found: Any = cast("dict[str, Any]", parts).get(PART, []) if isinstance(parts, dict) else None
+    if not isinstance(found, list):
+        raise ValueError(f"it has no list '{PART}'")
+    rows = cast("list[dict[str, Any]]", found)
+    for i, row in enumerate(rows):
+        if not isinstance(row, dict) or set(row) != set(KEYS):  # pyright: ignore
+            raise ValueError(f"entry {i} of '{PART}' has not the keys {', '.join(KEYS)}")
+        for key, kind in KEYS.items():
+            if not isinstance(row[key], kind):
+                what = "text" if kind is str else "number"
+                raise ValueError(f"'{key}' of entry {i} of '{PART}' is no {what}: {row[key]!r}")
+    return rows
+
+
+def kernel_hash(kernel: KernelOp, target: Target) -> str:
+    """Of all that its program follows from, but ge itself. What `unseen` hides is hidden."""
+    alone = kernel.clone()
+    for name in LATER:
+        alone.properties.pop(name, None)
+    text = json.dumps(asdict(target), default=str) + nameless(alone)
+    return sha256(text.encode()).hexdigest()

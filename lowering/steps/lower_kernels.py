@@ -41,9 +41,9 @@ from ge.dialects.support.processes import helpers
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import STATE_IT, Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
-from ge.lowering.steps.bound_programs import has_open_programs, program_at_hand
 from ge.lowering.steps.kept_programs import Kept, Shared
 from ge.lowering.steps.lower_to_tasks import symbols_of
+from ge.lowering.steps.open_programs import has_open_programs, program_at_hand
 from ge.runtime.library.asking import asked
 from ge.runtime.library.costs.estimates import figures_of, keep, kind_of, known_figures
 from ge.runtime.library.costs.structure import once
@@ -53,7 +53,7 @@ from ge.runtime.library.launch import Launch, NotLowered, passed_over, registere
 @dataclass(frozen=True)
 class LowerKernelsPass(ModulePass):
     """Write the tile programs of kernels. Where a program leaves sizes open, those of kernels of
-    unknown shapes are the driver's (`open_tiles.py`): they follow from what it is bound to."""
+    unknown shapes are the driver's (`binding.py`): they follow from what it is bound to."""
 
     name = "lower-kernels"
 
@@ -121,7 +121,7 @@ class LowerKernelsPass(ModulePass):
         no file of tunings."""
         if not self.tunings:
             return lambda kernel: ""
-        from ge.lowering.steps.tunings import KernelTunings
+        from ge.lowering.steps.kept_programs import KernelTunings
 
         kept = KernelTunings.read(self.tunings)
         return lambda kernel: kept.cut(kernel, target)

@@ -18,8 +18,8 @@ from ge.lowering.driver.cache import warn
 from ge.lowering.driver.compiler import compile_loaded
 from ge.lowering.driver.program import Program
 from ge.lowering.onnx.importer import import_model
-from ge.lowering.pipeline.collector import paused_collector
 from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.pass_manager import paused_collector
 from ge.lowering.torch.library import array_of, check_tensor, pytree, tensor_of, torch
 from ge.lowering.torch.translate import (
     Captured,

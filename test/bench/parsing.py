@@ -23,7 +23,7 @@ from ge.dialects.text.reading import parse_module, read_source
 from ge.dialects.text.spellings import Line
 from ge.lowering.driver.context import context
 from ge.lowering.levels.dominance import verify
-from ge.lowering.pipeline.collector import paused_collector
+from ge.lowering.pipeline.pass_manager import paused_collector
 
 
 def least(runs: int, work: Callable[[], Any]) -> tuple[float, Any]:

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from onnx import GraphProto, TensorProto, helper, numpy_helper
 
-from ge.lowering.driver.asked import without_effect
+from ge.lowering.driver.compiler import without_effect
 from ge.lowering.pipeline.options import Options, facts_of, flags_of
 from ge.tools.commands import ge_compile, ge_run
 

@@ -11,7 +11,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.text.colours import When, wanted
 from ge.dialects.text.errors import Sources
 from ge.dialects.text.reading import SourceText
-from ge.tools.cli.response_files import expanded, split
+from ge.tools.cli.command_line import expanded, split
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ import onnx.parser
 import pytest
 
 from ge.dialects.targets.target import Target
-from ge.lowering.driver import changes
 from ge.lowering.driver.compiler import load, lower
 from ge.lowering.driver.variants import Refused, Variant, variants_of
+from ge.lowering.pipeline import option_values
 from ge.lowering.pipeline.options import Options
 from ge.runtime.clock.clock import simulate
 from ge.runtime.profile import limits
@@ -203,13 +203,13 @@ def test_integers_need_samples_where_there_are_weights(tmp_path: Path):
 
 def test_all_names_stand_for_something():
     model = load("test/models/bert_base.tiny.onnx")
-    found = list(variants_of(changes.NAMES, model, Options()))
+    found = list(variants_of(option_values.VARIANTS, model, Options()))
     whole = {v.name: v.flags for v in found if isinstance(v, Variant)}
     assert whole["target 310p3"] == "--target 310p3"
     assert f"target {Options.target}" not in whole
     refused = {r.name for r in found if isinstance(r, Refused)}
     assert refused == {"state", "batch"}
-    assert set(changes.FIXED) <= whole.keys()
+    assert set(option_values.FIXED_VARIANTS) <= whole.keys()
     again = list(variants_of(("fp16", "int8"), model, Options(precision="bf16", quantize="int8")))
     assert all(isinstance(r, Refused) for r in again)
 

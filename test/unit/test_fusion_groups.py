@@ -12,7 +12,7 @@ from ge.dialects.fused_op import NormOp, RegionOp
 from ge.dialects.graph.elementwise import AddOp, NegOp
 from ge.dialects.graph.normalization import RmsNormOp
 from ge.dialects.support.types import tensor
-from ge.lowering.pipeline.collector import paused_collector
+from ge.lowering.pipeline.pass_manager import paused_collector
 from ge.transforms.fusion.groups import Group, Groups
 
 T = tensor((4,), f32)

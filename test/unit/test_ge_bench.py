@@ -7,10 +7,10 @@ import onnx.parser
 import pytest
 
 from ge.dialects.support.functions import main_function
-from ge.lowering.driver.bench import Bench, Figures, measured, unit_of
 from ge.lowering.driver.compiler import load
+from ge.lowering.driver.variants import Bench, Figures, measured, unit_of
 from ge.lowering.pipeline.options import Options
-from ge.tools.cli.claims import CLAIMS
+from ge.tools.cli.bench import CLAIMS
 from ge.tools.commands import ge_bench, ge_compile, ge_run
 
 MODEL = """

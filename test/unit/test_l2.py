@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ge.lowering.pipeline.collector import paused_collector
+from ge.lowering.pipeline.pass_manager import paused_collector
 from ge.runtime.clock.sharing import fair_speeds
 from ge.runtime.library.costs.l2 import AddressRange, L2Cache
 

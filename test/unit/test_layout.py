@@ -230,7 +230,7 @@ def test_wheel_has_every_module(tmp_path: Path):
         f"assert [m for m in {modules()!r} if importlib.util.find_spec(m) is None] == []\n"
         "import ge.tools.commands, ge.tools.cli.opt, ge.lowering.driver.compiler\n"
         "from ge.dialects.targets.target import Target; Target.load('310p3')\n"
-        "from ge.tools.views.page import page; page({}, 'a page')"
+        "from ge.tools.views.make import page; page({}, 'a page')"
     )
     subprocess.run(
         [sys.executable, "-S", "-c", _with_site_packages(code)], check=True, cwd=tmp_path

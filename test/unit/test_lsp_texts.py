@@ -14,12 +14,28 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.text.reading import LocatingParser
 from ge.lowering.driver.context import context
 from ge.lowering.plugins.extensions import new_registry
-from ge.tools.lsp.analysis import TextChunk, analyse, analyse_part, failed
-from ge.tools.lsp.documents import Change, Document, common_prefix, near_place, same_place
-from ge.tools.lsp.hover import Hovers
-from ge.tools.lsp.ops import described, kind_named
-from ge.tools.lsp.positions import Encoding, Extent, Lines, TextPosition, code_end
-from ge.tools.lsp.recording import Cancelled, Name, NameKind
+from ge.tools.lsp.analysis import (
+    Change,
+    Document,
+    TextChunk,
+    analyse,
+    analyse_part,
+    common_prefix,
+    failed,
+    near_place,
+    same_place,
+)
+from ge.tools.lsp.hover import Hovers, described, kind_named
+from ge.tools.lsp.recording import (
+    Cancelled,
+    Encoding,
+    Extent,
+    Lines,
+    Name,
+    NameKind,
+    TextPosition,
+    code_end,
+)
 from ge.tools.lsp.server import Settings
 
 TEXTS = st.text(st.sampled_from('ab %é𝄞"\n\r\u2028\t'), max_size=30)

@@ -10,13 +10,13 @@ from typing import Any
 import onnx
 import pytest
 
-import ge.tools.views.page as pages
+import ge.tools.views.make as pages
 from ge.runtime.profile.what_if import PARTS
 from ge.tools.commands import ge_compile, ge_run, ge_visualizer
 from ge.tools.views.data import Noted, plain
-from ge.tools.views.memory import covered
-from ge.tools.views.modules import Modules, Sourced, common
-from ge.tools.views.watch import settle
+from ge.tools.views.make import settle
+from ge.tools.views.model import Modules, Sourced, common
+from ge.tools.views.verdict import covered
 
 MODELS = Path(__file__).resolve().parents[1] / "models"
 BERT = str(MODELS / "bert_base.tiny.onnx")

@@ -18,8 +18,8 @@ from xdsl.utils.exceptions import ParseError
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.context import context
-from ge.lowering.pipeline.nesting import NestedPass
 from ge.lowering.pipeline.pass_options import (
+    NestedPass,
     PassText,
     build_pipeline,
     pipeline_text,

@@ -171,7 +171,7 @@ def test_profiler(session, capsys: pytest.CaptureFixture[str]):
 
 
 def test_memory_settings(siblings: str):
-    from ge.lowering.pipeline.settings import new_settings
+    from ge.lowering.pipeline.options import new_settings
 
     with new_settings():
         ge.set_memory_mode("pool", max_memory_gb=16)

@@ -15,7 +15,7 @@ from ge.dialects.fused_op import FusedOps
 from ge.dialects.graph import Graph
 from ge.dialects.graph.support.op_names import framework_names, nearest_name, plain, short_name
 from ge.tools.commands import ge_compile, ge_opt, ge_parser, ge_shims, ge_visualizer
-from ge.tools.views.ge_dumps import ge_level
+from ge.tools.views.model import ge_level
 from ge.transforms.fusion.user_rules import op_names
 
 MODULE = """\
@@ -91,7 +91,7 @@ def test_the_nearest_name(wrong: str, near: str):
 
 
 def test_wherever_ops_are_named(module: str, capsys: pytest.CaptureFixture[str]):
-    from ge.lowering.pipeline.settings import new_settings
+    from ge.lowering.pipeline.options import new_settings
 
     with new_settings():
         ge.set_op_memory_reuse("BatchMatMul", enabled=False)

@@ -24,7 +24,7 @@ from ge.dialects.tile.buffers import AllocOp
 from ge.dialects.tile.compute import WaitOp
 from ge.dialects.tile.kernel import KernelOp
 from ge.dialects.tile.text import TextKernelOp
-from ge.lowering.driver import open_tiles
+from ge.lowering.driver import binding
 from ge.lowering.driver.compiler import compile_file, context
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
@@ -364,18 +364,18 @@ def test_programs_of_open_sizes_are_kept(
     """A second compilation binds nothing and writes nothing, and no kernel is said to have no
     program that gets one. Another program has its own."""
     written: list[str] = []
-    write = open_tiles.open_program
+    write = binding.open_program
 
     def counted(kernels: list[Any], *more: Any) -> KernelOp:
         written.append(kernels[0].sym_name.data)
         return write(kernels, *more)
 
-    monkeypatch.setattr(open_tiles, "open_program", counted)
+    monkeypatch.setattr(binding, "open_program", counted)
     model.write_text(OPEN)
     cold, remarks = compiled(model, tmp_path / "c")
     count = len(written)
     with monkeypatch.context() as patched:
-        patched.setattr(open_tiles.Binder, "kernels", None)
+        patched.setattr(binding.Binder, "kernels", None)
         warm, again = compiled(model, tmp_path / "c")
     assert len(written) == count > 0
     assert op_text(cold.module) == op_text(warm.module)

@@ -15,9 +15,9 @@ from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp
 from ge.lowering.driver.compiler import compile_file
 from ge.lowering.driver.program import Program
-from ge.lowering.driver.tune_kernels import KernelTuning, tune_program
+from ge.lowering.driver.variants import KernelTuning, tune_program
 from ge.lowering.pipeline.options import Options
-from ge.lowering.steps.tunings import KernelTunings, TunedKernel
+from ge.lowering.steps.kept_programs import KernelTunings, TunedKernel
 from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.launch import Choice, choosing, chosen, in_order
 from ge.tools.commands import ge_compile, ge_tune

@@ -1,16 +1,23 @@
-"""What the command lines share: one clear message for an error, and exit status 1."""
+"""What the command lines share: one clear message for an error, and exit status 1; a progress bar
+for work that takes over a second, on a terminal, and nothing when piped; and files of arguments.
+
+`@FILE` on a command line is read as LLVM's tools read it: words apart by white space, quotes of
+both kinds, a backslash before any character, files in files."""
 
 import argparse
 import atexit
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from io import TextIOWrapper
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from ge.dialects.support.environment import truth, variables
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.processes import with_helpers
 from ge.dialects.support.streams import (
     be_quiet,
@@ -21,7 +28,10 @@ from ge.dialects.support.streams import (
 )
 
 if TYPE_CHECKING:
-    from ge.dialects.support.errors import GeError
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+    from ge.lowering.pipeline.instrumentation import Progress
 
 
 def guarded(
@@ -192,3 +202,101 @@ def usage_error(
     known = sorted({f"--{o.lstrip('-')}" for o in options})
     hint = did_you_mean(f"--{name}", known, f"; see {tool} --help")
     return GeError(f"unknown option '{word}'{hint}")
+
+
+MOST_WORDS = 100_000
+
+
+def expanded(arguments: Sequence[str]) -> list[str]:
+    """The arguments with the words of each file in its place. An argument that begins with `@` and
+    is the name of a file itself stays, as do those behind `--`. Raises GeError for a file that
+    cannot be read, that is in itself, or whose quotes are open."""
+    end = list(arguments).index("--") if "--" in arguments else len(arguments)
+    words = list(_expanded(arguments[:end], ()))
+    return [*words, *arguments[end:]]
+
+
+def _expanded(arguments: Sequence[str], around: tuple[Path, ...]) -> Iterator[str]:
+    count = 0
+    for argument in arguments:
+        if not argument.startswith("@") or len(argument) == 1 or Path(argument).is_file():
+            yield argument
+            continue
+        path = Path(argument[1:])
+        if path.absolute() in around:
+            raise GeError(f"'{argument}' is in itself", str(around[-1]))
+        for word in _expanded(_words_of(path, around), (*around, path.absolute())):
+            count += 1
+            if count > MOST_WORDS:
+                raise GeError(f"'{argument}' stands for more than {MOST_WORDS} arguments")
+            yield word
+
+
+def _words_of(path: Path, around: Sequence[Path]) -> list[str]:
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, ValueError) as e:
+        why = e.strerror if isinstance(e, OSError) else "it is not UTF-8 text"
+        raise GeError(
+            f"cannot read the arguments in '{path}': {why}", str(around[-1]) if around else ""
+        ) from None
+    return split(text, str(path))
+
+
+def split(text: str, name: str) -> list[str]:
+    """The words of a text. Raises GeError where a quote is not closed."""
+    words: list[str] = []
+    word: str | None = None  # None: between words
+    quote, opened = "", 0
+    characters = enumerate(text)
+    for place, c in characters:
+        if c == "\\":
+            word = (word or "") + next(characters, (0, c))[1]
+        elif quote:
+            quote, word = ("", word) if c == quote else (quote, (word or "") + c)
+        elif c in "\"'":
+            quote, opened, word = c, place, word or ""
+        elif not c.isspace():
+            word = (word or "") + c
+        elif word is not None:
+            words.append(word)
+            word = None
+    if quote:
+        line = text.count("\n", 0, opened) + 1
+        column = opened - text.rfind("\n", 0, opened)
+        raise GeError(f"this quote {quote} is not closed", f"{name}:{line}:{column}")
+    return words if word is None else [*words, word]
+
+
+PATIENCE = 1.0  # seconds of silence before a bar appears
+
+
+@contextmanager
+def progress_bar() -> Generator["Progress | None"]:
+    """A function to report progress with; None where nobody watches."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    start = time.monotonic()
+    bar: Bar | None = None
+    task: TaskID | None = None
+
+    def report(name: str, done: int, total: int) -> None:
+        nonlocal bar, task
+        if bar is None:
+            if time.monotonic() - start < PATIENCE:
+                return
+            from rich.console import Console
+            from rich.progress import Progress as Bar
+
+            bar = Bar(console=Console(stderr=True), transient=True)
+            bar.start()
+            task = bar.add_task(name, total=total)
+        if task is not None:
+            bar.update(task, completed=done, total=total, description=name)
+
+    try:
+        yield report
+    finally:
+        if bar is not None:
+            bar.stop()

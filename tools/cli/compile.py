@@ -12,8 +12,8 @@ from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import TOLD
 from ge.tools.cli.arguments import add_options, argument, options_from
 from ge.tools.cli.command_line import ArgumentParser
-from ge.tools.cli.remark_flags import FLAGS as REMARK_FLAGS
-from ge.tools.cli.remark_flags import READERS, with_form
+from ge.tools.cli.remarks import FLAGS as REMARK_FLAGS
+from ge.tools.cli.remarks import READERS, with_form
 from ge.tools.cli.watch_flags import (
     PRINTED,
     PRINTING,
@@ -80,11 +80,11 @@ def compile_input(args: argparse.Namespace) -> int:
     from ge.dialects.support.errors import GeError
     from ge.dialects.targets.target import Target
     from ge.lowering.driver.cache import Request
+    from ge.tools.cli.command_line import progress_bar
     from ge.tools.cli.pages import watched, write_compiled
-    from ge.tools.cli.progress import progress_bar
     from ge.tools.cli.remarks import Remarks, printer
     from ge.tools.cli.run import check_writable
-    from ge.tools.cli.telling import telling
+    from ge.tools.cli.watching import telling
 
     options = options_from(args)
     Target.load(options.target)  # an unknown one is an error even where nothing is compiled

@@ -1,27 +1,40 @@
-"""`ge-run --explain`: what bounds a program, and which change would help: tried and measured."""
+"""`ge-run --explain`: what bounds a program, and which change would help: tried and measured.
+`ge-run --what-if`: targets that differ, for the program as it is, and compiled anew."""
 
 import argparse
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ge.dialects.support.streams import print_result
 from ge.dialects.text.values import parse_dims, parse_shapes, whole
-from ge.lowering.driver.changes import DEFAULT, FLOATS, INTEGERS, NAMES, SAME, chosen
+from ge.lowering.pipeline.option_values import (
+    DEFAULT_VARIANTS,
+    FLOATS,
+    INTEGERS,
+    SAME,
+    VARIANTS,
+    variants_named,
+)
 from ge.tools.cli.arguments import argument, flag_value
 from ge.tools.cli.command_line import ArgumentParser
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
+    from ge.dialects.targets.target import Target
     from ge.lowering.driver.program import Program
     from ge.lowering.driver.variants import Refused, Timed, TriedVariant, Variant
     from ge.lowering.pipeline.options import Options
     from ge.runtime.clock.timeline import Timeline
     from ge.runtime.profile.limits import KernelLimits
 
+
 TARGET = "target"  # the kind of a variant for another target
+
 SLOWEST = 5  # kernels that are explained where no number is given
 
 FASTER = 0.95  # of the time of a kernel: a change that brings less is not named with it
@@ -37,8 +50,10 @@ def add_explain_arguments(parser: ArgumentParser) -> None:
         "program, what its pipes wait for; and which change of options makes the model faster: "
         "each is compiled and timed. Numbers are computed only if --inputs, --outputs or another "
         "flag is about them")  # fmt: skip
-    add("--explain-variants", type=argument(chosen), metavar="LIST", help="changes that are "
-        f"tried: all, none or names: {', '.join(NAMES)} (default: {', '.join(DEFAULT)})",
+    add("--explain-variants", type=argument(variants_named), metavar="LIST",
+        help="changes that are "
+        f"tried: all, none or names: {', '.join(VARIANTS)} (default: "
+        f"{', '.join(DEFAULT_VARIANTS)})",
     )  # fmt: skip
     add("--model", metavar="MODEL", help="the model that the program IN was compiled from: with "
         "--explain and --what-if-recompile changes are tried on it, compiled by the options given "
@@ -246,7 +261,7 @@ def explain(
 
     kernels = slowest(kernels_of(timeline), args.explain)
     found = Explanation(kernels, timeline, timed(module, timeline))
-    names = DEFAULT if args.explain_variants is None else args.explain_variants
+    names = DEFAULT_VARIANTS if args.explain_variants is None else args.explain_variants
     model = model_of(args, options, source) if names else None
     if isinstance(model, Refused):
         found.refused.append(model)
@@ -352,3 +367,73 @@ def check_model(program: "ModuleOp", model: "ModuleOp", path: str) -> None:
             if len(port.shape) != len(other.shape) or any(a != b >= 0 <= a for a, b in pairs):
                 text = f"the program is of another model, or of other sizes: its {what} is {port}"
                 raise GeError(text, path, f"here it is {other}")
+
+
+Measure = Callable[["Program", "Options"], "tuple[ModuleOp, Timeline]"]
+
+
+def add_what_if_arguments(parser: ArgumentParser) -> None:
+    """Add `--what-if`, and what belongs to it."""
+    add = parser.section("time, at the program level")
+    add("--what-if", action="append", default=[], metavar="NAME=2x,...",
+        help="also the time on a target that differs: hbm_bandwidth, l2_bandwidth, cube, vector, "
+        "host_link, launch, or a field of the target (a rate, a time); several at once with commas "
+        "between them. The program is kept: its tilings and its schedule")  # fmt: skip
+    add("--what-if-recompile", action="store_true", help="compile the model anew for such a "
+        "target as well, which may then differ in sizes and numbers of cores too")  # fmt: skip
+
+
+def check_changes(args: argparse.Namespace, target: "Target", module: "ModuleOp") -> None:
+    """Raise GeError for a change of the target that cannot be made, before work is done for it."""
+    from ge.dialects.support.errors import GeError
+    from ge.lowering.levels.level import Level, level_of
+
+    if args.what_if_recompile and not args.what_if:
+        raise GeError("--what-if-recompile needs --what-if", hint="add --what-if cube=2x")
+    if args.what_if_recompile and not args.model and level_of(module) is not Level.GRAPH:
+        hint = "give --model MODEL, or the model in place of the program"
+        raise GeError("--what-if-recompile compiles a model, and this is none", args.input, hint)
+    if args.what_if:
+        from ge.runtime.profile.what_if import changed
+
+        for change in args.what_if:
+            changed(target, change, args.what_if_recompile)
+
+
+def compiled_anew(
+    args: argparse.Namespace,
+    options: "Options",
+    model: "Program",
+    timeline: "Timeline",
+    measure: Measure,
+) -> list[dict[str, Any]]:
+    """Print what a model takes that is compiled for each of the changed targets; what is printed,
+    for the report."""
+    from ge.dialects.targets.target import toml_text
+    from ge.lowering.driver.variants import Refused, Timed, Variant, attempt
+    from ge.runtime.profile.what_if import changed
+
+    def timed(other: "Timeline") -> Timed:
+        return Timed(other.latency_us, timeline.target.timed(*other.estimated), 0)
+
+    report: list[dict[str, Any]] = []
+    for change in args.what_if:
+        with tempfile.TemporaryDirectory() as folder:
+            file = Path(folder) / "what_if.toml"
+            file.write_text(toml_text(changed(timeline.target, change, anew=True)), "utf-8")
+            variant = Variant(change, {"target": str(file)}, SAME)
+            found = attempt(
+                variant, options, lambda v: read_again(args, model, v),
+                lambda program, other: timed(measure(program, other)[1]),
+            )  # fmt: skip
+        if isinstance(found, Refused):
+            print_result(f"compiled for {change}: not possible: {found.why}")
+            report.append({"change": change, "why": found.why})
+            continue
+        ratio = found.us / (timeline.latency_us or 1.0)
+        machine = found.timed.machine
+        took = f"{found.us:,.1f} us, {ratio:.3f} of the time, on {machine}"
+        print_result(f"compiled for {change}: {took}")
+        figures = {"latency_us": found.us, "ratio": ratio, "machine": machine}
+        report.append({"change": change, **figures})
+    return report

@@ -36,7 +36,7 @@ def import_input(args: argparse.Namespace) -> int:
     from ge.lowering.plugins.extensions import universe
     from ge.runtime.data.files import Outputs, write_module
     from ge.runtime.data.weights import files_of
-    from ge.tools.cli.progress import progress_bar
+    from ge.tools.cli.command_line import progress_bar
 
     plugins = options_from(args).plugins
     universe(*plugins)  # they may import ops

@@ -56,7 +56,7 @@ def run(arguments: Sequence[str]) -> int:
 def serve(settings: "Settings") -> int:
     """Answer a client until it ends. The protocol has standard output alone: what else is printed
     goes to standard error."""
-    from ge.tools.lsp.features import make_server
+    from ge.tools.lsp.server import make_server
 
     output = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())

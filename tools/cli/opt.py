@@ -1,18 +1,24 @@
-"""What ge-opt does: read the input part by part, run the passes on it, print."""
+"""ge-opt: its options, and a flag for each pass; it reads the input part by part, runs the passes
+on it, and prints."""
 
+import argparse
 import inspect
+import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from io import StringIO
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, Any, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
-from xdsl.utils.exceptions import ShrinkException
+from xdsl.pattern_rewriter import RewritePattern
+from xdsl.utils.arg_spec import ArgSpec, parse_spec
+from xdsl.utils.exceptions import ArgSpecParseError, ShrinkException
 
 from ge.dialects.support.diagnostics import (
     Diagnostic,
@@ -21,10 +27,12 @@ from ge.dialects.support.diagnostics import (
     diagnostic_handler,
     warning_handler,
 )
+from ge.dialects.support.environment import truth
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import count_ops
 from ge.dialects.support.streams import error_stream, print_result, set_holds_file
-from ge.dialects.text.colours import wanted
+from ge.dialects.text import colours
+from ge.dialects.text.colours import When, wanted
 from ge.dialects.text.errors import (
     REPRODUCER,
     Sources,
@@ -34,29 +42,197 @@ from ge.dialects.text.errors import (
     with_op,
 )
 from ge.dialects.text.printing import op_text
-from ge.dialects.text.reading import SourceText, parse_module, read_source
+from ge.dialects.text.reading import SPLIT_MARKER, SourceText, parse_module, read_source
+from ge.dialects.text.values import did_you_mean, names
 from ge.lowering.levels.dominance import verify
-from ge.lowering.pipeline.collector import paused_collector
 from ge.lowering.pipeline.instrumentation import Between, dumps_for
 from ge.lowering.pipeline.options import Options
-from ge.lowering.pipeline.pass_manager import Instrumentation, PassManager, Verification
+from ge.lowering.pipeline.pass_manager import (
+    Instrumentation,
+    PassManager,
+    Verification,
+    paused_collector,
+)
 from ge.lowering.pipeline.pass_options import (
     PassText,
     build_pipeline,
     for_target,
+    read_options,
     read_pipeline,
 )
 from ge.lowering.pipeline.reproducer import Recorded, missing_packages, reproduce
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.plugins.universe import rules
 from ge.runtime.data.files import weights_path, write_text
-from ge.tools.cli.opt_arguments import plugin_files, read_arguments
-from ge.tools.cli.remarks import Remarks
-from ge.tools.cli.response_files import expanded
-from ge.tools.cli.watch_flags import look_of
+from ge.tools.cli.arguments import argument
+from ge.tools.cli.command_line import ArgumentParser, expanded
+from ge.tools.cli.remarks import FLAGS as REMARK_FLAGS
+from ge.tools.cli.remarks import READERS, Remarks, with_form
+from ge.tools.cli.watch_flags import PRINTED, PRINTING, WATCHED, WATCHING, add_table, look_of
 from ge.tools.cli.watching import Watching
-from ge.tools.debugging.verification import mismatches
-from ge.transforms.rewriting.counts import Counters, counting
+from ge.tools.debugging.verification import ALL, LEVELS, mismatches
+from ge.transforms.rewriting.counts import APPLICATIONS, PASSES, Counters, DebugCounter, counting
+
+DESCRIPTION = "Run any passes on a module of any level: graph, fused_op, npu_task."
+
+EPILOG = """passes:
+  Each pass is a flag too, and the order of the flags is the order of the passes:
+    ge-opt x.mlir --canonicalize --plan-memory=alignment=512,reuse=true
+  --list-passes says what there is.
+environment:
+  GE_DEBUG=1 (or --debug) prints Python's traceback with an error; GE_CUSTOM_PASS=FILE.py is a
+  plugin as with --load-plugin.
+"""
+
+# Flags and metavar (none: a switch) -> help
+OPTIONS = {
+    "-f --frontend FORMAT": "format of the input: mlir (default)",
+    "--split-input-file [=MARKER]": """treat the parts between lines that begin with a marker
+        (default `// -----`) one by one""",
+    "--output-split-marker MARKER": "the line between the parts of the output (default `// -----`)",
+    "--allow-unregistered-dialect": "take ops of dialects that nobody knows",
+    "--no-implicit-module": "do not wrap the input in a module",
+    "--load-plugin FILE.py": "add its dialects and passes",
+    "-p --passes --pass-pipeline PIPELINE": "run passes: 'a,b{x=1}' or 'builtin.module(a,b{x=1})'",
+    "--verify-each [=BOOL]": "verify after each pass (default true); the input is always verified",
+    "--verify-roundtrip": "also print the input in both forms, read them back, and compare",
+    "--disable-verify": "verify neither the input nor after passes",
+    "-o --output-file FILE": "where the text goes (default, and -: standard output)",
+    "--output-format FORMAT": "of the result: {targets}",
+    "-t --target NAME": """the NPU, for passes with an option `target` that is not given: a preset
+        or a .toml file. Scripts for xdsl-opt may name an output format instead""",
+    "--print-no-properties": "print properties as attributes",
+    "--print-op-irdl": "print the module as mlir-opt takes it with the file of --export-irdl",
+    "--syntax-highlight": "colours on a terminal",
+    "--verify-diagnostics [=LEVEL]": """the input states its errors in comments, `expected-error@+1
+        {{text}}`: status 0 if these come, and with LEVEL all (default) no others; only-expected
+        says nothing of others""",
+    "--parsing-diagnostics": "print errors on standard output and exit with 0",
+    "--color [=WHEN]": "colours of diagnostics: auto (default), always or never; NO_COLOR counts",
+    **{f"{flag} {metavar}": text for flag, (metavar, text) in REMARK_FLAGS.items()},
+    "--mlir-print-op-on-diagnostic [=BOOL]": """show the op that an error is about as it is, in a
+        note (default: where a pass made it)""",
+    "--mlir-print-stacktrace-on-diagnostic": "as --debug",
+    "--debug": "print Python's traceback with an error",
+    "--print-between-passes": "print the IR between passes",
+    "--time-passes": "print the seconds of each pass",
+    "--run-reproducer": "the input must be a reproducer",
+    "--validate": """run the module before and after each pass on random and edge inputs; stop at
+        the first pass that changes the numbers by more than it declares""",
+    "--validate-output FILE": """the test that repeats it, cut down to the ops that matter (default:
+        validate-PASS.mlir)""",
+    "--bisect [=SCRIPT]": """find the pass, and the application of a rule in it, that changes the
+        numbers by more than it declares, fails or does not verify; or after which a script ends
+        with status 1 (as for ge-reduce)""",
+    "--mlir-debug-counter COUNTER,...": """NAME-skip=N, NAME-count=M: apply the rule M times after
+        the first N; also pass-execution (passes) and rule-application (all rules)""",
+    "--mlir-print-debug-counter": "print how often each was seen, skipped and applied, on stderr",
+    "--shrink": "status 0 if a pass says that the input can shrink, else 1",
+    "--list-passes NAME,...": """describe the passes of ge, packages and plugins, or some; with
+        all, xDSL's too""",
+    "--list-ops NAME": """the ops of ge, packages and plugins, those of a dialect or of all; or
+        what there is to know of one: graph.conv""",
+    "--list-dialects": "the dialects, and of which package they are",
+    "--list-rules": "the rules that passes are made of",
+    "--list-targets": "the NPUs that --target takes",
+    "--export-irdl": "write the dialects in IRDL, for mlir-opt --irdl-file=FILE",
+    "--show-dialects": "the dialects whose ops are known",
+    "-v --version": "print the versions of ge and xDSL",
+}
+
+
+# Flags whose value may be left out -> what they stand for then; a value is behind a `=`
+BARE = {
+    "--split-input-file": SPLIT_MARKER,
+    "--verify-diagnostics": ALL,
+    "--verify-each": "true",
+    "--bisect": "",
+    "--mlir-print-op-on-diagnostic": "true",
+    "--color": When.ALWAYS.value,
+}
+
+
+def format_of(formats: Collection[str]) -> Callable[[str], ArgSpec]:
+    def read(text: str) -> ArgSpec:
+        try:
+            spec = parse_spec(text)
+        except ArgSpecParseError:
+            raise ValueError("NAME or NAME{key=value}") from None
+        if spec.name not in formats:
+            raise ValueError(f"one of {', '.join(formats)}")
+        return spec
+
+    return argument(read)
+
+
+def split_target(args: argparse.Namespace, formats: Collection[str]) -> None:
+    """Take `--target` as an output format where it names one, as xdsl-opt does."""
+    if (args.target or "").partition("{")[0] in formats:
+        args.output_format = format_of(formats)(args.target)
+        args.target = None
+
+
+@cache
+def build_parser(targets: tuple[str, ...] = ()) -> ArgumentParser:
+    """The options without the flags of passes; `targets` are the output formats."""
+    facts: dict[str, dict[str, Any]] = {
+        "--frontend": {"choices": ["mlir"]},
+        "--load-plugin": {"action": "append", "default": []},
+        "--pass-pipeline": {"default": ""},
+        "--verify-each": {"type": argument(truth), "default": True},
+        "--verify-diagnostics": {"choices": LEVELS},
+        "--mlir-debug-counter": {"action": "append", "default": []},
+        "--mlir-print-op-on-diagnostic": {"type": argument(truth)},
+        "--color": {"type": argument(colours.read), "default": When.AUTO},
+        "--output-split-marker": {"default": SPLIT_MARKER},
+        "--output-format": {"type": format_of(targets), "default": "mlir"},
+        "--list-passes": {"nargs": "?", "const": ""},
+        "--list-ops": {"nargs": "?", "const": ""},
+        **{flag: {"type": argument(read)} for flag, read in READERS.items()},
+    }
+    parser = ArgumentParser("ge-opt", DESCRIPTION, EPILOG, allow_abbrev=False)
+    parser.add_argument("input_file", nargs="?", help="a .mlir module of any level (default: -)")
+    add_table(
+        parser.add_argument,
+        {w: text.replace("{targets}", ", ".join(targets)) for w, text in OPTIONS.items()},
+        facts,
+    )
+    add_table(parser.section(PRINTED), PRINTING)
+    add_table(parser.section(WATCHED), WATCHING)
+    return parser
+
+
+def plugin_files(args: Sequence[str]) -> list[str]:
+    """The values of `--load-plugin`; needed before the passes are known."""
+    parser = ArgumentParser("ge-opt", None, "", add_help=False, allow_abbrev=False)
+    parser.add_argument("--load-plugin", action="append", default=[])
+    return parser.parse_known_args(args)[0].load_plugin
+
+
+def read_arguments(
+    args: Sequence[str], passes: Collection[str], targets: Collection[str]
+) -> tuple[argparse.Namespace, list[PassText]]:
+    """The options, and the passes that flags name; other options of one dash and several letters
+    (`-split-input-file`) get their second dash. Raises GeError for what nobody knows."""
+    parser = build_parser(tuple(targets))
+    parser.more_flags = passes
+    end = args.index("--") if "--" in args else len(args)
+    rest: list[str] = []
+    texts: list[PassText] = []
+    for arg in args[:end]:
+        flag, equals, value = arg.partition("=")
+        name = flag.lstrip("-")
+        if arg.startswith("-") and parser.has_flag(f"--{name}"):
+            if not equals and f"--{name}" in BARE:
+                arg = f"--{name}={BARE[f'--{name}']}"
+            rest += parser.spelled(arg)
+        elif arg.startswith("-") and name in passes:
+            texts.append(PassText(name, read_options(value, f"--{name}")))
+        else:
+            rest.append(arg)
+    result = parser.parse_args(with_form([*rest, *args[end:]]))
+    split_target(result, targets)
+    return result, texts
 
 
 def run(arguments: Sequence[str]) -> int:
@@ -121,16 +297,16 @@ class Driver:
         texts, printed = self.args.mlir_debug_counter, self.args.mlir_print_debug_counter
         if not texts and not printed:
             return None
-        from ge.tools.cli.debug_counters import read_counters  # with xDSL's rewriting
 
         return read_counters(texts, printed)
 
     def bisect(self, passes: Sequence[ModulePass]) -> int:
-        from ge.tools.cli.bisect import bisect
 
         module = parse_module(self.ctx, self.source)
         verify(module)
         folder = Path(self.source.name).parent
+        from ge.tools.cli.bisect import bisect
+
         found = bisect(self.ctx, passes, module, folder, self.args.bisect)
         if found is None:
             print_result("no pass does harm")
@@ -328,3 +504,35 @@ class Driver:
         except ValueError as e:
             raise GeError(f"output format '{args.output_format}': {e}") from e
         return out.getvalue()
+
+
+def counted() -> Iterator[str]:
+    """What is counted: rules, patterns that are no rules by their classes, passes."""
+    yield from (PASSES, APPLICATIONS, *rules())
+    todo = [RewritePattern]
+    while todo:
+        more = todo.pop().__subclasses__()
+        yield from (cls.__name__ for cls in more if not getattr(cls, "ASKS", False))
+        todo += more
+
+
+def read_counters(texts: Sequence[str], all_names: bool) -> Counters | None:
+    """The counters that flags ask for; None: there are none. Raises GeError for
+    a text of another form, or a name that nothing counts."""
+    counters = Counters(all_names)
+    known = sorted({*counted()}) if texts else []
+    for part in (part for text in texts for part in names(text)):
+        match = re.fullmatch(r"(.+)-(skip|count)=(\d{1,15})", part)
+        if match is None:
+            form = "NAME-skip=N or NAME-count=N"
+            raise GeError(f"--mlir-debug-counter: expected {form}, not '{part}'")
+        name, number = match[1], int(match[3])
+        if name not in known:
+            hint = did_you_mean(name, known, "; --list-rules lists rules")
+            raise GeError(f"--mlir-debug-counter: nothing counts '{name}'{hint}")
+        counter = counters.setdefault(name, DebugCounter())
+        if match[2] == "skip":
+            counter.skip = number
+        else:
+            counter.count = number
+    return counters if counters or all_names else None

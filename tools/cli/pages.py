@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ge.lowering.pipeline.options import Options
     from ge.runtime.clock.timeline import Timeline
     from ge.runtime.data.files import Outputs
-    from ge.tools.views.watch import Watcher
+    from ge.tools.views.make import Watcher
 
 
 def told(text: str) -> None:
@@ -27,7 +27,7 @@ def watched(args: argparse.Namespace, inputs: Sequence[str]) -> "Generator[list[
     if not args.html:
         yield []
         return
-    from ge.tools.views.show import watching
+    from ge.tools.views.make import watching
 
     with watching(args.input, args.html, inputs, told) as watcher:
         yield [watcher]
@@ -39,8 +39,7 @@ def write_compiled(
 ) -> None:  # fmt: skip
     """The page of a program that was compiled, and of its run where time is known."""
     from ge.runtime.data.files import Outputs
-    from ge.tools.views.run import simulated
-    from ge.tools.views.show import write_page
+    from ge.tools.views.make import simulated, write_page
 
     with Outputs(inputs) as out:
         write_page(out, path, simulated(program, options, watcher, *fixed_of(options)))
@@ -51,8 +50,7 @@ def write_run(
     watcher: "Watcher", **known: Any,
 ) -> None:  # fmt: skip
     """The page of a run that was simulated; `known` are other fields of `Seen`."""
-    from ge.tools.views.make import Seen
-    from ge.tools.views.show import write_page
+    from ge.tools.views.make import Seen, write_page
 
     untimed = "" if timeline is not None else "this run was not simulated: add --timing-only"
     write_page(out, path, Seen(program.path, watcher, program.module, timeline, untimed, **known))

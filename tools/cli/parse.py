@@ -59,8 +59,7 @@ def describe(args: argparse.Namespace) -> int:
     from ge.dialects.targets.target import target_for
     from ge.lowering.driver.compiler import load
     from ge.tools.views.facts import facts_of
-    from ge.tools.views.ge_dumps import ge_level, is_ge_text
-    from ge.tools.views.model import model_level
+    from ge.tools.views.model import ge_level, is_ge_text, model_level
 
     about: dict[str, Any] = {"file": args.input}
     if is_ge_text(args.input):
@@ -167,9 +166,8 @@ def level_of_file(path: str, as_nodes: bool = False) -> "LevelGraph":
     from ge.dialects.support.errors import GeError
     from ge.lowering.driver.compiler import load
     from ge.lowering.levels.level import level_of
-    from ge.tools.views.ge_dumps import ge_level, is_ge_text
     from ge.tools.views.levels import level_graph
-    from ge.tools.views.model import model_level
+    from ge.tools.views.model import ge_level, is_ge_text, model_level
 
     if is_ge_text(path):
         return ge_level(path)
@@ -218,7 +216,7 @@ def list_dumps(args: argparse.Namespace) -> int:
     """One line for each dump of a folder: how many ops it has, and of which level."""
     from pathlib import Path
 
-    from ge.tools.views.dumps import dumped
+    from ge.tools.views.make import dumped
 
     files = dumped(Path(args.input))
     rows: list[dict[str, Any]] = []

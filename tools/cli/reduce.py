@@ -8,8 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from ge.tools.cli.arguments import add_model_arguments, argument
-from ge.tools.cli.command_line import ArgumentParser
-from ge.tools.cli.response_files import expanded
+from ge.tools.cli.command_line import ArgumentParser, expanded
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

@@ -23,21 +23,26 @@ from ge.tools.cli.arguments import (
     options_from,
 )
 from ge.tools.cli.command_line import ArgumentParser
-from ge.tools.cli.compare import add_compare_arguments, check_compare_flags
-from ge.tools.cli.compute import compute
 from ge.tools.cli.dispatch import add_dispatch_arguments, check_dispatch_flags, feed
 from ge.tools.cli.explain import (
     SLOWEST,
+    Measure,
     about_time_alone,
     add_explain_arguments,
+    add_what_if_arguments,
+    check_changes,
     check_explain_flags,
+    compiled_anew,
     explain,
     model_of,
 )
 from ge.tools.cli.pages import watched, write_run
 from ge.tools.cli.prepare import (
+    add_compare_arguments,
     bind,
+    check_compare_flags,
     compiled_for,
+    compute,
     kernel_target,
     load_model,
     lower_for,
@@ -47,14 +52,7 @@ from ge.tools.cli.prepare import (
     wants_time,
 )
 from ge.tools.cli.run_kernel import kernel_source, run_kernel
-from ge.tools.cli.telling import telling
 from ge.tools.cli.watch_flags import PRINTED, PRINTING, WATCHED, WATCHING, add_table
-from ge.tools.cli.what_if import (
-    Measure,
-    add_what_if_arguments,
-    check_changes,
-    compiled_anew,
-)
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
@@ -166,6 +164,8 @@ def run(arguments: Sequence[str]) -> int:
         options, target=flag_value(args, "target") or compiled_for(loaded.module) or options.target
     )
     check_changes(args, machine_of(args, loaded.module, options), loaded.module)
+    from ge.tools.cli.watching import telling
+
     with watched(args, sources) as watching, telling(args, options, imports=False) as watch_of:
         compilation = lower_for(args, loaded, options, [*watching, *watch_of(loaded)])
     growing = loaded

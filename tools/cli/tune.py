@@ -17,7 +17,7 @@ from ge.tools.cli.command_line import ArgumentParser
 
 if TYPE_CHECKING:
     from ge.lowering.building.tile_kernels import Kernel, TuningTrial
-    from ge.lowering.driver.tune_kernels import KernelTuning
+    from ge.lowering.driver.variants import KernelTuning
 
 EPILOG = """examples:
   ge-tune kernels.py:gemm a=1024x1024xf16 b=1024x1024xf16 out=1024x1024xf16 M=64,128 N=128,256
@@ -79,9 +79,9 @@ def tune_kernels(args: argparse.Namespace) -> int:
     from ge.dialects.targets.target import target_for
     from ge.dialects.text.reading import parse_module, read_source
     from ge.lowering.driver.context import context
-    from ge.lowering.driver.tune_kernels import LIMIT, tune_program
+    from ge.lowering.driver.variants import LIMIT, tune_program
     from ge.lowering.levels.dominance import verify
-    from ge.lowering.steps.tunings import PART, KernelTunings
+    from ge.lowering.steps.kept_programs import PART, KernelTunings
 
     if args.what or args.target or args.cores:
         raise GeError("a program says for which target its kernels are, and their sizes")

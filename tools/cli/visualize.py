@@ -16,7 +16,7 @@ from ge.tools.cli.command_line import ArgumentParser
 if TYPE_CHECKING:
     from ge.lowering.driver.program import Program
     from ge.lowering.pipeline.options import Options
-    from ge.tools.views.watch import Watcher
+    from ge.tools.views.make import Watcher
 
 EPILOG = """A model or a module is compiled as by ge-compile, with the same options.
 
@@ -44,9 +44,8 @@ def run(arguments: Sequence[str]) -> int:
     from ge.runtime.data.files import Outputs
     from ge.tools.cli.pages import told, write_compiled
     from ge.tools.cli.run import check_writable
-    from ge.tools.views.dumps import seen_in
-    from ge.tools.views.ge_dumps import is_ge_text
-    from ge.tools.views.show import watching, write_page
+    from ge.tools.views.make import seen_in, watching, write_page
+    from ge.tools.views.model import is_ge_text
 
     args = build_parser().parse_args(arguments)
     if is_named := args.output is None:
@@ -79,7 +78,7 @@ def compiled(args: argparse.Namespace, options: "Options", watcher: "Watcher") -
     from ge.lowering.driver.binding import is_open
     from ge.lowering.driver.compiler import compile_file
     from ge.lowering.driver.tiles import write_tile_programs
-    from ge.tools.cli.progress import progress_bar
+    from ge.tools.cli.command_line import progress_bar
 
     with progress_bar() as progress, warning_handler(print_diagnostic):
         program = compile_file(

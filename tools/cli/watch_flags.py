@@ -7,7 +7,7 @@ from typing import Any
 
 from ge.dialects.text.look import Look
 from ge.dialects.text.values import names, whole
-from ge.lowering.pipeline.displays import StatisticsDisplay, TimeDisplay, TimeFormat
+from ge.lowering.pipeline.option_values import StatisticsDisplay, TimeDisplay, TimeFormat
 from ge.tools.cli.arguments import argument
 
 PRINTED, WATCHED = "how modules are printed", "reports about passes"  # titles of groups of flags

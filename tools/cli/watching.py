@@ -1,20 +1,27 @@
-"""What the flags of `watch_flags.py` ask for, as what watches passes."""
+"""What the flags of `watch_flags.py` ask for, as what watches passes; and what ge-compile and
+ge-run tell of theirs so."""
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from xdsl.passes import ModulePass
 
-from ge.lowering.pipeline.ir_printing import ALL, IRPrinting
+from ge.lowering.levels.level import Level
+from ge.lowering.pipeline.instrumentation import ALL, IRPrinting, Statistics, Timing
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.pipeline.pass_options import PassTable, pipeline_text, require_pass, top_level
 from ge.lowering.pipeline.reproducer import Reproducer, Saving
-from ge.lowering.pipeline.statistics import Statistics
-from ge.lowering.pipeline.timing import Timing
-from ge.tools.cli.watch_flags import look_of
+from ge.tools.cli.watch_flags import asks, look_of
+
+if TYPE_CHECKING:
+    from ge.lowering.driver.compiler import Watch
+    from ge.lowering.driver.program import Program
+    from ge.lowering.pipeline.options import Options
 
 
 @dataclass
@@ -78,3 +85,35 @@ class Watching:
         if args.mlir_timing:
             display, form = args.mlir_timing_display, args.mlir_output_format
             print(self.timing.report(display, form), file=sys.stderr)
+
+
+@contextmanager
+def telling(
+    args: argparse.Namespace,
+    options: "Options",
+    until: str = Level.PROGRAM,
+    imports: bool = True,
+) -> "Generator[Watch]":
+    """Gives what makes instrumentations for a program, which is read meanwhile if it `imports`; in
+    the end times and statistics are printed.
+    Raises GeError for the name of a pass that there is not."""
+    if not asks(args):
+        yield lambda program: []
+        return
+    from ge.dialects.support.operation import count_ops
+    from ge.lowering.levels.level import level_of
+    from ge.lowering.pipeline.stages import pipeline
+    from ge.lowering.plugins.extensions import universe
+
+    watching = Watching(args, in_parts=True)
+    watching.check(universe(*options.plugins).all_passes)
+
+    def watch(program: "Program") -> "list[Instrumentation]":
+        if imports:
+            watching.timing.phase("Import", 1 + count_ops(program.module.body.blocks))
+        levels = level_of(program.module).path_to(Level.named(until))
+        return watching.instrumentations(pipeline(options, levels), options.verify)
+
+    yield watch
+    watching.timing.phase("Output")
+    watching.report()

@@ -12,15 +12,14 @@ from xdsl.irdl import IRDLOperation
 
 from ge.dialects.support.choices import ChoiceConstraint
 from ge.tools.lsp.analysis import TextChunk
-from ge.tools.lsp.ops import (
+from ge.tools.lsp.hover import (
     attribute_text,
     attributes_of,
     documentation,
     keywords_of,
     kind_named,
 )
-from ge.tools.lsp.positions import IN_LINE, Extent
-from ge.tools.lsp.recording import NameKind
+from ge.tools.lsp.recording import IN_LINE, Extent, NameKind
 
 BACK = 20_000  # characters before the place in which its op begins
 OP_START = re.compile(

@@ -17,9 +17,7 @@ from xdsl.ir import Attribute, Operation
 
 from ge.dialects.support.diagnostics import SourceLocation
 from ge.tools.lsp.analysis import TextChunk
-from ge.tools.lsp.index import symbol_of
-from ge.tools.lsp.positions import Extent
-from ge.tools.lsp.recording import NameKind
+from ge.tools.lsp.recording import Extent, NameKind, symbol_of
 
 MOST_HINTS = 500  # in one answer
 LONGEST_NAME = 200  # characters of a type that is hinted

@@ -1,6 +1,8 @@
-"""The ops of a module at any level, as nodes."""
+"""The ops of a module at any level, as nodes; and what they became at the next: by the nodes of the
+model that they came from."""
 
-from collections.abc import Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -26,6 +28,7 @@ from ge.dialects.support.types import DYNAMIC
 from ge.lowering.levels.level import Level
 from ge.runtime.clock import labels
 from ge.tools.views.data import LevelGraph, LevelNode, LevelOperand
+from ge.tools.views.model import Modules
 
 CONSTANTS = ConstantOp | task.ConstantOp
 # What is no node: places, views of them, events, and the ends of bodies
@@ -33,6 +36,7 @@ HIDDEN = (
     *(ConstantOp, task.ConstantOp, EmptyOp, AllocOp, ReinterpretCastOp, task.SlotOp),
     *(task.RecordOp, task.WaitOp, FusedYieldOp, graph_control.YieldOp, task_control.YieldOp),
 )  # fmt: skip
+
 LONGEST = 160  # characters of an attribute that are shown
 
 Numbers = dict[Operation, int]
@@ -193,3 +197,85 @@ def attribute_text(value: Attribute) -> str:
             return f"dense of {count} elements"
     text = str(cast(Attribute, value))
     return text if len(text) <= LONGEST else text[:LONGEST] + "..."
+
+
+Key = tuple[str, ...]
+
+COPIES = ("npu_task.copy", "npu_task.batch_copy", "npu_task.transfer")
+
+
+def link(levels: Sequence[LevelGraph], modules: Modules) -> None:
+    """Set module, group and task of all nodes."""
+    by_name = {level.name: level for level in levels}
+    fused, program = by_name.get(Level.FUSED), by_name.get(Level.PROGRAM)
+    if program is not None:
+        for name in (Level.FUSED, Level.TASKS, Level.BUFFERS, Level.PROGRAM):
+            if (level := by_name.get(name)) is not None:
+                set_tasks(level.nodes, program.nodes)
+    if fused is not None and (graph := by_name.get(Level.GRAPH)) is not None:
+        set_groups(graph.nodes, fused.nodes)
+    for level in levels:
+        set_modules(level.nodes, modules)
+    if fused is not None and program is not None:
+        inherit(fused.nodes, program.nodes)
+        for name in (Level.TASKS, Level.BUFFERS):
+            for node in by_name[name].nodes if name in by_name else ():
+                node.module = program.nodes[node.task].module if node.task >= 0 else node.module
+
+
+def set_tasks(nodes: Iterable[LevelNode], program: Sequence[LevelNode]) -> None:
+    """Launches that compute the same for the same sources are in the same order at all levels."""
+    launches: dict[tuple[str, Key], list[int]] = defaultdict(list)
+    for number, node in enumerate(program):
+        launches[computed(node), tuple(node.sources)].append(number)
+    taken: dict[tuple[str, Key], int] = defaultdict(int)
+    for node in nodes:
+        key = computed(node), tuple(node.sources)
+        if node.parent < 0 and key[0] and taken[key] < len(launches[key]):
+            node.task = launches[key][taken[key]]
+            taken[key] += 1
+
+
+def computed(node: LevelNode) -> str:
+    """The name of the op that a launch computes, or a launch is made of; empty for what is none."""
+    if node.op.startswith("launch "):
+        return node.attributes.get("computes", "")
+    return node.op if node.op.startswith(("fused_op.", "graph.")) else ""
+
+
+def set_groups(graph: Iterable[LevelNode], fused: Sequence[LevelNode]) -> None:
+    """Ops that went into the body of a fused op are those of its body, in the same order among
+    equal ones."""
+    members: dict[tuple[str, Key], list[int]] = defaultdict(list)
+    for number, node in enumerate(fused):
+        top = node.parent if node.parent >= 0 else number
+        if not fused[number].op.startswith("fused_op."):
+            members[node.op, tuple(node.sources)].append(top)
+    for node in graph:
+        if found := members.get((node.op, tuple(node.sources))):
+            number = found.pop(0) if len(found) > 1 else found[0]
+            node.group = number if fused[number].op.startswith("fused_op.") else -1
+            node.task = fused[number].task
+
+
+def set_modules(nodes: Sequence[LevelNode], modules: Modules) -> None:
+    inner: dict[int, list[str]] = defaultdict(list)
+    for node in nodes:
+        if node.parent >= 0:
+            inner[node.parent] += node.sources
+    for number, node in enumerate(nodes):
+        node.module = modules.module_of(dict_order(inner.get(number, []), node.sources))
+        if not node.module and node.op in COPIES and node.operands:  # of what is copied
+            maker = node.operands[0].node
+            node.module = nodes[maker].module if maker >= 0 else ""
+
+
+def inherit(fused: Sequence[LevelNode], program: Sequence[LevelNode]) -> None:
+    """Launches have the modules of the fused ops that they execute."""
+    for node in fused:
+        if node.parent < 0 and node.task >= 0:
+            program[node.task].module = node.module
+
+
+def dict_order(*names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(name for part in names for name in part))

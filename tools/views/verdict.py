@@ -1,16 +1,265 @@
 """The verdict on a run, in a few sentences. Each gives figures of the simulated run; an estimated
-figure is called so. What a user can change comes before what another machine would change."""
+figure is called so. What a user can change comes before what another machine would change.
+
+It stands on where the time goes (tasks, and the work of each kernel) and on which bytes of the
+device are in use when."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from xdsl.dialects.builtin import ModuleOp
+
+from ge.dialects.fused_op import Body
+from ge.dialects.npu_task.memory import owner_of
+from ge.dialects.npu_task.ops import KernelOp, SlotOp
+from ge.dialects.support.diagnostics import sources_of
+from ge.dialects.support.element_types import ELEMENT_TYPES
+from ge.dialects.support.types import align_up, byte_size, element_type
+from ge.lowering.driver.program import memory_figures
+from ge.runtime.clock.timeline import COMPUTE, ENGINES, IdleGap, Task, Timeline, bandwidth
+from ge.runtime.library.costs.cycles import peak_macs
+from ge.runtime.library.costs.estimates import whole_l2_bytes_per_us
+from ge.runtime.profile.limits import critical_path, limits_of, made_of, slack
+from ge.runtime.profile.trace import engine_lanes, residences
 from ge.runtime.profile.what_if import WhatIf
 from ge.tools.views.data import LevelGraph, Noted
-from ge.tools.views.memory import MemoryView
-from ge.tools.views.times import TaskView, TimeView
+from ge.tools.views.levels import Numbers, ends_of, type_text
+
+
+@dataclass(slots=True)
+class Buffer:
+    """A buffer at its place in a segment, in use between two times; `nodes` are those of the
+    program level that write or read it, in order, the first one first."""
+
+    name: str
+    type: str
+    segment: str
+    offset: int
+    bytes: int
+    start_us: float
+    end_us: float
+    nodes: list[int]
+
+
+@dataclass(slots=True)
+class MemorySegment:
+    """`peak_bytes` are the most that are in use at one time, first at `peak_us`; `bytes` what the
+    plan takes."""
+
+    name: str
+    bytes: int
+    peak_bytes: int = 0
+    peak_us: float = 0.0
+
+
+@dataclass(slots=True)
+class MemoryView:
+    """Segments and buffers of a program, sizes in bytes, and the figures of its plan."""
+
+    segments: list[MemorySegment]
+    buffers: list[Buffer]
+    figures: dict[str, int] = field(default_factory=dict[str, int])
+
+
+def memory_view(
+    module: ModuleOp, timeline: Timeline, numbers: Numbers, figures: dict[str, Any] | None = None
+) -> MemoryView:
+    """The buffers of a program over a simulated run; `numbers` are those of its nodes."""
+    users: dict[SlotOp, dict[int, None]] = {}
+    for task in sorted(timeline.tasks, key=lambda t: t.start_us):
+        read, written = ends_of(task.op)
+        for value in (*written, *read):
+            slot = owner_of(value).owner
+            if isinstance(slot, SlotOp) and task.op in numbers:
+                users.setdefault(slot, {})[numbers[task.op]] = None
+    buffers = [
+        Buffer(
+            names[-1] if (names := sources_of(r.slot)) else r.slot.result.name_hint or "",
+            type_text(r.slot.result.type), r.slot.segment.data, r.slot.offset.value.data, r.bytes,
+            r.start_us, r.end_us, list(users.get(r.slot, ())),
+        )
+        for r in residences(timeline)
+    ]  # fmt: skip
+    planned = slots_end(module)
+    alignment = timeline.target.hbm_alignment
+    segments = [
+        peak(
+            MemorySegment(name, align_up(end, alignment)), [b for b in buffers if b.segment == name]
+        )
+        for name, end in planned.items()
+    ]
+    segments.sort(key=lambda s: s.name != "arena")
+    return MemoryView(segments, buffers, memory_figures(module))
+
+
+def slots_end(module: ModuleOp) -> dict[str, int]:
+    """Segment -> the byte after its last slot."""
+    ends: dict[str, int] = {}
+    for op in module.walk():
+        if isinstance(op, SlotOp):
+            end = op.offset.value.data + byte_size(op.result.type)
+            ends[op.segment.data] = max(ends.get(op.segment.data, 0), end)
+    return ends
+
+
+def peak(segment: MemorySegment, buffers: list[Buffer]) -> MemorySegment:
+    """With the most bytes that buffers have at one time; of those that share bytes (parts, results
+    in place) each byte counts once."""
+    events = sorted({b.start_us for b in buffers})
+    for when in events:
+        live = [b for b in buffers if b.start_us <= when < b.end_us or b.start_us == when]
+        size = covered([(b.offset, b.offset + b.bytes) for b in live])
+        if size > segment.peak_bytes:
+            segment.peak_bytes, segment.peak_us = size, when
+    return segment
+
+
+def covered(spans: list[tuple[int, int]]) -> int:
+    """How many bytes are in at least one of the spans."""
+    total = end = 0
+    for low, high in sorted(spans):
+        total += max(high - max(low, end), 0)
+        end = max(end, high)
+    return total
+
+
+@dataclass(slots=True)
+class TaskView:
+    """A task of the run; `node` is its number at the program level. It stands for `runs` runs."""
+
+    node: int
+    kind: str
+    name: str
+    engine: str
+    lane: int
+    stream: int
+    start_us: float
+    duration_us: float
+    ready_us: float
+    runs: int
+    critical: bool
+    slack_us: float
+    bytes: int
+    l2_bytes: int
+    limits_us: dict[str, float]  # by cause, see `profile/limits.py`
+    bound: str  # the cause of the largest
+    cores: dict[str, int]
+    macs: int = 0
+    vector_ops: int = 0
+    element: str = ""
+    timed_by: str = ""
+    events: list[int] = field(default_factory=list[int])  # tasks that an event makes it wait for
+
+
+@dataclass(slots=True)
+class Roof:
+    """A rate that the machine does not exceed: operations a second, or bytes."""
+
+    name: str
+    unit: str
+    per_second: float
+
+
+@dataclass(slots=True)
+class TimeView:
+    """A run: times in microseconds."""
+
+    target: str
+    machine: str  # the same, and where the times come from
+    latency_us: float
+    lower_bound_us: float
+    launch_us: float
+    busy_us: dict[str, float]
+    idle_us: dict[str, float]
+    idle_engine: str
+    path_tasks: int
+    path_us: float
+    tasks: list[TaskView]
+    gaps: list[IdleGap]
+    roofs: list[Roof]
+    made_of_us: dict[str, float]  # the latency by cause, along the critical path
+    notes: list[str]
+
+
+def time_view(timeline: Timeline, numbers: Numbers) -> TimeView:
+    """The tasks of a simulated run, by start, in microseconds; `numbers` are those of nodes."""
+    lanes, slacks = engine_lanes(timeline.tasks), slack(timeline)
+    path = critical_path(timeline)
+    on_path = set(path)
+    order = sorted(timeline.tasks, key=lambda t: t.start_us)
+    places = {task: i for i, task in enumerate(order)}
+    works: dict[KernelOp, tuple[int, int, str]] = {}
+    tasks = [
+        TaskView(
+            numbers.get(t.op, -1), t.kind, t.name, t.engine, lanes[t], t.stream, t.start_us,
+            t.duration_us, t.ready_us, t.runs, t in on_path, slacks[t], t.time.bytes,
+            t.time.l2_bytes, *limited(t, timeline), dict(t.cores),
+            *work_of(t.kernel, works), t.timed_by, [places[e] for e in t.events],
+        )
+        for t in order
+    ]  # fmt: skip
+    target = timeline.target
+    return TimeView(
+        target.name, timeline.machine, timeline.latency_us, timeline.lower_bound_us,
+        target.launch_us,
+        {e: timeline.busy_us[e] for e in ENGINES if timeline.busy_us[e]}, timeline.idle_us,
+        max(COMPUTE, key=lambda e: timeline.busy_us[e]), len(path),
+        sum(t.runs * t.duration_us for t in path), tasks, timeline.gaps, roofs_of(timeline),
+        made_of(timeline),
+        list(dict.fromkeys(timeline.notes)),
+    )  # fmt: skip
+
+
+def limited(task: Task, timeline: Timeline) -> tuple[dict[str, float], str]:
+    """What each cause asks of a task, and the one that bounds it."""
+    limits = limits_of(task, timeline.target)
+    return {c: us for c, us in limits.items() if us}, max(limits, key=lambda c: limits[c])
+
+
+def work_of(
+    kernel: KernelOp | None, known: dict[KernelOp, tuple[int, int, str]]
+) -> tuple[int, int, str]:
+    """Multiply-accumulates, element-operations, and the type of the elements of the first operand;
+    of shapes that are not known, none."""
+    if kernel is None:
+        return 0, 0, ""
+    if kernel not in known:
+        body = Body.of(kernel.main)
+        work = body.work() if body.is_static else None
+        multiplied = [op for op in body.ops if op.ALWAYS_MACS and op.operands]
+        value = (multiplied or [kernel.main])[0].operands
+        element = str(element_type(value[0])) if value else ""
+        known[kernel] = (0, 0, "") if work is None else (work.macs, work.vector, element)
+    return known[kernel]
+
+
+def roofs_of(timeline: Timeline) -> list[Roof]:
+    """What the target's cube and vector cores compute, and its memories move, in a second."""
+    target = timeline.target
+    roofs = [
+        Roof(f"cube {key}", "op", 2e6 * rate * target.cube_cores * target.cycles_per_us)
+        for key, rate in cube_rates(timeline).items()
+    ]
+    lanes = target.lanes * target.vector_cores * target.cycles_per_us
+    roofs += [Roof("vector f16", "op", 1e6 * lanes), Roof("vector f32", "op", 5e5 * lanes)]
+    roofs.append(Roof("HBM", "byte", 1e6 * bandwidth(target)))
+    if target.l2_bytes:
+        roofs.append(Roof("L2", "byte", 1e6 * whole_l2_bytes_per_us(target)))
+    return roofs
+
+
+def cube_rates(timeline: Timeline) -> Mapping[str, float]:
+    """Multiply-accumulates a cycle of a core, for the types that kernels of the run multiply."""
+    types = {str(row.type): row.type for row in ELEMENT_TYPES}
+    kernels = dict.fromkeys(t.kernel for t in timeline.tasks if "cube" in dict(t.cores))
+    wanted = dict.fromkeys([*(work_of(k, {})[2] for k in kernels), "f16"])
+    return {e: peak_macs(types[e], timeline.target) for e in wanted if e in types}
+
 
 SMALL_GAIN = 0.98  # of the time: less than this is told as no gain
+
 SHOWN = 0.005  # of the time: what takes less is left out
 
 

@@ -259,7 +259,7 @@ def messages() -> dict[str, Any]:
     return {name: message_factory.GetMessageClass(kind) for name, kind in found.items()}
 
 
-def read_model(text: str, path: str) -> Any:
+def read_ge_text(text: str, path: str) -> Any:
     """The `ModelDef` of a text, which may be a `GraphDef` alone, or the ONNX model of a text that
     is one (`ge_onnx_*.pbtxt`). Raises GeError for another text."""
     from google.protobuf import text_format
