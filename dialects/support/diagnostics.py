@@ -24,15 +24,8 @@ from xdsl.ir import Attribute, Operation
 
 from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.remark_kinds import RemarkKind
 from ge.dialects.support.streams import error_stream
-
-
-class RemarkKind(StrEnum):
-    """As LLVM has them: an optimization was made, nearly made, or there is something to know."""
-
-    PASSED = "passed"
-    MISSED = "missed"
-    ANALYSIS = "analysis"
 
 
 class Severity(StrEnum):

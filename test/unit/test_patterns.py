@@ -14,7 +14,7 @@ from ge.dialects.support import patterns as module
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.patterns import UserPattern, user_pattern
 from ge.dialects.text.reading import SourceText
-from ge.tools.cli.remarks import READERS
+from ge.tools.cli.remark_flags import READERS
 from ge.tools.debugging.verification import expectations
 from ge.transforms.fusion.assign_engines import choice
 from ge.transforms.quantization.insert_quantization import patterns

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from ge.dialects.support.diagnostics import Diagnostic, RemarkFacts, RemarkKind, Severity
+from ge.dialects.support.diagnostics import Diagnostic, RemarkFacts, Severity
+from ge.dialects.support.remark_kinds import RemarkKind
 from ge.tools.cli.remarks import Remarks, quoted, summary_lines, yaml_lines
 from ge.tools.commands import ge_compile, ge_opt
 from ge.transforms.rewriting import remarks

@@ -12,8 +12,8 @@ from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import TOLD
 from ge.tools.cli.arguments import add_options, argument, options_from
 from ge.tools.cli.command_line import ArgumentParser
-from ge.tools.cli.remarks import FLAGS as REMARK_FLAGS
-from ge.tools.cli.remarks import READERS, with_form
+from ge.tools.cli.remark_flags import FLAGS as REMARK_FLAGS
+from ge.tools.cli.remark_flags import READERS, with_form
 from ge.tools.cli.watch_flags import (
     PRINTED,
     PRINTING,

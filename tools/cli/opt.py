@@ -66,8 +66,9 @@ from ge.lowering.plugins.universe import rules
 from ge.runtime.data.files import weights_path, write_text
 from ge.tools.cli.arguments import argument
 from ge.tools.cli.command_line import ArgumentParser, expanded
-from ge.tools.cli.remarks import FLAGS as REMARK_FLAGS
-from ge.tools.cli.remarks import READERS, Remarks, with_form
+from ge.tools.cli.remark_flags import FLAGS as REMARK_FLAGS
+from ge.tools.cli.remark_flags import READERS, with_form
+from ge.tools.cli.remarks import Remarks
 from ge.tools.cli.watch_flags import PRINTED, PRINTING, WATCHED, WATCHING, add_table, look_of
 from ge.tools.cli.watching import Watching
 from ge.tools.debugging.verification import ALL, LEVELS, mismatches

@@ -13,7 +13,8 @@ from xdsl.ir import Operation
 
 from ge.dialects.support import diagnostics
 from ge.dialects.support.context import at_hand, having
-from ge.dialects.support.diagnostics import RemarkFacts, RemarkKind
+from ge.dialects.support.diagnostics import RemarkFacts
+from ge.dialects.support.remark_kinds import RemarkKind
 
 
 @dataclass(frozen=True)
