@@ -40,8 +40,8 @@ Approximation = choice("graph.approximation", "none", "tanh", "sigmoid")
 
 @irdl_op_definition
 class GeluOp(FloatUnary):
-    """x * Phi(x) with the normal distribution function Phi: `approximate` is "none" (by erf),
-    "tanh" (Hendrycks and Gimpel, arXiv 1606.08415) or "sigmoid" (x * sigmoid(1.702 x))."""
+    """x * Phi(x) with the normal distribution function Phi: `approximate` is `none` (by erf),
+    `tanh` (Hendrycks and Gimpel, arXiv 1606.08415) or `sigmoid` (x * sigmoid(1.702 x))."""
 
     name = "graph.gelu"
     approximate = choice_def(Approximation, "none")

@@ -345,8 +345,8 @@ class AttentionOp(AttentionLike):
 
 @irdl_op_definition
 class AttentionScoresOp(AttentionLike):
-    """What attention computes before it meets the values, [B, H, Q, S], at a `stage`: "raw" scores
-    scale * query key^T, "capped" (after `softcap`), "biased" (after the masks) or "weights"
+    """What attention computes before it meets the values, [B, H, Q, S], at a `stage`: `raw` scores
+    scale * query key^T, `capped` (after `softcap`), `biased` (after the masks) or `weights`
     (after softmax)."""
 
     name = "graph.attention_scores"

@@ -304,7 +304,7 @@ ShiftDirection = choice("graph.shift_direction", "left", "right")
 
 @irdl_op_definition
 class ShiftOp(Binary):
-    """Bits of lhs moved by rhs places to the "left" or "right" (zeros come in)."""
+    """Bits of lhs moved by rhs places to the `left` or `right` (zeros come in)."""
 
     name = "graph.shift"
     VECTOR_PROGRAM: ClassVar = True
@@ -326,7 +326,7 @@ Predicate = choice("graph.predicate", *PREDICATES)
 
 @irdl_op_definition
 class CompareOp(Binary):
-    """lhs `predicate` rhs, as i1; any comparison with nan is false, but for "ne"."""
+    """lhs `predicate` rhs, as i1; any comparison with nan is false, but for `ne`."""
 
     name = "graph.compare"
     predicate = choice_def(Predicate)
@@ -444,7 +444,7 @@ class CastOp(Unary):
     Floats of 8 bits: a value out of range becomes infinite, or nan where the type has no infinity;
     with `saturate` the nearest finite one, infinities too. f4E2M1FN has neither and always
     saturates. f8E8M0FNU has powers of two only, so zero and less are out of its range; `rounding`
-    to it is to the "nearest", "up" or "down"."""
+    to it is to the `nearest`, `up` or `down`."""
 
     name = "graph.cast"
     input = operand_def(ANY)

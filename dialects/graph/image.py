@@ -98,10 +98,10 @@ class ResizeOp(OneResultOp, PermuteInterface, HasAxes):
       asymmetric i / s; tf_half_pixel_for_nn (i + 0.5) / s;
       tf_crop_and_resize the crop `roi` (starts, then ends, relative) of the input, with
       `extrapolation_value` outside of the input.
-    `mode` is "nearest" (rounding by `nearest_mode`), "linear" or "cubic" (Keys' kernel with
+    `mode` is `nearest` (rounding by `nearest_mode`), `linear` or `cubic` (Keys' kernel with
     coefficient `cubic_coeff_a`). Outside of the input the border is repeated, or with
     `exclude_outside` its weights are left out. `antialias` widens the kernel when shrinking.
-    `keep_aspect_ratio_policy` "not_larger" or "not_smaller" makes `sizes` a bound.
+    `keep_aspect_ratio_policy` `not_larger` or `not_smaller` makes `sizes` a bound.
     """
 
     name = "graph.resize"
@@ -238,7 +238,7 @@ class GridSampleOp(OneResultOp):
     """Samples of the input, [batch, channels, spatial...], at the coordinates in `grid`, [batch,
     output..., rank], last spatial dimension first; -1 and 1 are the outer edges of the border
     elements, or their centres with `align_corners`. Outside of the input `padding_mode` holds:
-    "zeros", "border" repeated, "reflection" at the edges."""
+    `zeros`, `border` repeated, `reflection` at the edges."""
 
     name = "graph.grid_sample"
     input = operand_def(COMPUTED)

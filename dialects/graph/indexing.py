@@ -205,7 +205,7 @@ ScatterReduction = choice("graph.scatter_reduction", "none", "add", "mul", "max"
 
 class Placing(Movement, OneResultOp, ABC):
     """Ops that put updates into a copy of the input; negative indices count from the end.
-    `reduction` combines them with the elements there; with "none" the last of several updates of
+    `reduction` combines them with the elements there; with `none` the last of several updates of
     one element wins."""
 
     ACCESS: ClassVar = Access.WHOLE
@@ -295,8 +295,8 @@ WriteMode = choice("graph.write_mode", "linear", "circular")
 @irdl_op_definition
 class TensorScatterOp(Movement, OneResultOp, HasAxes):
     """A copy of `input` (a cache: batch first) in which `updates` stand on `axis` from
-    write_indices[b] on (0 when absent). `mode` "circular" goes on at the begin after the end;
-    "linear" must not come to it."""
+    write_indices[b] on (0 when absent). `mode` `circular` goes on at the begin after the end;
+    `linear` must not come to it."""
 
     ACCESS: ClassVar = Access.WHOLE
     IN_PLACE: ClassVar = (0,)

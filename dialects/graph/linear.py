@@ -129,8 +129,8 @@ class GroupedMatmulOp(OneResultOp, SplitInterface):
     from the end.
 
     With `rows` instead the rows of `lhs`, [M, K], stand group after group: so many, one number
-    for each matrix, M in all. Where they are known only at run time, `groups` has their "sizes",
-    [G], or "offsets", [G + 1]: where each group begins, and M. Others are refused.
+    for each matrix, M in all. Where they are known only at run time, `groups` has their `sizes`,
+    [G], or `offsets`, [G + 1]: where each group begins, and M. Others are refused.
 
         %y = graph.grouped_matmul %x, %w groups %g : ...
         %y = graph.grouped_matmul %x, %w rows [300, 0, 41] : ...

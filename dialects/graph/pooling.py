@@ -95,7 +95,7 @@ PoolKind = choice("graph.pool_kind", "max", "average", "lp")
 
 @irdl_op_definition
 class PoolOp(Pooling, OneResultOp):
-    """Pooling of `kind` "max", "average" or "lp" = (sum |x|^p)^(1/p). Padding does not count,
+    """Pooling of `kind` `max`, `average` or `lp` = (sum |x|^p)^(1/p). Padding does not count,
     except as zeros in the number of elements of an average with `count_include_pad`."""
 
     name = "graph.pool"
@@ -244,7 +244,7 @@ RegionMode = choice("graph.region_mode", "average", "max")
 @irdl_op_definition
 class RoiAlignOp(RegionPooling):
     """RoIAlign (Mask R-CNN, arXiv 1703.06870). A row of `rois` is x1, y1, x2, y2;
-    `batch_indices` tells the image of each. A cell is the `mode` ("average" or "max") of
+    `batch_indices` tells the image of each. A cell is the `mode` (`average` or `max`) of
     `sampling_ratio` x `sampling_ratio` samples read by bilinear interpolation (0: one sample for
     about each element). With `half_pixel` coordinates are shifted by -0.5."""
 

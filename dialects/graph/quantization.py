@@ -247,11 +247,11 @@ class RequantizeOp(OneResultOp, PermuteInterface, SplitInterface, HasAxes):
     scale, m * 2^e with 0.5 <= m < 1, is a multiplier M = round(m * 2^31) and a shift 31 - e.
     With d = x - offset, saturated to 32 bits, `rounding` is
 
-    - "half_even": d * M / 2^shift, rounded once, ties to even;
-    - "tflite": as TensorFlow Lite, rounded twice: d * 2^max(e, 0), saturated to 32 bits, times
+    - `half_even`: d * M / 2^shift, rounded once, ties to even;
+    - `tflite`: as TensorFlow Lite, rounded twice: d * 2^max(e, 0), saturated to 32 bits, times
       M / 2^31 with ties toward +infinity, then divided by 2^max(-e, 0) with ties away from zero;
-    - "power_of_two": M is 2^30, and e is one more where m >= 0.75; ties toward +infinity;
-    - "float32": no integers, but d and the scale as float32, their product rounded to float32 and
+    - `power_of_two`: M is 2^30, and e is one more where m >= 0.75; ties toward +infinity;
+    - `float32`: no integers, but d and the scale as float32, their product rounded to float32 and
       then to an integer, ties to even: units with a float scale on the way out, and onnxruntime.
 
     A scale that is not finite counts as 0. Results are limited to `low` and `high`, which are

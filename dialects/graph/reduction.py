@@ -64,10 +64,10 @@ def reduced_shape(shape: Shape, axes: Sequence[int], keep_dims: bool) -> Shape:
 class ReduceOp(OneResultOp, RowsInterface, SplitInterface, PermuteInterface, HasAxes):
     """One value from all elements along `axes` (all axes when empty or absent).
 
-    `kind`: "sum", "mean", "max" and "min" (of i1: or, and), "prod", "l1" = sum |x|,
-    "l2" = sqrt(sum x^2), "log_sum" = log(sum x), "log_sum_exp" = log(sum exp(x)) without overflow,
-    "sum_square" = sum x^2. Nothing reduces to the neutral element: 0, nan for "mean",
-    1 for "prod", the lowest and highest value for "max" and "min", -inf for the logarithms.
+    `kind`: `sum`, `mean`, `max` and `min` (of i1: or, and), `prod`, `l1` = sum |x|,
+    `l2` = sqrt(sum x^2), `log_sum` = log(sum x), `log_sum_exp` = log(sum exp(x)) without overflow,
+    `sum_square` = sum x^2. Nothing reduces to the neutral element: 0, nan for `mean`,
+    1 for `prod`, the lowest and highest value for `max` and `min`, -inf for the logarithms.
     Integers wrap around; the mean of integers rounds toward zero.
     """
 
@@ -134,7 +134,7 @@ class ReduceOp(OneResultOp, RowsInterface, SplitInterface, PermuteInterface, Has
 @irdl_op_definition
 class ArgReduceOp(OneResultOp, RowsInterface, HasAxes):
     """The position (i64) of the largest or smallest element along `axis`: the first of several
-    equal ones, or the last with `select_last_index`. `kind` is "max" or "min"."""
+    equal ones, or the last with `select_last_index`. `kind` is `max` or `min`."""
 
     name = "graph.arg_reduce"
     kind = choice_def(ArgReduceKind)
@@ -164,7 +164,7 @@ class ArgReduceOp(OneResultOp, RowsInterface, HasAxes):
 @irdl_op_definition
 class CumulativeOp(OneResultOp, RowsInterface, HasAxes):
     """The running sum or product along `axis`: y[i] = x[0] + ... + x[i], without x[i] when
-    `exclusive`, from the end when `reverse`. `kind` is "sum" or "prod"."""
+    `exclusive`, from the end when `reverse`. `kind` is `sum` or `prod`."""
 
     name = "graph.cumulative"
     kind = choice_def(CumulativeKind)

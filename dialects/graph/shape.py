@@ -263,7 +263,7 @@ def divided(dim: int, by: int, name: str) -> int:
 @irdl_op_definition
 class DepthToSpaceOp(BlockOp):
     """Channels become blocks of `block` x `block` positions. `mode` is the order in which the
-    input's channels hold row in block, column in block and channel: "dcr" or "crd"."""
+    input's channels hold row in block, column in block and channel: `dcr` or `crd`."""
 
     name = "graph.depth_to_space"
 

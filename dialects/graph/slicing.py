@@ -368,8 +368,8 @@ PadMode = choice("graph.pad_mode", *PAD_MODES)
 class PadOp(Movement, OneResultOp, PermuteInterface, HasFolderInterface, HasAxes):
     """Elements added before and after each of `axes` (all when absent): `pads` has the numbers
     to add before each axis, then those after; negative ones take away. `mode` says what comes
-    in: "constant" (the scalar `value`, 0 when absent), "edge" (the outermost element), "reflect"
-    (mirrored at the outermost element) or "wrap" (from the other end)."""
+    in: `constant` (the scalar `value`, 0 when absent), `edge` (the outermost element), `reflect`
+    (mirrored at the outermost element) or `wrap` (from the other end)."""
 
     name = "graph.pad"
     AXES: ClassVar = ("axes",)

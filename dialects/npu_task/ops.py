@@ -34,7 +34,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, OpResult, Region, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    ParsePropInAttrDict,
     irdl_op_definition,
     lazy_traits_def,
     operand_def,
@@ -245,7 +244,7 @@ class LaunchOp(TouchingOp):
     results_ = var_result_def(SHAPED)
     traits = traits_def(UsesKernel())
     TOUCHES: ClassVar = "ins", "outs"
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$kernel (`on` $stream^)? (`ins` `(` $ins^ `:` type($ins) `)`)? "
         "(`outs` `(` $outs^ `:` type($outs) `)`)? attr-dict (`->` type($results_)^)?"
@@ -313,7 +312,6 @@ class ConstantOp(GeOp):
     value = prop_def(Attribute)
     result = result_def(SHAPED)
     traits = traits_def(Pure(), ConstantLike())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "attr-dict $value `as` type($result)"
 
     def __init__(self, value: Attribute, t: Attribute):
@@ -358,7 +356,6 @@ class SlotOp(GeOp):
     offset = prop_def(IntegerAttr[I64])
     result = result_def(BUFFERS)
     traits = traits_def(Pure())
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$segment $offset attr-dict `:` type($result)"
 
     def __init__(self, segment: str, offset: int, t: Attribute):
@@ -386,7 +383,6 @@ class CopyOp(TouchingOp):
     target = operand_def(BUFFERS)
     stream = opt_prop_def(IntegerAttr[I64])
     TOUCHES: ClassVar = "source", "target"
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = (
         "$source `to` $target (`on` $stream^)? attr-dict `:` type($source) `to` type($target)"
     )
@@ -413,7 +409,7 @@ class BatchCopyOp(TouchingOp):
     targets = var_operand_def(BUFFERS)
     stream = opt_prop_def(IntegerAttr[I64])
     TOUCHES: ClassVar = "sources", "targets"
-    irdl_options = (AttrSizedOperandSegments(as_property=True), ParsePropInAttrDict())
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
     assembly_format = (
         "$sources `to` $targets (`on` $stream^)? attr-dict `:` type($sources) `to` type($targets)"
     )
@@ -461,7 +457,6 @@ class TransferOp(TouchingOp):
     result = result_def(BUFFERS)
     stream = opt_prop_def(IntegerAttr[I64])
     TOUCHES: ClassVar = ("source", "")
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$source (`on` $stream^)? attr-dict `:` type($source) `to` type($result)"
 
     def __init__(self, source: SSAValue, t: Attribute, stream: int | None = None):
@@ -491,7 +486,6 @@ class RecordOp(GeOp):
     number = prop_def(IntegerAttr[I64])
     stream = prop_def(IntegerAttr[I64])
     event = result_def(EVENT)
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$number `on` $stream attr-dict"
 
     def __init__(self, event: int, stream: int):
@@ -507,7 +501,6 @@ class WaitOp(GeOp):
     name = "npu_task.wait"
     event = operand_def(EVENT)
     stream = prop_def(IntegerAttr[I64])
-    irdl_options = (ParsePropInAttrDict(),)
     assembly_format = "$event `on` $stream attr-dict"
 
     def __init__(self, event: SSAValue, stream: int):

@@ -47,6 +47,8 @@ class ChoiceAttr(Data[StrEnum], SpacedOpaqueSyntaxAttribute):
     @classmethod
     def of(cls, word: str, name: str = "") -> Self:
         """The attribute of a word. Raises VerifyException, which names the property."""
+        if (known := cls.made.get(word)) is not None:
+            return cast(Self, known)
         if word not in cls.words():
             raise VerifyException(cls.unknown(word, name))
         return cls.new(cls.enum_type(word))

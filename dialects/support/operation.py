@@ -41,7 +41,6 @@ from xdsl.irdl import (
     OpDef,
     OptionalDef,
     OptOperandDef,
-    ParsePropInAttrDict,
     VarIRConstruct,
     VarOperandDef,
 )
@@ -456,8 +455,7 @@ def _shape(kind: type[GeOp]) -> tuple[tuple[type, ...], int, int] | None:
     in attributes, or results, regions and successors are several or none."""
     definition = kind.get_irdl_definition()
     rest = (*definition.results, *definition.regions)
-    options = [o for o in definition.options if not isinstance(o, ParsePropInAttrDict)]
-    if options or definition.successors or any(isinstance(d, Variadic) for _, d in rest):
+    if definition.options or definition.successors or any(isinstance(d, Variadic) for _, d in rest):
         return None
     kinds = tuple(type(d) for _, d in definition.operands)
     return kinds, len(definition.results), len(definition.regions)

@@ -22,7 +22,6 @@ from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     AttrSizedOperandSegments,
-    ParsePropInAttrDict,
     result_def,
     traits_def,
 )
@@ -207,7 +206,6 @@ def from_front(stored: Attribute, rank: int) -> Attribute:
 class GraphOp(TensorOp, ABC):
     """Ops that have no effects and no regions."""
 
-    irdl_options = (ParsePropInAttrDict(),)
     traits = traits_def(NoMemoryEffect(), SpeculatableUnlessItFails(), Canonicalized())
     custom_directives = (Parameter,)
 
