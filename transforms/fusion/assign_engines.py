@@ -66,7 +66,7 @@ def computing(module: ModuleOp) -> Iterator[TensorOp]:
 
 
 def why_not(op: TensorOp, engine: Engine) -> str:
-    """Why an engine cannot run an op; "" if it can."""
+    """Return why an engine cannot run an op; "" if it can."""
     if multiplies(op) and engine is not Engine.CUBE:
         return "it multiplies matrices, which the cube alone does"
     if engine is Engine.CUBE and not multiplies(op):

@@ -1,5 +1,5 @@
-"""What the vector unit computes of the tiles of a matmul, or a convolution, in its launch:
-epilogues of its results, and operands on their way to it.
+"""Work of the vector unit on the tiles of a matmul, or a convolution, in its launch: epilogues of
+its results, and operands on their way to it.
 
 A tile of the result leaves L0C through UB, where the vector unit can work on it before it is
 stored. Ops that need only the tile, and elements of other values at the same positions, therefore
@@ -27,7 +27,8 @@ becomes
 so that memory holds, and the core loads, the integers of the weight, and of a table that is added
 to the result. A weight of several users is dequantized in each of them. An input of the model, or
 the result of a branch or loop, is quantized in the launch of its only user, and rounded to 16 bits
-in the launches of all products that use it: any other value is in the launch that defines it.
+in the launches of all products that use it. Any other value is quantized or rounded in the
+launch that defines it.
 """
 
 from collections.abc import Callable
@@ -126,8 +127,8 @@ def grow(merger: Merger, group: Group, judge: Judge) -> None:
 
 
 def comes_sooner(merger: Merger, group: Group, op: TensorOp) -> bool:
-    """Whether another operand of an op comes from a matmul that more matmuls precede than those of
-    the group, and that does not use them."""
+    """Return whether another operand of an op comes from a matmul that more matmuls precede than
+    those of the group, and that does not use them."""
     groups, depths = merger.groups, merger.depths
     if not groups.can_merge(group, groups.of(op)):
         return False
@@ -137,7 +138,8 @@ def comes_sooner(merger: Merger, group: Group, op: TensorOp) -> bool:
 
 
 def _is_of_matmul(groups: Groups, value: SSAValue) -> bool:
-    """Whether a matmul without a launch computes a value, through ops that can join it."""
+    """Return whether a value is computed by a matmul without a launch, through ops that can join
+    it."""
     for _ in range(MOST_USERS):
         op = groups.defining(value)
         if not isinstance(op, TensorOp) or groups.of(op).kind is not None or len(op.results) > 1:
@@ -209,8 +211,8 @@ def judge_epilogue(op: TensorOp, group: Group, merger: Merger) -> Verdict:
 
 
 def stores_turned(group: Group) -> bool:
-    """Whether sums of a convolution leave the cube in another order: behind that no program has
-    anything. (Vector cores have channels last all the time, where each is one of its own.)"""
+    """Return whether sums of a convolution leave the cube in another order: no program has ops
+    behind that. (Vector cores have channels last all the time, where each is one of its own.)"""
     turns = any(isinstance(o, TransposeOp) for o in group.ops)
     return turns and any(isinstance(o, Convolution) and o.groups == 1 for o in group.ops)
 
@@ -226,7 +228,7 @@ def rule_of(op: TensorOp, sources: list[SSAValue]) -> str:
 
 
 def not_on_a_tile(op: TensorOp, sources: list[SSAValue]) -> str | None:
-    """Why an elementwise op cannot be computed on tiles of the matmul; None when it can."""
+    """Return why an elementwise op cannot be computed on tiles of the matmul; None if it can."""
     if op.VECTOR_PROGRAM:
         return f"the epilogue has no {op.name.removeprefix('graph.')}"
     if op.operands[0] not in sources and not isinstance(op, g.Elementwise):
@@ -238,8 +240,8 @@ def not_on_a_tile(op: TensorOp, sources: list[SSAValue]) -> str | None:
 
 
 def moves_too_much(op: TensorOp, sources: list[SSAValue]) -> str | None:
-    """Why movement is better a launch of its own than a store to other addresses: most of what it
-    moves comes from elsewhere, or repeats the matmul's elements."""
+    """Return why movement is better a launch of its own than a store to other addresses, None if it
+    is not: most of the moved elements come from elsewhere, or the matmul's are repeated."""
     if isinstance(op, PadOp):
         return None
     if not all(is_static(shape_of(v)) for v in (*op.operands, *op.results)):
@@ -270,8 +272,8 @@ def dequantized(value: SSAValue) -> DequantizeOp | None:
 
 
 def is_given(value: SSAValue) -> bool:
-    """Whether no launch of its block defines a value: an input, what a branch or loop results in,
-    and views of them."""
+    """Return whether no launch of its block defines a value: an input, a result of a branch or
+    loop, or a view of them."""
     return isinstance(whole_of(value).owner, Block | Control)
 
 
@@ -307,7 +309,7 @@ def take_tables(merger: Merger, group: Group) -> None:
 
 
 def rounds(op: Operation | Block) -> TypeGuard[QuantizeOp | CastOp]:
-    """Whether an op quantizes a float, or casts it to 16 bits."""
+    """Return whether an op quantizes a float, or casts it to 16 bits."""
     if isinstance(op, CastOp):
         return is_narrow(op.to) and is_float(element_type(op.input))
     return isinstance(op, QuantizeOp)
@@ -331,8 +333,8 @@ def take_input(merger: Merger, matmul: Operation) -> None:
 
 
 def pays(merger: Merger, cast: CastOp, group: Group) -> bool:
-    """Whether products are all that takes a value, and to round it once more, in a launch of them,
-    takes no more time than its part of a launch of its own."""
+    """Return whether only products use a value, and rounding it once more in a launch of them takes
+    no more time than its part of a launch of its own."""
     uses = list(cast.result.uses)
     if not all(isinstance(u.operation, WEIGHTED) for u in uses):
         return False

@@ -190,7 +190,8 @@ class Expansion:
         return scores
 
     def seen(self) -> Array | None:
-        """Which keys queries see by their positions, [queries, keys]; None: all of them."""
+        """Return a mask of the keys that queries see by their positions, [queries, keys]; None:
+        all."""
         op, (first,) = self.op, self.op.ints("offset") or (0,)
         left, right = op.left_window.value.data, op.right_window.value.data
         right = 0 if op.causal.value.data else right

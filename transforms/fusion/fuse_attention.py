@@ -76,7 +76,7 @@ class FuseAttentionPass(FusionPass):
 
 
 def saved_us(merger: Merger, op: AttentionOp) -> float | None:
-    """What the flash kernel would save: the scores, written and read twice (matmul, softmax,
+    """Return what the flash kernel would save: the scores, written and read twice (matmul, softmax,
     matmul); None while a shape is dynamic."""
     batch, heads, queries, _ = op.sizes("query")
     sizes = batch, heads, queries, op.sizes("key")[2]
@@ -87,7 +87,7 @@ def saved_us(merger: Merger, op: AttentionOp) -> float | None:
 
 
 def is_stored_narrow(op: Operation) -> bool:
-    """Whether an op dequantizes elements that take fewer bits in memory."""
+    """Return whether an op dequantizes elements that take fewer bits in memory."""
     return isinstance(op, DequantizeOp) and bitwidth(element_type(op.input)) < bitwidth(
         element_type(op.result)
     )

@@ -58,7 +58,7 @@ def source(value: SSAValue) -> SSAValue:
 
 
 def has_weight(op: MatmulOp) -> bool:
-    """Whether the right-hand side is one constant matrix."""
+    """Return whether the right-hand side is one constant matrix."""
     constant = isinstance(source(op.rhs).owner, ConstantOp) or dequantized(op.rhs) is not None
     return constant and len(shape_of(op.rhs)) == 2
 
@@ -98,7 +98,8 @@ def _merge(merger: Merger, matmuls: Sequence[MatmulOp], judged: bool) -> list[Ma
 
 
 def is_far(merger: Merger, one: Group, two: Group) -> bool:
-    """Whether computing the second group as early as the first would keep much memory for long."""
+    """Return whether computing the second group as early as the first would keep much memory for
+    long."""
     number = merger.groups.number
     if max(number[op] for op in two.ops) - min(number[op] for op in one.ops) <= NEAR:
         return False

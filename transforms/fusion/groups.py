@@ -191,7 +191,7 @@ class Groups:
         return True
 
     def can_merge(self, a: Group, b: Group) -> bool:
-        """Whether `merge` would succeed."""
+        """Return whether `merge` would succeed."""
         first, last = (a, b) if a.label < b.label else (b, a)
         return a is b or self._between(first, last) is not None
 
@@ -320,7 +320,8 @@ class Groups:
 
 
 def one_engine(ops: Sequence[Operation]) -> bool:
-    """Whether one engine may run all ops, where users chose some for vector cores or the host."""
+    """Return whether one engine may run all ops, where users chose some for vector cores or the
+    host."""
     marks = {op.attributes.get(ENGINE) for op in ops} - {None, StringAttr(Engine.CUBE)}
     if len(marks) != 1:
         return not marks
@@ -329,7 +330,8 @@ def one_engine(ops: Sequence[Operation]) -> bool:
 
 
 def may_join(op: Operation, on_host: bool) -> bool:
-    """Whether an op without a choice runs where others are by choice."""
+    """Return whether an op without a choice of its own may run on the engine chosen for the
+    others."""
     on_shapes = isinstance(op, TensorOp) and is_shape_arithmetic(op)
     return on_shapes if on_host else not (on_shapes or multiplies(op))
 
@@ -362,12 +364,12 @@ def blocks_of(module: ModuleOp) -> Iterator[Block]:
 
 
 def is_view(op: Operation) -> bool:
-    """Whether the result of an op is memory of its operand, so that it is no launch."""
+    """Return whether the result of an op is memory of its operand, so that it is no launch."""
     return view_offsets(op) is not None
 
 
 def is_pure(op: Operation) -> bool:
-    """Whether the results of a graph op follow from its operands alone."""
+    """Return whether the results of a graph op follow from its operands alone."""
     return (
         isinstance(op, TensorOp)
         and not op.regions
@@ -377,12 +379,12 @@ def is_pure(op: Operation) -> bool:
 
 
 def can_join(op: Operation) -> bool:
-    """Whether an op can be part of a launch. Shape arithmetic is no work for the NPU."""
+    """Return whether an op can be part of a launch. Shape arithmetic is no work for the NPU."""
     return is_pure(op) and not is_shape_arithmetic(op) and all(map(is_ranked, op.results))
 
 
 def is_vector_op(op: Operation) -> bool:
-    """Whether a launch of the vector unit can hold the op."""
+    """Return whether a launch of the vector unit can hold the op."""
     return can_join(op) and not isinstance(op, FusedOp) and access(op) in REGION
 
 

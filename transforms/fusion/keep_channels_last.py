@@ -66,7 +66,7 @@ REFUSED = 1e9  # microseconds of a launch without a program: none is made for a 
 
 
 def is_map(value: SSAValue) -> bool:
-    """Whether a value may be a feature map."""
+    """Return whether a value may be a feature map."""
     return (
         isinstance(value.type, TensorType)
         and is_ranked(value)
@@ -77,7 +77,8 @@ def is_map(value: SSAValue) -> bool:
 
 
 def stored_by(conv: ConvOp) -> SSAValue:
-    """What the launch of a convolution stores: the cube cuts sums at zero on their way out."""
+    """Return the value that the launch of a convolution stores: the cube cuts sums at zero on their
+    way out."""
     users = [use.operation for use in conv.result.uses]
     return users[0].result if len(users) == 1 and isinstance(users[0], ReluOp) else conv.result
 
@@ -143,7 +144,7 @@ def webs_of(block: Block, target: Target) -> list[Web]:
 
 
 def joins(op: Operation, target: Target) -> TypeGuard[PermuteInterface]:
-    """Whether an op takes any layout, and computes a map."""
+    """Return whether an op takes any layout and computes a map."""
     is_pointwise = isinstance(op, TensorOp) and op.ACCESS is Access.POINTWISE
     return (
         isinstance(op, PermuteInterface)
@@ -227,7 +228,8 @@ def turned(value: SSAValue) -> TensorType:
 
 @dataclass
 class Layouts:
-    """Which webs have their channels last, and what all launches take that depend on it."""
+    """A choice of the webs that have their channels last, and the times of all launches that depend
+    on it."""
 
     webs: list[Web]
     prices: Prices
@@ -282,7 +284,7 @@ class Layouts:
         return before - after
 
     def is_at_border(self, number: int) -> bool:
-        """Whether a convolution reads one layout and stores another one."""
+        """Return whether a convolution reads one layout and stores another one."""
         web = self.webs[number]
         read = [self.reads.get(op) for op in web.writers]
         near = [*read, *(self.stores.get(op) for op in web.readers)]

@@ -1,15 +1,15 @@
-"""What fusion rules share: which ops may join a launch, what a merge saves by the cost model, and
-the walk over the blocks of a program.
+"""What fusion rules share: which ops may join a launch, the time that a merge saves by the cost
+model, and the walk over the blocks of a program.
 
-`CutSearch` finds where a launch that multiplies begins and ends, if the ops before and behind it
-are others:
+`CutSearch` decides where a launch that multiplies begins and ends, if the ops before and behind it
+become other launches:
 
     cast  mul  matmul  relu  add         a cut: the launch has ops begin to end; what comes before
           [ begin         ) end          `first`, its first product, or behind its last one is free
 
-Each program takes long to write. So cuts are asked for what they take only where they may be the
-fastest: `at_least` says at once what none of them goes below, and launches that begin later are
-assumed to take no longer, since they compute less of their operands.
+Each program takes long to write. So the exact time of a cut is asked for only if it may be the
+fastest: `at_least` gives a lower bound at once, and launches that begin later are assumed to take
+no longer, since they compute less of their operands.
 """
 
 from abc import ABC, abstractmethod
@@ -148,8 +148,8 @@ def at_least_us(body: Body, target: Target) -> float:
 
 
 def needs_vector_cores(ops: Sequence[Operation]) -> bool:
-    """Whether no program has these products and what is behind them on the cube alone, or on vector
-    cores alone: on its way out of the cube nothing passes but a relu."""
+    """Return whether no program has these products and the ops behind them on the cube alone, or on
+    vector cores alone: only a relu can be computed on the way out of the cube."""
     kinds = [op for op in ops if isinstance(op, TensorOp)]
     if any(isinstance(op, ConvOp) and op.groups > 1 for op in kinds):
         return False
@@ -158,8 +158,8 @@ def needs_vector_cores(ops: Sequence[Operation]) -> bool:
 
 
 def passes_freely(ops: Sequence[Operation]) -> bool:
-    """Whether ops behind products take no time in a launch that runs on the cube: a relu, on its
-    way out."""
+    """Return whether ops behind products take no time in a launch that runs on the cube: a relu, on
+    its way out."""
     return all(isinstance(op, ReluOp) or is_view(op) for op in ops)
 
 
@@ -202,7 +202,7 @@ def _source(value: SSAValue, inside: set[Operation]) -> SSAValue:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """Why two groups did not become one launch."""
+    """The reason why two groups did not become one launch."""
 
     why: str
     loss_us: float | None = None  # what one launch would save
@@ -237,7 +237,8 @@ class Merger:
 
     @cached_property
     def depths(self) -> dict[Operation | Block, int]:
-        """How many matmuls follow each other up to each op of the block, it included."""
+        """Return for each op of the block how many matmuls follow each other up to it, itself
+        included."""
         depths: dict[Operation | Block, int] = {}
         for op in self.groups.block.ops:
             own = isinstance(op, TensorOp) and op.ALWAYS_MACS
@@ -245,7 +246,7 @@ class Merger:
         return depths
 
     def body(self, groups: Iterable[Group]) -> Body:
-        """What the groups would be as one launch."""
+        """Return the body of the groups as one launch."""
         return self.body_of(op for g in groups for op in g.ops)
 
     def body_of(self, members: Iterable[Operation]) -> Body:
@@ -270,14 +271,15 @@ class Merger:
         )
 
     def body_with(self, own: Operation, ops: Iterable[Operation]) -> Body:
-        """What ops would be as one launch with an op that each of its users computes for itself."""
+        """Return the body of ops as one launch, with an op that each of its users computes for
+        itself."""
         body = self.body_of((own, *ops))
         return replace(body, outputs=[v for v in body.outputs if v.owner is not own])
 
     def us(self, question: Question, body: Body) -> float | None:
-        """What the library says of a launch (`launch_us`, `core_us`), or what follows at once
-        (`at_least_us`). One of unknown shapes has the sizes that programs are cut for; None where
-        nobody knows these."""
+        """Return the library's answer about a launch (`launch_us`, `core_us`), or a bound known at
+        once (`at_least_us`). A launch of unknown shapes has the sizes that programs are cut for;
+        None if these are not known."""
         if body.is_static:
             return question(body, self.target)
         if self.sizes is None or body.kind:
@@ -304,8 +306,9 @@ class Merger:
         return total
 
     def are_fastest_as_one(self, some: Sequence[Group], others: Sequence[Group]) -> bool:
-        """Whether one launch takes no longer than what two that share these groups take at least:
-        then less is asked than by `attempt`, which tries each. False where shapes are unknown."""
+        """Return whether one launch takes no longer than the lower bounds of two launches that
+        share these groups: this asks less than `attempt`, which tries each. False if shapes are
+        unknown."""
         if (whole := self.sum_us([*some, *others])) is None:
             return False
         return whole <= sum(self.us(at_least_us, self.body(g)) or 0.0 for g in (some, others))
@@ -351,9 +354,9 @@ class Merger:
         return missed is None
 
     def worth_us(self, first: Group, second: Group) -> float | None:
-        """What one launch instead of two would save: the launch cost, and the traffic of the
-        values that only the two use. None unless remarks are wanted, and while a shape is
-        dynamic."""
+        """Return what one launch instead of two would save: the launch cost, and the traffic of the
+        values that only the two use. None unless remarks are wanted, and while a shape is dynamic.
+        """
         if not remarks.wanted():
             return None
         saved = 0
@@ -416,10 +419,10 @@ class Merger:
             count(self.rule)
 
     def with_program(self, ops: Sequence[Operation], likely: int) -> tuple[int, int]:
-        """Where the ops of a vector launch that have a tile program together begin and end: as many
-        as possible from the first on. All, if none have one, or that is not known. `likely`: how
-        many at the front probably have one; where it is given, as many are tried first, then twice
-        as many, so that what comes apart into many launches is not looked at whole for each."""
+        """Return begin and end of the ops of a vector launch that have a tile program together: as
+        many as possible from the first on. All, if none have one, or that is not known. `likely`:
+        how many at the front probably have one; if given, as many are tried first, then twice as
+        many, so that a launch that comes apart into many is not looked at whole for each."""
 
         def has_program(end: int) -> bool:
             return self.refusal(ops[:end]) is None
@@ -471,7 +474,8 @@ class Merger:
             self.missed(self.rule, apart[0], Missed(why, 0.0))
 
     def refusal(self, ops: Sequence[Operation]) -> str | None:
-        """Why ops have no tile program as one launch; None where they have, or nobody knows."""
+        """Return why ops have no tile program as one launch; None if they have one, or it is not
+        known."""
         body = self.body_of(ops)
         if body.kind or all(map(is_shape_arithmetic, ops)):
             return None
@@ -480,9 +484,9 @@ class Merger:
         return None if self.sizes is None else self.sizes.refusal(body, self.target) or None
 
     def fastest(self, ops: Sequence[Operation]) -> tuple[int, int]:
-        """Where the launch begins and ends that multiplies, if the ops before and after it are
-        others, and all of them take the least time: vector cores start late where they are apart
-        from the cube, for one. A launch has a tile program if some cut of it has."""
+        """Return begin and end of the launch that multiplies, if the ops before and after it are
+        other launches, and all of them take the least time: vector cores start late where they are
+        apart from the cube, for one. A launch has a tile program if some cut of it has."""
         body, products = self.body_of(ops), [i for i, op in enumerate(ops) if multiplies(op)]
         first, last = products[0], products[-1] + 1
         if body.kind or self.us(at_least_us, body) is None:
@@ -532,7 +536,8 @@ class Merger:
         return tried[0]
 
     def apart(self, launch: Sequence[Operation], *others: Sequence[Operation]) -> Time:
-        """What a launch takes, and others of what hangs together of other ops."""
+        """Return the time of a launch and of other ops, which are one launch for each connected
+        part."""
         return added(self.launch_time(launch), self.others_us(*others))
 
     def launch_time(self, ops: Sequence[Operation]) -> Time:
@@ -549,7 +554,7 @@ class Merger:
         )
 
     def others_at_least(self, *others: Sequence[Operation]) -> float:
-        """What `others_us` does not go below, without a question to the library."""
+        """Return a lower bound of `others_us`, without a question to the library."""
         parts = [p for p in self.parts_of(others) if not self.may_be_taken(p)]
         return sum(self.us(at_least_us, self.body_of(part)) or 0.0 for part in parts)
 
@@ -558,8 +563,8 @@ class Merger:
         return [part for part in parts if not all(map(is_view, part))]
 
     def may_be_taken(self, ops: Sequence[Operation]) -> bool:
-        """Whether a launch of the vector unit, or of attention, may take ops, with what they are
-        computed of or what is computed of them."""
+        """Return whether a launch of the vector unit, or of attention, may take ops together with
+        others that they use or that use them."""
         own, number = self.groups.of(ops[0]), self.groups.number
         todo = [user.operation for op in ops for r in op.results for user in r.uses]
         todo += [v.owner for op in ops for v in op.operands if isinstance(v.owner, Operation)]
@@ -593,7 +598,8 @@ def kind_of(op: Operation) -> Hashable:
 
 
 def sizes_in(block: Block) -> OpenBodies | None:
-    """What is known of the launches of a block that is the body of a function with open sizes."""
+    """Return what is known of the launches of a block that is the body of a function with open
+    sizes; None for any other block."""
     func = block.parent_op()
     if not isinstance(func, FuncOp) or all(map(is_settled, func.body.block.ops)):
         return None

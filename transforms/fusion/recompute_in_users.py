@@ -108,7 +108,7 @@ def duplicate_into_users(merger: Merger, op: Operation, rule: str, slower: float
 
 
 def _is_region(group: Group) -> bool:
-    """Whether a group is, and may stay, one kernel of the vector unit."""
+    """Return whether a group is, and may stay, one kernel of the vector unit."""
     return group.kind is None and all(is_vector_op(op) for op in group.ops)
 
 

@@ -57,7 +57,7 @@ MOST_OPERANDS = 128
 
 
 def mismatch(body: Body) -> str | None:
-    """Why ops cannot be one kernel of the vector unit; None when they can."""
+    """Return why ops cannot be one kernel of the vector unit; None if they can."""
     inside: set[SSAValue] = {r for op in body.ops for r in op.results}
     rows: Rows | None = None
     reduced: set[SSAValue] = set()
@@ -87,8 +87,8 @@ def mismatch(body: Body) -> str | None:
 
 
 def _by_element(value: SSAValue, inside: set[SSAValue]) -> bool:
-    """Whether each element of a value follows from the element in memory at the same position:
-    then a lookup loads that one and computes the rest, f(x)[i] = f(x[i])."""
+    """Return whether each element of a value follows from the element in memory at the same
+    position: then a lookup loads that one and computes the rest, f(x)[i] = f(x[i])."""
     while value in inside and isinstance(op := value.owner, Operation):
         unary = isinstance(op, Elementwise | CastOp) and len(op.operands) == 1
         if not unary and not (isinstance(op, TensorOp) and access(op) is Access.VIEW):
@@ -98,7 +98,7 @@ def _by_element(value: SSAValue, inside: set[SSAValue]) -> bool:
 
 
 def _keeps_rows(value: SSAValue, rows: Rows) -> bool:
-    """Whether each element of a value belongs to one row."""
+    """Return whether each element of a value belongs to one row."""
     size = size_of(value)
     if size is None or rows.count == DYNAMIC or rows.length == DYNAMIC:
         return True
@@ -108,8 +108,8 @@ def _keeps_rows(value: SSAValue, rows: Rows) -> bool:
 
 
 def _leaves_rows_out(op: TensorOp, rows: Rows) -> bool:
-    """Whether an op on rows as they are takes some of them, so that its result has others than the
-    rest of the kernel. One stretch of rows is a view, and costs nothing."""
+    """Return whether an op on whole rows takes only some of them, so that its result has others
+    than the rest of the kernel. One stretch of rows is a view, and costs nothing."""
     if not isinstance(op, SliceOp | SplitOp) or is_view(op) or not rows.contiguous:
         return False
     shape = shape_of(op.operands[0])
@@ -132,7 +132,7 @@ def _cut_axes(op: SliceOp | SplitOp | ConcatOp | PadOp) -> list[int]:
 
 
 def _moves(op: TensorOp, rows: Rows | None) -> bool:
-    """Whether an op moves elements from one row to another."""
+    """Return whether an op moves elements from one row to another."""
     if access(op) not in (Access.MOVEMENT, Access.LOOKUP):
         return False
     if rows is None or not isinstance(op, SliceOp | SplitOp | ConcatOp | PadOp):
@@ -145,7 +145,8 @@ def _moves(op: TensorOp, rows: Rows | None) -> bool:
 
 
 def too_large(body: Body) -> str | None:
-    """Why a kernel of unknown sizes reads and writes too many values; None when it does not."""
+    """Return why a kernel of unknown sizes reads and writes too many values; None if it does
+    not."""
     several = len(body.inputs) + len(body.outputs)
     if several <= MOST_VALUES or body.is_static:
         return None
@@ -240,7 +241,7 @@ class Neighbours:
                 yield Edge(_bytes(value), first, second, FUSE_SIBLINGS)
 
     def around(self, op: Operation) -> list[Edge]:
-        """The edges of an op, found once."""
+        """Return the edges of an op, computed once."""
         if (edges := self._around.get(op)) is None:
             edges = [*self.before(op), *self.after(op), *self.beside(op)]
             self._around[op] = edges
@@ -268,7 +269,8 @@ def edges_around(near: Neighbours, group: Group) -> list[Edge]:
 
 
 def is_open(groups: Groups, edge: Edge) -> bool:
-    """Whether an edge is between two groups, neither of them finished, by an enabled rule."""
+    """Return whether an edge is between two groups, neither of them finished, by an enabled
+    rule."""
     first, second = groups.of(edge.first), groups.of(edge.second)
     if first is second or not is_enabled(edge.rule):
         return False

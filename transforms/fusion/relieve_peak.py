@@ -53,7 +53,7 @@ class RelievePeakPass(RecomputingPass):
 
 @dataclass(frozen=True)
 class Peak:
-    """Where launches in their order need the most memory."""
+    """The place where launches in their order need the most memory."""
 
     live: list[SSAValue]  # the largest first
     last: Mapping[SSAValue, int]  # number of the last group that uses a value
@@ -80,7 +80,7 @@ def peak_of(merger: Merger) -> Peak:
 
 
 def in_arena(value: SSAValue) -> bool:
-    """Whether a result takes memory of a size that is known."""
+    """Return whether a result takes memory of a size that is known."""
     return not isinstance(value.owner, ConstantOp) and has_size(value)
 
 

@@ -133,7 +133,7 @@ class Nodes(Match):
 
 @dataclass(frozen=True)
 class Partial:
-    """What has matched of a pattern: ops, the last first, and their names."""
+    """The part of a pattern matched so far: ops, the last first, and their names."""
 
     ops: tuple[Operation, ...] = ()
     bound: tuple[tuple[str, Bound], ...] = ()
@@ -231,7 +231,7 @@ class Pattern:
         miss: Miss,
         matched: tuple[Operation, ...],
     ) -> bool:
-        """Whether only `users` use the results of op `index` of the pattern."""
+        """Return whether only `users` use the results of op `index` of the pattern."""
         others = {use.operation for r in op.results for use in r.uses}.difference(users)
         if others and not self.ops[index].shared:
             miss.note(op, f"the result of {op.name} is used elsewhere too", (*matched, op))
@@ -250,7 +250,7 @@ KernelFn: TypeAlias = Callable[..., Any]
 
 @dataclass(frozen=True)
 class FusedOp:
-    """What replaces a match: one launch of a kernel of the user's own.
+    """The replacement of a match: one launch of a kernel of the user's own.
 
     `kernel` is a function of numpy arrays, one for each input, that returns the result (a tuple
     for several). `inputs` are the values that it takes, by default all operands of the match, in

@@ -25,7 +25,8 @@ from ge.transforms.graph.canonical.transposes import permutation
 
 
 def untransposed(value: SSAValue) -> SSAValue | None:
-    """What a value is the matrices of, transposed."""
+    """Return the value whose last two dimensions are swapped to give this one; None if there is
+    none."""
     op = value.owner
     if not isinstance(op, TransposeOp) or (rank := rank_of(value)) < 2:
         return None

@@ -114,7 +114,7 @@ def hoist_common_ops(op: Branching) -> None:
 
 
 def kind(op: Operation) -> Hashable:
-    """What ops have in common, at least, that compute the same."""
+    """Return a key that is equal for all ops that may compute the same: class and result types."""
     return type(op), *[number_of(r.type) for r in op.results]
 
 
@@ -179,7 +179,7 @@ def next_link(block: Block) -> IfOp | None:
 
 
 def is_early(op: Operation) -> bool:
-    """Whether an op may be computed where it was not before."""
+    """Return whether an op may be computed at a place where it was not computed before."""
     if isinstance(op, ConstantOp):
         return True
     return is_pure(type(op)) and not may_fail(op) and is_shape_arithmetic(op)

@@ -1,5 +1,5 @@
-"""What passes on graph ops share: moving, replacing and erasing ops, which ops are pure, and
-`graph.if`, `graph.case` and `graph.loop` with fewer results or other limits."""
+"""Helpers that passes on graph ops share: moving, replacing and erasing ops, which ops are pure,
+and `graph.if`, `graph.case` and `graph.loop` with fewer results or other limits."""
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cache
@@ -22,8 +22,8 @@ ControlT = TypeVar("ControlT", bound=Control)
 
 @cache
 def is_pure(kind: type[Operation]) -> bool:
-    """Whether an op of this class may be erased if its results have no uses; for control flow
-    this holds if their regions are pure."""
+    """Return whether an op of this class may be erased if its results have no uses; for control
+    flow this holds if their regions are pure."""
     return issubclass(kind, Control | YieldOp) or any(
         isinstance(t, NoMemoryEffect) for t in kind.traits
     )

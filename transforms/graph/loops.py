@@ -1,5 +1,5 @@
-"""Rules for `graph.loop`, a function each; all of them keep every bit. Trip counts are found by
-running the part of the body that computes the condition; loops of few are unrolled.
+"""Rules for `graph.loop`, a function each; all of them keep every bit. Trip counts are computed by
+running the part of the body that computes the condition; loops of few trips are unrolled.
 """
 
 from collections.abc import Callable
@@ -62,7 +62,7 @@ def trips(loop: LoopOp) -> int | None:
 
 
 def runs(loop: LoopOp) -> bool:
-    """Whether the body surely runs at least once."""
+    """Return whether the body surely runs at least once."""
     return truth(loop.condition) is True and (loop.trip_count is None or (trips(loop) or 0) > 0)
 
 
@@ -206,7 +206,7 @@ def hoist_invariants(loop: LoopOp) -> None:
 
 
 def may_fail(op: Operation) -> bool:
-    """Whether an op may refuse values, or never end."""
+    """Return whether an op may refuse values, or never end."""
     return not isinstance(op, TensorOp) or bool(op.regions) or op.can_fail()
 
 
@@ -222,8 +222,8 @@ MOST_UNROLLED = 256  # ops of a loop that is unrolled on trial
 
 @dataclass
 class Slice:
-    """What the condition of a loop depends on: ops of its body, in order, and the indices of
-    carried values."""
+    """The part of a loop that its condition depends on: ops of its body, in order, and the indices
+    of carried values."""
 
     ops: list[Operation]
     carried: list[int]
@@ -323,7 +323,7 @@ def _run(loop: LoopOp, condition: Slice, most: int | None) -> int | None:
 
 
 def launches(block: Block) -> int:
-    """How many launches the ops of a block are; views and constants are none."""
+    """Return how many launches the ops of a block are; views and constants are none."""
     return sum(
         isinstance(op, TensorOp) and not isinstance(op, ConstantOp) and op.ACCESS is not Access.VIEW
         for op in block.walk()
@@ -331,7 +331,7 @@ def launches(block: Block) -> int:
 
 
 def unrolled_size(block: Block) -> int:
-    """How many ops a block is with the loops in it unrolled, as `unroll` tries that with each copy
+    """Count the ops of a block with the loops in it unrolled, as `unroll` tries that with each copy
     of the body: otherwise nested loops would take time exponential in their depth."""
     size = 0
     for op in block.ops:

@@ -88,7 +88,7 @@ def cost(value: SSAValue) -> int:
 
 
 def moves_nothing(order: Sequence[int], shape: Shape) -> bool:
-    """Whether a transpose in this order is a view."""
+    """Return whether a transpose in this order is a view."""
     return moves_only_ones(order, shape) and shape.count(DYNAMIC) <= 1 and 0 not in shape
 
 
@@ -166,12 +166,12 @@ class Move:
         return cls(order, ops)
 
     def is_inside(self, use: Use) -> bool:
-        """Whether a use takes its value in the new order."""
+        """Return whether a use takes its value in the new order."""
         permuted = self.ops.get(use.operation)
         return permuted is not None and use.index in permuted.operands
 
     def makes(self, value: SSAValue) -> bool:
-        """Whether the value comes in the new order of all dimensions."""
+        """Return whether the value comes in the new order of all dimensions."""
         permuted = self.ops.get(value.owner) if isinstance(value.owner, Operation) else None
         return permuted is not None and len(permuted.order) == len(self.order)
 
@@ -201,7 +201,7 @@ class Move:
         return composed(order, self.order)
 
     def is_between(self, op: TransposeOp) -> bool:
-        """Whether a transpose has no users outside of the web."""
+        """Return whether a transpose has no users outside of the web."""
         return all(self.is_inside(use) for use in op.result.uses)
 
     def gain(self) -> int:

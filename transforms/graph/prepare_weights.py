@@ -62,13 +62,15 @@ def _grows(op: TensorOp, limit: int) -> bool:
 
 
 def is_table(value: SSAValue) -> bool:
-    """Whether a value is more than a vector, in any shape: of its size two dimensions and more."""
+    """Return whether a value is more than a vector in any shape: at least two dimensions are not
+    1."""
     return has_size(value) and sum(d > 1 for d in shape_of(value)) > 1
 
 
 def stays_stored(op: Operation, constant: Container[Operation | Block]) -> bool:
-    """Whether an op dequantizes a weight for matmuls and convolutions of its block, or a table for
-    a sum with what is not constant, whose launches take it as it is stored, in fewer bytes."""
+    """Return whether an op dequantizes a weight for matmuls and convolutions of its block, or a
+    table for a sum with a value that is not constant, and their launches take it as stored, in
+    fewer bytes."""
     if not isinstance(op, DequantizeOp):
         return False
     users = [use.operation for use in op.result.uses]
@@ -83,13 +85,13 @@ def stays_stored(op: Operation, constant: Container[Operation | Block]) -> bool:
 
 
 def _adds(op: Operation, constant: Container[Operation | Block], table: Operation) -> bool:
-    """Whether an op is the sum of a table and another value."""
+    """Return whether an op is the sum of a table and another value."""
     others = [v.owner for v in op.operands if v.owner is not table]
     return isinstance(op, AddOp) and len(others) == 1 and others[0] not in constant
 
 
 def _is_leaf(op: Operation | Block) -> bool:
-    """Whether an op is cheaper to recompute than to keep: a constant, or a fill."""
+    """Return whether an op is cheaper to recompute than to keep: a constant, or a fill."""
     return isinstance(op, Operation) and not op.operands
 
 

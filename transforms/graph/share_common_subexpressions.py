@@ -97,7 +97,7 @@ class Numbering:
         return self.numbers.get(value, value)
 
     def height(self, op: Operation) -> int:
-        """How deep bodies are nested in the op."""
+        """Return how deep bodies are nested in the op."""
         if not op.regions:
             return 0
         if (known := self.heights.get(op)) is None:

@@ -172,7 +172,7 @@ class Simplifier:
 
 
 def _goes_on(op: YieldOp, index: int) -> bool:
-    """Whether this operand yields a loop's own condition."""
+    """Return whether this operand yields a loop's own condition."""
     loop = op.parent_op()
     return isinstance(loop, LoopOp) and index == 0 and op.operands[0] is loop.body.block.args[1]
 

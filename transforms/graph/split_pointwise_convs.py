@@ -36,7 +36,7 @@ from ge.transforms.graph.canonical.slices import Range, sliced_along
 
 
 def is_pointwise(op: ConvOp) -> bool:
-    """Whether a convolution sums over channels alone, by weights that are its own."""
+    """Return whether a convolution sums over channels alone, by weights that are its own."""
     if not is_static(shape_of(op.input)) or op.groups != 1 or op.channel_axis != 1:
         return False
     window = op.window().resolved(op.spatial())

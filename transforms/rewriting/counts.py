@@ -23,7 +23,7 @@ from ge.dialects.support.diagnostics import SourceLocation, location_of
 
 @dataclass
 class RuleCount:
-    """How often a rule's pattern matched, and how often the match was rewritten."""
+    """Numbers of times that a rule's pattern matched and that the match was rewritten."""
 
     matched: int = 0
     applied: int = 0
@@ -39,7 +39,7 @@ def collecting() -> AbstractContextManager[RuleCounts]:
 
 
 def counts_at_hand() -> Mapping[str, RuleCount]:
-    """What is collected now."""
+    """Return the counts that are collected now."""
     return at_hand(RuleCounts) or {}
 
 
@@ -116,7 +116,7 @@ class Counters(dict[str, DebugCounter]):
         return self.setdefault(name, DebugCounter()) if self.all_names else self.get(name)
 
     def allow(self, rule: str, location: SourceLocation) -> bool:
-        """Whether the counter of a rule lets it pass, and that of all rules."""
+        """Return whether the counter of a rule lets it pass, and that of all rules."""
         both = [c for n in (rule, APPLICATIONS) if (c := self.counter(n)) is not None]
         return all([c.take(rule, location) for c in both])  # each of them counts
 
@@ -139,13 +139,14 @@ def is_counting() -> bool:
 
 
 def allows(rule: str, op: Operation) -> bool:
-    """Whether a rule that matches may be applied at an op; this counts as one application."""
+    """Return whether a rule that matches may be applied at an op; this counts as one
+    application."""
     counters = at_hand(Counters)
     return counters is None or counters.allow(rule, location_of(op))
 
 
 def allows_pass(name: str) -> bool:
-    """Whether a pass may be run; this counts as one run."""
+    """Return whether a pass may be run; this counts as one run."""
     counters = at_hand(Counters)
     counter = None if counters is None else counters.counter(PASSES)
     return counter is None or counter.take(name, SourceLocation())

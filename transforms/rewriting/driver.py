@@ -60,7 +60,7 @@ class _Failure(BaseException):
 
 
 class Table:
-    """Which patterns are for an op, by its class and those of the ops that define its operands."""
+    """The patterns for an op, by its class and those of the ops that define its operands."""
 
     def __init__(self, patterns: Sequence[RewritePattern]) -> None:
         first = sorted(patterns, key=lambda p: -getattr(p, "benefit", 1))
@@ -141,13 +141,13 @@ class _Dispatcher(RewritePattern):
 
 
 def may_try(pattern: RewritePattern, op: Operation) -> bool:
-    """Whether debug counters let a pattern be tried. One that asks them itself, where it matches,
-    is; each try of another counts as one application."""
+    """Return whether debug counters let a pattern be tried. A pattern that asks them itself, where
+    it matches, is always tried; each try of another counts as one application."""
     return getattr(pattern, "ASKS", False) or allows(type(pattern).__name__, op)
 
 
 def is_settled(patterns: Sequence[RewritePattern]) -> bool:
-    """Whether patterns match nothing before others have rewritten something."""
+    """Return whether patterns match nothing before others have rewritten something."""
     return all([getattr(p, "is_settled", False) for p in patterns])
 
 

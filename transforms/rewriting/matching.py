@@ -100,7 +100,8 @@ class Match:
 
 
 class Miss:
-    """Why a pattern did not match: the condition that failed on the longest partial match."""
+    """The reason why a pattern did not match: the condition that failed on the longest partial
+    match."""
 
     def __init__(self) -> None:
         self.op: Operation | None = None
@@ -173,7 +174,8 @@ class Pattern(ABC):
         `state`, if it does not."""
 
     def match(self, root: SSAValue | Operation, miss: Miss | None = None) -> Match | None:
-        """The first match at a value, or at an op by its first result; `miss` is told why not."""
+        """Return the first match at a value, or at an op by its first result; `miss` records why
+        there is none."""
         value = root if isinstance(root, SSAValue) else root.results[0]
         start = State((), {}, frozenset(), Miss() if miss is None else miss)
         for state in self.find(value, start):
@@ -358,8 +360,8 @@ class Op(Pattern):
                 yield from _all(patterns[::-1], operands, bound)
 
     def rejects(self, op: Operation) -> bool:
-        """Whether an op of these kinds surely does not match, by what defines its operands. Most
-        ops that a rule is tried on end here; why they do is not told."""
+        """Return whether an op of these kinds surely does not match, by the ops that define its
+        operands. Most ops that a rule is tried on end here; the reason is not recorded."""
         if _operand_names(type(op)) is not None or not any(
             map(_differs, self.operands, op.operands)
         ):
@@ -424,7 +426,7 @@ def _operand(pattern: OperandPattern, operand: Operand, state: State) -> Iterato
 
 
 def operands_of(op: Operation) -> Sequence[Operand]:
-    """What stands for each operand definition of an op, in order."""
+    """Return the values of each operand definition of an op, in order."""
     names = _operand_names(type(op))
     if names is None:
         return op.operands
@@ -452,7 +454,7 @@ def variadic_at_end(kind: OpClass) -> int | None:
 
 
 def _differs(pattern: OperandPattern, operand: Operand) -> bool:
-    """Whether the pattern is of one op, and the operand is a result of another one."""
+    """Return whether the pattern is of one op and the operand is a result of another one."""
     return type(pattern) is Op and not isinstance(_owner(operand), pattern.kinds)
 
 

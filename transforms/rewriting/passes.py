@@ -70,9 +70,9 @@ def is_float(array: Array) -> bool:
 
 
 def ulp_distance(a: Array, b: Array) -> NDArray[np.uint64]:
-    """How many floats of their type lie from each element of `a` to that of `b`, one of the two
-    counted: 0 and -0 are the same number, infinity is next to the largest one, nan is `FAR` from
-    every number and 0 from nan."""
+    """Return how many floats of their type lie from each element of `a` to that of `b`, one of the
+    two counted: 0 and -0 are the same number, infinity is next to the largest one, nan is `FAR`
+    from every number and 0 from nan."""
     integer = SIGNED[a.dtype.itemsize]
     low = np.iinfo(integer).min
 
@@ -90,7 +90,7 @@ def ulp_distance(a: Array, b: Array) -> NDArray[np.uint64]:
 
 
 def bits_differ(a: Array, b: Array) -> NDArray[np.bool_]:
-    """Where elements are not the same: 0 and -0 are two, all nans are one."""
+    """Return where elements are not the same: 0 and -0 are two, all nans are one."""
     if not is_float(a):
         return a != b
     integer = SIGNED[a.dtype.itemsize]
@@ -99,7 +99,7 @@ def bits_differ(a: Array, b: Array) -> NDArray[np.bool_]:
 
 
 def listing(before: Array, after: Array, wrong: NDArray[np.bool_]) -> str | None:
-    """Where two arrays differ, for people; None when `wrong` is false everywhere."""
+    """Describe for people where two arrays differ; None if `wrong` is false everywhere."""
     count = int(np.count_nonzero(wrong))
     if not count:
         return None
@@ -111,15 +111,15 @@ def listing(before: Array, after: Array, wrong: NDArray[np.bool_]) -> str | None
 
 @dataclass(frozen=True)
 class Relation(ABC):
-    """How the outputs after a pass relate to those before it."""
+    """A relation of the outputs after a pass to those before it."""
 
     prunes: bool = field(default=False, kw_only=True)
     """Whether outputs may go."""
 
     def difference(self, before: Array, after: Array, others: Sequence[Array] = ()) -> str | None:
-        """What breaks the relation, for people; None when it holds. `others` are outputs of the
-        program before the pass for inputs that are a few ULPs off: what those differ is not put
-        down to the pass."""
+        """Describe for people how the relation is broken; None if it holds. `others` are outputs of
+        the program before the pass for inputs that are a few ULPs off: differences as large as
+        theirs are not put down to the pass."""
         if before.dtype != after.dtype or before.shape != after.shape:
             return f"{before.dtype}{list(before.shape)} became {after.dtype}{list(after.shape)}"
         if before.size == 0:
@@ -128,11 +128,11 @@ class Relation(ABC):
 
     @abstractmethod
     def wrong(self, before: Array, after: Array, others: Sequence[Array]) -> NDArray[np.bool_]:
-        """Which elements break the relation."""
+        """Return which elements break the relation."""
 
     @property
     def is_exact(self) -> bool:
-        """Whether rounding may not differ."""
+        """Return whether rounding may not differ."""
         return False
 
 
@@ -260,5 +260,5 @@ class SameSteps(BitExact):
 
 
 def relation_of(pass_: object) -> Relation:
-    """What a pass declares."""
+    """Return the relation that a pass declares."""
     return getattr(pass_, "RELATION", BitExact())

@@ -1,4 +1,4 @@
-"""What each optimization did and nearly did: `--remarks` of ge-opt and ge-compile, and
+"""Remarks of what each optimization did and nearly did: `--remarks` of ge-opt and ge-compile, and
 `expected-remark` in a FileCheck test.
 
 A pass says `applied("fuse-linear", op, "bias, gelu and residual in the epilogue")`, or
@@ -47,7 +47,7 @@ def collecting() -> AbstractContextManager[Remarks]:
 
 
 def wanted() -> bool:
-    """Whether anybody collects remarks or listens to diagnostics."""
+    """Return whether anybody collects remarks or listens to diagnostics."""
     return at_hand(Remarks) is not None or diagnostics.listening()
 
 

@@ -202,7 +202,7 @@ def substitute(
 
 
 def is_attached(value: SSAValue) -> bool:
-    """Whether a value is still part of the module."""
+    """Return whether a value is still part of the module."""
     owner = value.owner
     return isinstance(owner, Block) or owner.parent is not None
 

@@ -336,7 +336,7 @@ def has_zeros(value: SSAValue) -> bool:
 
 
 def may_overflow(a: SSAValue, divided: bool, b: SSAValue, divides: bool) -> bool:
-    """Whether the first factor alone may overflow where the two together do not."""
+    """Return whether the first factor alone may overflow where the two together do not."""
     if is_integer(element_type(a)):
         return False
     x, y = magnitudes(a), magnitudes(b)

@@ -215,8 +215,8 @@ def det_by_minors(op: DetOp, make: Make) -> Replacement:
 
 
 def is_of_matrices(op: ResizeOp) -> bool:
-    """Whether a resized image is no weight (such as these matrices), and reads other elements than
-    the two around each place, whatever its numbers are."""
+    """Return whether a resized image is no weight (such as these matrices) and reads other elements
+    than the two around each place, whatever its numbers are."""
     shape, result, is_linear = shape_of(op.input), shape_of(op.result), op.mode.data == "linear"
     other = op.mode.data == "cubic" or bool(op.antialias.value.data)
     other |= is_linear and bool(op.exclude_outside.value.data)
@@ -407,7 +407,7 @@ def reverse_by_indices(op: ReverseSequenceOp, make: Make) -> Replacement:
 
 @rule(GatherOp, GatherElementsOp)
 def gather_of_one(op: GatherOp | GatherElementsOp, make: Make) -> Replacement:
-    """What stands along a dimension of one element is at every index"""
+    """A gather along a dimension of one element takes that element at every index"""
     shape, result = shape_of(op.input), shape_of(op.result)
     axis = normalize_axis(op.axis.value.data, len(shape))
     if shape[axis] != 1 or not is_static(result):
@@ -422,7 +422,7 @@ def gather_of_one(op: GatherOp | GatherElementsOp, make: Make) -> Replacement:
 
 @rule(ScatterElementsOp)
 def scatter_in_part(op: ScatterElementsOp, make: Make) -> Replacement:
-    """Where indices are of a part of the input, the rest stands beside it as it is"""
+    """A scatter whose indices are of a part of the input leaves the rest beside it unchanged"""
     shape, indices = shape_of(op.input), shape_of(op.indices)
     along = normalize_axis(op.axis.value.data, len(shape))
     if not is_static((*shape, *indices)) or 0 in indices:
@@ -444,8 +444,8 @@ def scatter_in_part(op: ScatterElementsOp, make: Make) -> Replacement:
 
 
 def blocks_over(window: Window, image: Shape, places: Shape) -> tuple[Array, Array]:
-    """Which elements of blocks [kernel, places] lie over each element of an image, [taps, image]:
-    their numbers, and 1 where there are as many, else 0."""
+    """For each element of an image, return the elements of blocks [kernel, places] that lie over
+    it, [taps, image]: their numbers, and 1 where there is one, else 0."""
     rank, tap, place, there = window.rank, np.array(0), np.array(0), np.array(True)
     for i, (size, count) in enumerate(zip(image, places, strict=True)):
         own = np.arange(window.kernel[i])[:, None]

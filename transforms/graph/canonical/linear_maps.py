@@ -1,5 +1,5 @@
-"""What is linear goes into the weights: normalization with given statistics, factors and offsets
-by channel, and linear maps of linear maps. All of it is expressions of weights, which
+"""Linear ops are folded into weights: normalization with given statistics, factors and offsets by
+channel, and linear maps of linear maps. Each becomes an expression of weights, which
 `prepare-weights` evaluates once.
 
 A convolution's channels are dimension 1 of its result, a matmul's columns the last one. Neither the
@@ -32,7 +32,7 @@ MOST_OPS = 64  # ops of an expression of weights that are looked at
 
 
 def is_prepared(value: SSAValue) -> bool:
-    """Whether a value depends on constants alone."""
+    """Return whether a value depends on constants alone."""
     todo, seen = [value.owner], set[Operation]()
     while todo:
         op = todo.pop()
@@ -49,8 +49,8 @@ def is_prepared(value: SSAValue) -> bool:
 
 
 def is_own(value: SSAValue) -> bool:
-    """Whether a value depends on constants alone, and has one user besides other expressions of
-    weights."""
+    """Return whether a value depends on constants alone and has one user besides other expressions
+    of weights."""
     if not is_prepared(value):
         return False
     running = 0
@@ -79,7 +79,7 @@ def spread(make: Make, value: SSAValue, count: int) -> SSAValue:
 
 
 def vector_along(value: SSAValue, shape: Shape, axis: int) -> bool:
-    """Whether a value of constants has one element, or one for each index of `axis`, and
+    """Return whether a value of constants has one element, or one for each index of `axis`, and
     broadcasts to this shape."""
     own = shape_of(value)
     if not is_static(own) or shape[axis] < 0 or len(own) > len(shape):

@@ -126,8 +126,8 @@ class LocalRule(RewritePattern):
 
 
 def fits(new: SSAValue, old: SSAValue) -> bool:
-    """Whether the types are equal, or tell more or less about the same shape (a block's argument
-    keeps its type)."""
+    """Return whether the types are equal, or say more or less about the same shape (a block's
+    argument keeps its type)."""
     if new.type == old.type:
         return True
     return not isinstance(new.owner, Block) and is_refinement(new.type, old.type)
@@ -274,7 +274,7 @@ def with_constant(op: g.Binary) -> tuple[SSAValue, SSAValue] | None:
 
 
 def never_negative(value: SSAValue, depth: int = DEPTH) -> bool:
-    """Whether no element is below zero or -0.0 (nan may be)."""
+    """Return whether no element is below zero or -0.0 (nan may be)."""
     element, op = element_type(value), value.owner
     if element == i1 or is_unsigned(element):
         return True
@@ -302,7 +302,7 @@ def never_negative(value: SSAValue, depth: int = DEPTH) -> bool:
 
 
 def never_negative_zero(value: SSAValue) -> bool:
-    """Whether no element is -0.0."""
+    """Return whether no element is -0.0."""
     op = value.owner
     if isinstance(op, g.CastOp) and (is_integer(t := element_type(op.input)) or t == i1):
         return True
@@ -310,7 +310,7 @@ def never_negative_zero(value: SSAValue) -> bool:
 
 
 def is_whole(value: SSAValue) -> bool:
-    """Whether all finite elements are integers."""
+    """Return whether all finite elements are integers."""
     op = value.owner
     if isinstance(op, g.CastOp):
         return not is_float(element_type(op.input))
@@ -325,8 +325,8 @@ def exact_reciprocal(number: Number, element: Attribute) -> float | None:
 
 
 def normal(number: Number, element: Attribute) -> bool:
-    """Whether a number is normal in a float type: neither zero nor infinite nor so small that it
-    loses digits."""
+    """Return whether a number is normal in a float type: neither zero nor infinite nor so small
+    that it loses digits."""
     row = row_of(element)
     if row is None or not row.is_float or not number or not math.isfinite(number):
         return False

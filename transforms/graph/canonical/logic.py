@@ -166,7 +166,7 @@ def choice_again(op: g.SelectOp, make: Make) -> Replacement:
 
 @rule(g.IsNanOp)
 def never_nan(op: g.IsNanOp, make: Make) -> Replacement:
-    """What comes from integers is a number."""
+    """A value cast from integers is never nan."""
     inner, shape = op.input.owner, shape_of(op.input)
     if not isinstance(inner, g.CastOp) or not is_static(shape):
         return None
@@ -176,7 +176,7 @@ def never_nan(op: g.IsNanOp, make: Make) -> Replacement:
 
 @dataclass(frozen=True)
 class Interval:
-    """What a clamp limits `value` to, None without limit."""
+    """The limits that a clamp sets to `value`, None without limit."""
 
     value: SSAValue
     low: Number | None = None
@@ -194,7 +194,7 @@ class Interval:
         return [x for x in (self.low, self.high) if x is not None]
 
     def is_valid(self) -> bool:
-        """Whether low <= high, and neither is nan."""
+        """Return whether low <= high and neither is nan."""
         return sorted(self.limits) == self.limits and not any(map(math.isnan, self.limits))
 
     def make(self, make: Make, element: Attribute) -> SSAValue:

@@ -58,7 +58,8 @@ class Range:
 
 
 def ranges_of(op: SliceOp) -> list[Range] | None:
-    """What a slice picks of each dimension, None if that is known only at run time."""
+    """Return the range that a slice picks of each dimension, None if that is known only at run
+    time."""
     shape, bounds = shape_of(op.input), op.bounds()
     if bounds is None or not is_static(shape):
         return None
@@ -93,7 +94,7 @@ def sliced(make: Make, value: SSAValue, ranges: Sequence[Range]) -> SSAValue:
 
 
 def is_copy(value: SSAValue) -> bool:
-    """Whether the defining op of a value moves data: it is no view."""
+    """Return whether the defining op of a value moves data, that is, makes no view."""
     op = value.owner
     return isinstance(op, Operation) and view_offsets(op) is None
 
@@ -152,7 +153,7 @@ def split_into_one(op: SplitOp, make: Make) -> Replacement:
 
 @rule(SplitOp)
 def split_for_one(op: SplitOp, make: Make) -> Replacement:
-    """Where one part is used, it is a slice."""
+    """A split of which one part is used is a slice."""
     used = [p for p in op.parts if p.first_use is not None]
     if len(used) != 1 or len(op.parts) == 1 or not is_static(shape_of(op.input)):
         return None
@@ -260,7 +261,7 @@ def concat_of_concat(op: ConcatOp, make: Make) -> Replacement:
 
 
 def zero_or_more(op: PadOp) -> tuple[list[int], list[int]] | None:
-    """What a pad adds before and after each dimension, None if unknown or negative."""
+    """Return what a pad adds before and after each dimension, None if unknown or negative."""
     rank, pads = rank_of(op.input), op.ints("pads")
     axes = op.ints("axes") if op.axes is not None or op.axes_value is not None else range(rank)
     if pads is None or axes is None or any(p < 0 for p in pads):

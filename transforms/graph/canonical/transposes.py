@@ -67,7 +67,7 @@ def view_of_view(op: View, make: Make) -> Replacement:
 
 
 def undoes(op: View, inner: View) -> bool:
-    """Whether the ops are squeeze and unsqueeze of the same axes."""
+    """Return whether the ops are squeeze and unsqueeze of the same axes."""
     if {type(op), type(inner)} != {SqueezeOp, UnsqueezeOp}:
         return False
     a, b = op.ints("axes"), inner.ints("axes")
@@ -78,7 +78,7 @@ def undoes(op: View, inner: View) -> bool:
 
 
 def never_copies(op: ReshapeOp) -> bool:
-    """Whether no 0 in the shape stands for a dimension of the input."""
+    """Return whether no 0 in the shape stands for a dimension of the input."""
     known = partial_ints(op, "shape")
     return bool(op.allow_zero.value.data) or (known is not None and all(known))
 
@@ -99,7 +99,7 @@ def permutation(op: TransposeOp) -> list[int]:
 
 
 def moves_only_ones(order: Sequence[int], shape: Shape) -> bool:
-    """Whether a transpose keeps the order of all dimensions but those of size 1."""
+    """Return whether a transpose keeps the order of all dimensions but those of size 1."""
     others = [i for i in order if shape[i] != 1]
     return others == sorted(others)
 

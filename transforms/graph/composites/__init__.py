@@ -1,1 +1,1 @@
-"""Composites found again from what exporters write out: one family a file."""
+"""Composites recognized in the ops that exporters write out: one family a file."""

@@ -64,7 +64,7 @@ def target_of(sizes: Sequence[Size], source: Sequence[Size]) -> tuple[int, ...] 
 
 
 def is_empty(sizes: Sequence[Size]) -> bool:
-    """Whether a tensor of these sizes surely has no elements."""
+    """Return whether a tensor of these sizes surely has no elements."""
     return any(size.number == 0 for size in sizes)
 
 
@@ -81,7 +81,7 @@ class LayoutSource:
     gain: int
 
     def is_direct(self, dimensions: Dimensions) -> bool:
-        """Whether the value has just these four dimensions."""
+        """Return whether the value has just these four dimensions."""
         return self.chosen is None and dimensions.of(self.at) == self.sizes
 
     def rank(self, dimensions: Dimensions) -> tuple[int, bool, bool]:
@@ -275,7 +275,7 @@ class AbsorbRotary(Layout):
 
 
 def can_move(table: SSAValue) -> bool:
-    """Whether a table is the same for all heads."""
+    """Return whether a table is the same for all heads."""
     shape = shape_of(table)
     return len(shape) < 3 or shape[-3] == 1
 

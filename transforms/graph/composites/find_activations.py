@@ -1,4 +1,4 @@
-"""Activation functions found again in the elementwise ops that exporters write out.
+"""Activation functions recognized in the elementwise ops that exporters write out.
 
     %0 = graph.div %x, %sqrt2
     %1 = graph.erf %0
@@ -110,7 +110,7 @@ def erf_forms(op: g.ErfOp, x: SSAValue) -> Iterator[Form]:
 
 
 def is_gelu_line(value: SSAValue, x: SSAValue, factor: float) -> bool:
-    """Whether the value is factor sqrt(2/pi) (x + 0.044715 x^3)."""
+    """Return whether the value is factor sqrt(2/pi) (x + 0.044715 x^3)."""
     c = factor * sqrt(2 / pi)
     return equals(value, x, {1: c, 3: 0.044715 * c})
 
@@ -203,8 +203,8 @@ FORMS: dict[type[Operation], tuple[Callable[..., Iterator[Form]], ...]] = {
 
 
 def arguments(op: Operation) -> Iterable[SSAValue]:
-    """What the expression may be a function of: the op's operand and what that is computed from,
-    for a clamped line the farthest first."""
+    """Return values that the expression may be a function of: the op's operand and those it is
+    computed from, for a clamped line the farthest first."""
     u = op.operands[0]
     if isinstance(op, g.TanhOp) and (argument := softplus_argument(u)) is not None:
         return (argument,)
@@ -260,7 +260,8 @@ class FindActivation(Search):
             remarks.missed(rule_of(nearest), op, why, loss_us(seen))
 
     def candidates(self, op: Operation) -> Iterator[tuple[SSAValue, poly.Polynomial, Composite]]:
-        """What the op may be part of: x, the polynomial, and the composite of x that it is."""
+        """Yield the forms that the op may be part of: x, the polynomial, and the composite of x
+        that it is."""
         for forms in FORMS[type(op)]:
             for x in arguments(op):
                 for wanted, composite in forms(op, x):
@@ -286,7 +287,7 @@ class FindActivation(Search):
 
 
 def keeps_shape(match: Match, *numbers: str) -> bool:
-    """Whether the numbers have one element each, and the root has the shape of x."""
+    """Return whether the numbers have one element each and the root has the shape of x."""
     one = all(numel(shape_of(match[n])) == 1 for n in numbers)
     return one and match.root.results[0].type == match["x"].type
 

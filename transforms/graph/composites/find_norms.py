@@ -1,4 +1,4 @@
-"""Normalizations found again in the means, roots and products that exporters write out.
+"""Normalizations recognized in the means, roots and products that exporters write out.
 
     %m = graph.reduce mean %x                       mean
     %d = graph.sub %x, %m
@@ -63,7 +63,7 @@ class Mean:
 
     @property
     def count(self) -> float:
-        """How many elements are averaged; nan if that is not known."""
+        """Return how many elements are averaged; nan if that is not known."""
         shape = shape_of(self.of)[-self.axes :]
         return numel(shape) if is_static(shape) else nan
 
@@ -231,8 +231,8 @@ def fits(statistics: Statistics, parts: Affine) -> bool:
 
 
 def is_parameter(value: SSAValue, x: SSAValue, axes: int) -> bool:
-    """Whether a value is a scale or bias over the last `axes` dimensions of x: without dimensions
-    before them, or a constant with 1 there."""
+    """Return whether a value is a scale or bias over the last `axes` dimensions of x: without
+    dimensions before them, or a constant with 1 there."""
     shape, known = shape_of(value), shape_of(x)
     ahead = shape[: max(len(shape) - axes, 0)]
     if len(shape) > len(known) or any(d != 1 for d in ahead):

@@ -1,4 +1,4 @@
-"""Rotary position embedding found again, in the styles of exporters.
+"""Rotary position embedding recognized in the styles of exporters.
 
     %a, %b = halves of %x                             pairs are halves (NeoX, Llama), or
     %r = graph.concat -%b, %a                         neighbours (GPT-J): %a = x[0::2], %b = x[1::2]
@@ -54,7 +54,8 @@ class LastPart:
     step: int = 1
 
     def is_half(self, which: int) -> bool:
-        """Whether it is the first or second half, or with step 2 the even or odd elements."""
+        """Return whether it is the first or second half, or with step 2 the even or odd
+        elements."""
         start = which if self.step == 2 else which * self.size
         return self.start == start and shape_of(self.of)[-1] == 2 * self.size
 

@@ -1,4 +1,4 @@
-"""Softmax found again in the exponentials and sums that some exporters write out.
+"""Softmax recognized in the exponentials and sums that some exporters write out.
 
     %m = graph.reduce max %x axes [2]
     %e = graph.exp (%x - %m)

@@ -1,4 +1,4 @@
-"""Attention found again in matmuls and softmax.
+"""Attention recognized in matmuls and softmax.
 
     %t = graph.transpose %k                              [B, H, S, D] -> [B, H, D, S]
     %s = graph.matmul (%q * c), (%t * c)
@@ -104,8 +104,8 @@ RULE = "find-attention"
 
 @dataclass(frozen=True)
 class Mask:
-    """What `op` adds to the scores, or a boolean mask of the scores that stay (if `inverted`, of
-    those that do not)."""
+    """A mask of the scores: added to them by `op`, or boolean, of the scores that stay (if
+    `inverted`, of those that do not)."""
 
     value: SSAValue
     op: Operation
@@ -114,8 +114,8 @@ class Mask:
 
 @dataclass(frozen=True)
 class MatchedScores:
-    """How scores are computed from a matmul of query and transposed key. `ops` are those on the
-    way, the last one first; without a matmul `why` says where the search ended."""
+    """The way from a matmul of query and transposed key to scores. `ops` are those on the way, the
+    last one first; without a matmul `why` says where the search ended."""
 
     matmul: MatmulOp | None = None
     scale: float = 1.0
@@ -164,7 +164,7 @@ class ScoresSearch:
                 return scores.ended(op, "is no part of attention")
 
     def keeps_rows(self, a: SSAValue, b: SSAValue) -> bool:
-        """Whether a reshape keeps queries and keys as they are."""
+        """Return whether a reshape leaves the dimensions of queries and keys unchanged."""
         return self.dimensions.of(a)[-2:] == self.dimensions.of(b)[-2:] and rank_of(a) > 1
 
     def scaled(self, op: g.MulOp | g.DivOp, scores: MatchedScores) -> MatchedScores:
@@ -244,7 +244,7 @@ def swapped(rank: int) -> tuple[int, ...]:
 
 
 def keeps_weights(op: Operation, index: int, dimensions: Dimensions) -> bool:
-    """Whether an op on the weights, its operand `index`, leaves the last two dimensions."""
+    """Return whether an op on the weights, its operand `index`, leaves the last two dimensions."""
     if isinstance(op, g.CastOp):
         return is_float(op.to)
     if not isinstance(op, View) or index:
@@ -294,7 +294,7 @@ def find_weights(softmax: SoftmaxOp, dimensions: Dimensions, quantized: bool) ->
 
 
 class NotAttention(Exception):
-    """Why two matmuls and a softmax are not attention."""
+    """Raised with the reason why two matmuls and a softmax are not attention."""
 
 
 @dataclass
@@ -446,8 +446,8 @@ class AttentionBuilder:
 
 
 def may_equal(a: Size, b: Size) -> bool:
-    """Whether two sizes are equal, or both known only at run time. (An unknown size beside a known
-    one may be 1, which a matmul broadcasts and attention does not.)"""
+    """Return whether two sizes are equal, or both known only at run time. (An unknown size beside a
+    known one may be 1, which a matmul broadcasts and attention does not.)"""
     return a == b or (a.number is None and b.number is None)
 
 
