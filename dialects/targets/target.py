@@ -22,6 +22,7 @@ from xdsl.ir import Operation
 from ge.dialects.support.choices import ROUNDINGS
 from ge.dialects.support.element_types import ELEMENT_TYPES
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.packages import installed, presets
 from ge.dialects.support.types import align_up
 from ge.dialects.targets import DEFAULT_TARGET
 
@@ -153,8 +154,6 @@ class Target:
     @staticmethod
     @cache
     def presets() -> tuple[str, ...]:
-        from ge.dialects.support.packages import presets
-
         return presets()
 
     @classmethod
@@ -309,8 +308,6 @@ class Target:
 
 def files_of_packages() -> dict[str, Callable[[], Path]]:
     """Target of an installed package -> what finds its file."""
-    from ge.dialects.support.packages import installed
-
     return {
         name: partial(package.file_of, place)
         for package in installed()

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from hashlib import file_digest
 from pathlib import Path
 
+from ge import dialects, lowering, runtime, transforms
 from ge.dialects.support.packages import installed
 
 PYTHON = os.path.dirname(os.__file__) + os.sep  # where its own modules are
@@ -15,8 +16,6 @@ INSTALLED = {"site-packages", "dist-packages"}  # folders of distributions
 def own_files() -> Iterator[tuple[str, int, int]]:
     """ge's own files, those of targets too: whoever works on the compiler gets no results of an
     older one."""
-    from ge import dialects, lowering, runtime, transforms
-
     for package in (dialects, lowering, runtime, transforms):
         for root in package.__path__:
             yield from _files_below(root)

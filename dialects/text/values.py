@@ -3,6 +3,7 @@ one value raises ValueError, which says what is expected."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any
 
 from ge.dialects.support.dims import Range, Relation, is_expression, value_of
@@ -145,7 +146,5 @@ def relations(sizes: Sizes) -> dict[str, str]:
 
 def did_you_mean(name: str, known: Sequence[str], otherwise: str = "") -> str:
     """`; did you mean 'x'?` for the nearest of the known names, else the given text."""
-    from difflib import get_close_matches
-
     close = get_close_matches(name, known, 1)
     return f"; did you mean '{close[0]}'?" if close else otherwise

@@ -32,6 +32,8 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import StringLiteral
 
+from ge.dialects.graph.ports import HASH
+from ge.dialects.graph.ports import PAYLOAD as ATTRIBUTE
 from ge.dialects.support.diagnostics import (
     Diagnostic,
     Handler,
@@ -43,8 +45,10 @@ from ge.dialects.support.distribution import version
 from ge.dialects.support.environment import WRONG, Unsound, is_ours, open_ours, text_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.packages import installed
+from ge.dialects.targets.target import Target
 from ge.dialects.text.kept import hash_of, own_files, package_files
 from ge.dialects.text.look import LOCATED, PLAIN, Look
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.text.values import (
     Shapes,
     Size,
@@ -52,19 +56,22 @@ from ge.dialects.text.values import (
     shape_from,
     size_from,
 )
+from ge.lowering.driver.binding import Binder
+from ge.lowering.driver.compiler import Watch, compile_file, compile_loaded
+from ge.lowering.driver.context import context
+from ge.lowering.driver.program import Compilation, Program, memory_figures
+from ge.lowering.driver.tiles import Coverage
+from ge.lowering.pipeline.instrumentation import PassRecord, Progress
 from ge.lowering.pipeline.options import Options
 from ge.lowering.plugins.extensions import Sources, registered, seen_sources, sources_of
 from ge.runtime.data.files import Outputs, is_device, same_file, weights_path
-from ge.runtime.data.weights import files_of
+from ge.runtime.data.weights import Payload, files_of, open_payload
+from ge.runtime.library import launch
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.schemes import INT8
 
 if TYPE_CHECKING:
     from ge.lowering.building.graph import Graph
-    from ge.lowering.driver.compiler import Watch
-    from ge.lowering.driver.program import Program
-    from ge.lowering.pipeline.instrumentation import Progress
-    from ge.runtime.data.weights import Payload
     from ge.transforms.quantization.accuracy import Score
 
 TEXT, WEIGHTS, ENTRY = "program.mlir", "program.safetensors", "entry.json"
@@ -87,11 +94,11 @@ class Request:
     dims: Sizes = field(default_factory=dict[str, Size])
     until: str = "program"
     look: Look = PLAIN
-    watch: "Watch | None" = None  # makes what watches the passes; nothing comes from the cache then
+    watch: Watch | None = None  # makes what watches the passes; nothing comes from the cache then
 
     def run(
         self,
-        progress: "Progress | None" = None,
+        progress: Progress | None = None,
         tell: Handler = lambda diagnostic: None,
         remarks: bool = False,
     ) -> str:
@@ -115,7 +122,7 @@ class Request:
             _keep(self, entry, program)
         return program.summary(Path(self.path).name)
 
-    def inputs(self, payload: "Payload | None" = None) -> list[Path | str]:
+    def inputs(self, payload: Payload | None = None) -> list[Path | str]:
         """What no output may take the place of: the files that are read, but for a module that is
         compiled in place."""
         options = self.options
@@ -128,11 +135,10 @@ class Request:
             files = [f for f in files if Path(f) not in in_place]
         return files
 
-    def program(self) -> "Program":
+    def program(self) -> Program:
         """The program in memory, from the cache or compiled (`ge.compile`). It is kept with its
         locations. Raises as compiling does."""
         request = replace(self, look=LOCATED)
-        from ge.runtime.library import launch
 
         known_here = registered().all_passes or launch.registered()
         entry = None if known_here else _entry_of(request)
@@ -150,11 +156,9 @@ class Request:
         return program
 
     def _compile(
-        self, progress: "Progress | None", tell: Handler, remarks: bool = False
-    ) -> tuple["Program", bool]:
+        self, progress: Progress | None, tell: Handler, remarks: bool = False
+    ) -> tuple[Program, bool]:
         """The program, and whether it was compiled without a warning."""
-        from ge.lowering.driver.compiler import compile_file
-
         warned = False
 
         def listen(diagnostic: Diagnostic) -> None:
@@ -281,18 +285,7 @@ def _restore(request: Request, entry: Path, record: Mapping[str, Any]) -> None:
             out.json(request.report, record["report"])
 
 
-def _recall(request: Request, entry: Path, record: Mapping[str, Any]) -> "Program":
-    from ge.dialects.graph.ports import HASH
-    from ge.dialects.graph.ports import PAYLOAD as ATTRIBUTE
-    from ge.dialects.targets.target import Target
-    from ge.dialects.text.reading import SourceText, parse_module
-    from ge.lowering.driver.binding import Binder
-    from ge.lowering.driver.context import context
-    from ge.lowering.driver.program import Compilation, Program, memory_figures
-    from ge.lowering.driver.tiles import Coverage
-    from ge.lowering.pipeline.instrumentation import PassRecord
-    from ge.runtime.data.weights import open_payload
-
+def _recall(request: Request, entry: Path, record: Mapping[str, Any]) -> Program:
     text = PAYLOAD.sub(f'graph.payload = "{WEIGHTS}"', record["program"], count=1)
     module = parse_module(context(request.options.plugins), SourceText(str(entry / TEXT), text))
     module.attributes.pop(HASH, None)  # the whole file is compared here
@@ -320,14 +313,14 @@ def _recall(request: Request, entry: Path, record: Mapping[str, Any]) -> "Progra
     return program
 
 
-def _keep(request: Request, entry: Path, program: "Program") -> None:
+def _keep(request: Request, entry: Path, program: Program) -> None:
     try:
         _store(request, entry, program)
     except (OSError, ValueError, GeError) as e:
         print(f"warning: {request.options.cache_dir}: nothing is kept: {e}", file=sys.stderr)
 
 
-def _store(request: Request, entry: Path, program: "Program") -> None:
+def _store(request: Request, entry: Path, program: Program) -> None:
     if not entry.parent.exists():
         entry.parent.mkdir(0o700, parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix=".new-", dir=entry.parent))
@@ -384,7 +377,7 @@ def compile_model(
     shapes: Mapping[str, Any] | None = None,
     dims: Mapping[str, Any] | None = None,
     **options: Any,
-) -> "Program":
+) -> Program:
     """`ge.compile`: a model or module by path, or a graph that was built (which is left as it is),
     options by name (see Options); what is not given comes from the environment. Sizes, of files,
     are numbers, pairs of the least and the largest, or texts as on the command line. Raises GeError
@@ -402,10 +395,7 @@ def compile_model(
     return Request(os.fspath(model), all_options, shapes=by_input, dims=by_name).program()
 
 
-def _compile_graph(graph: "Graph", options: Options) -> "Program":
-    from ge.lowering.driver.compiler import compile_loaded
-    from ge.lowering.driver.program import Program
-
+def _compile_graph(graph: "Graph", options: Options) -> Program:
     def built() -> Program:
         return Program(graph.module.clone(), graph.payload, "graph", reload=built)
 
@@ -436,7 +426,7 @@ def quantize_model(
     scheme: str = INT8,
     accuracy: "str | Score | tuple[Score, float]" = "",
     **more: Any,
-) -> "Program":
+) -> Program:
     """`ge.quantize`: compile a model with integer weights and, for int8, activations, by samples in
     files or a table; `more` are arguments of `ge.compile`. `accuracy`: a bound as a text, or what
     gives outputs a score, the higher the better, from two dicts of arrays by name: outputs of all

@@ -40,6 +40,7 @@ from ge.lowering.driver.program import (
     unknown_sizes,
 )
 from ge.lowering.driver.stepper import Stepper
+from ge.lowering.driver.tiles import Coverage
 from ge.lowering.levels.dominance import verify
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.instrumentation import PassRecord, Progress, dumps_for
@@ -48,6 +49,7 @@ from ge.lowering.pipeline.pass_manager import Instrumentation, paused_collector
 from ge.lowering.pipeline.reproducer import reproduce
 from ge.lowering.pipeline.stages import check_switches, stages
 from ge.lowering.plugins.extensions import universe
+from ge.runtime.clock.clock import UnknownShapes, simulate
 from ge.runtime.data.weights import Payload, open_payload, payload_path, weights_at_hand
 from ge.transforms.precision import modes
 from ge.transforms.precision.modes import ORIGIN
@@ -254,8 +256,6 @@ def lower_verified(
         compilation.ops["launches"] = count_launches(module)
         compilation.memory, compilation.unknown = memory_figures(module), unknown_sizes(module)
     if options.tiles and has_program:
-        from ge.lowering.driver.tiles import Coverage
-
         compilation.tiles = Coverage.of(module, target)
     for counts in stepper.rules.values():
         compilation.add_counts(counts)
@@ -284,8 +284,6 @@ def cost_of_engines(
 ) -> dict[str, Any]:
     """The time of a program with engines that were chosen by hand, and of the same without, which
     is compiled for that; empty where sizes are open."""
-    from ge.runtime.clock.clock import UnknownShapes, simulate
-
     plain = replace(options, engine=(), dump_graph=0, print_liveness=False)
     with warning_handler(lambda _: None):
         lower_verified(unmarked, plain, None, Level.PROGRAM, (), payload)

@@ -34,6 +34,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, byte_size, element_type, is_dynamic, numel, shape_of
 from ge.dialects.targets.target import target_for
 from ge.dialects.text.look import PLAIN, Look
+from ge.lowering.driver.tiles import Coverage, write_tile_programs
 from ge.lowering.levels.rules import tile_programs
 from ge.lowering.pipeline.instrumentation import PassRecord
 from ge.lowering.pipeline.options import Options
@@ -48,7 +49,6 @@ from ge.transforms.shapes.gears import Gears, Size, best_gears, waste
 from ge.transforms.shapes.sizes import named_dims
 
 if TYPE_CHECKING:
-    from ge.lowering.driver.tiles import Coverage
     from ge.runtime.device.session import Session
 
 
@@ -250,7 +250,7 @@ class Compilation:
     # What the plan does not hold (see `unknown_sizes`)
     unknown: dict[str, Any] = field(default_factory=dict[str, Any])
     gears: GearReport | None = None
-    tiles: "Coverage | None" = None
+    tiles: Coverage | None = None
 
     @property
     def memory_part(self) -> dict[str, Any]:
@@ -300,7 +300,7 @@ class Program:
     # The program at sizes of dimensions, and at shapes of inputs, where it leaves them open
     bind: "Callable[..., Program] | None" = None
     # Writes the quantized model, where that is asked for
-    export: "Callable[[Outputs], object] | None" = None
+    export: Callable[[Outputs], object] | None = None
 
     def session(self, target: str = "", **how: Any) -> "Session":
         """A session of the program (see `ge.Session`), which binds it to the shapes of its inputs
@@ -312,8 +312,6 @@ class Program:
             return self.bind({}, shapes).module
 
         def timed(shapes: Mapping[str, Sequence[int]]) -> ModuleOp:
-            from ge.lowering.driver.tiles import write_tile_programs
-
             module = bind(shapes)
             if self.compilation.options.tiles:
                 write_tile_programs(module, self.compilation.options)

@@ -14,7 +14,9 @@ from ge.dialects.npu_task.program_info import NO_TILES, OPEN_TILES
 from ge.dialects.support.operation import walk
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
+from ge.lowering.driver.context import context
 from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.stages import tile_programs
 from ge.lowering.steps.open_programs import BY_SIZES
 from ge.runtime.clock.launched import launched
 from ge.runtime.library.costs.estimates import figures_of
@@ -96,8 +98,5 @@ def programs_of(module: ModuleOp) -> dict[KernelOp, TileKernelOp]:
 
 def write_tile_programs(module: ModuleOp, options: Options, target: str = "") -> None:
     """Beside each kernel that has none, and can have one: for its own target, or another one."""
-    from ge.lowering.driver.context import context
-    from ge.lowering.pipeline.stages import tile_programs
-
     for written in tile_programs(replace(options, target=target)):
         written.apply(context(options.plugins), module)

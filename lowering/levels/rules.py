@@ -17,6 +17,7 @@ from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.rules import misuses
 from ge.dialects.support.types import Dense, byte_size, numel, shape_of
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.kernel import KernelOp
 from ge.transforms.analysis.views import view_offsets
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ def tile_programs(module: ModuleOp) -> "dict[str, tile.KernelOp]":
     found = [op for op in module.ops if is_tile_program(op)]
     if not found:
         return {}
-    from ge.dialects.tile.kernel import KernelOp
 
     return {op.sym_name.data: op for op in found if isinstance(op, KernelOp)}
 

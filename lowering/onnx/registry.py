@@ -35,7 +35,7 @@ from ge.dialects.support.tensor_op import Operand, Param, TensorOp, name_loc
 from ge.dialects.support.types import constant_value, element_type, rank_of, shape_of
 from ge.lowering.onnx.model import node_name
 from ge.lowering.onnx.values import Growing, SequenceParts, Value, described
-from ge.runtime.data.arrays import Array, array_of, dense, type_of
+from ge.runtime.data.arrays import Array, array_of, dense, dtype_of, type_of
 
 Handler: TypeAlias = Callable[["Node"], Any]
 
@@ -314,8 +314,6 @@ class Node:
 
     def const(self, array: Any, element: Attribute | None = None) -> SSAValue:
         """A constant in the text. `element` converts to that element type first."""
-        from ge.runtime.data.arrays import dtype_of
-
         value = np.asarray(array)
         if element is not None:
             value = value.astype(dtype_of(element))

@@ -15,6 +15,7 @@ from ge.lowering.pipeline.remedies import Remedies
 from ge.lowering.plugins.extensions import placed_passes
 from ge.lowering.plugins.universe import rules
 from ge.lowering.steps.bufferize_tasks import BufferizeTasksPass
+from ge.lowering.steps.kept_programs import compiler, name_of
 from ge.lowering.steps.lower_to_tasks import LowerToTasksPass
 from ge.transforms.fusion.assign_engines import AssignEnginesPass
 from ge.transforms.fusion.expand_attention import ExpandAttentionPass
@@ -415,7 +416,6 @@ def answers(options: Options) -> str:
     does."""
     if not (folder := tile_cache(options)):
         return ""
-    from ge.lowering.steps.kept_programs import compiler, name_of
 
     return os.path.join(folder, f"asked-{name_of(compiler())}.json")
 

@@ -41,7 +41,7 @@ from ge.dialects.support.processes import helpers
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import STATE_IT, Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
-from ge.lowering.steps.kept_programs import Kept, Shared
+from ge.lowering.steps.kept_programs import Kept, KernelTunings, Shared
 from ge.lowering.steps.lower_to_tasks import symbols_of
 from ge.lowering.steps.open_programs import has_open_programs, program_at_hand
 from ge.runtime.library.asking import asked
@@ -121,7 +121,6 @@ class LowerKernelsPass(ModulePass):
         no file of tunings."""
         if not self.tunings:
             return lambda kernel: ""
-        from ge.lowering.steps.kept_programs import KernelTunings
 
         kept = KernelTunings.read(self.tunings)
         return lambda kernel: kept.cut(kernel, target)

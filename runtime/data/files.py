@@ -10,12 +10,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self, TextIO
 
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
 from ge.dialects.support.errors import GeError
+from ge.dialects.text.look import Look
+from ge.dialects.text.printing import text_printer
 
 if TYPE_CHECKING:
-    from xdsl.dialects.builtin import ModuleOp
-
-    from ge.dialects.text.look import Look
     from ge.runtime.data.arrays import Array
     from ge.runtime.data.weights import Payload
 
@@ -185,18 +186,14 @@ def write_text(path: Path | str, text: str, inputs: Iterable[Path | str] = ()) -
 def write_module(
     out: Outputs,
     path: Path | str,
-    module: "ModuleOp",
+    module: ModuleOp,
     payload: "Payload",
-    look: "Look | None" = None,
+    look: Look | None = None,
     progress: Callable[[str, int, int], object] | None = None,
 ) -> None:
     """Write a module, and beside it the weights that it refers to as NAME.safetensors. Standard
     output ("-") and devices have no place for weights beside them: they are left out."""
-    from xdsl.dialects.builtin import StringAttr
-
     from ge.dialects.graph.ports import HASH, PAYLOAD
-    from ge.dialects.text.look import Look
-    from ge.dialects.text.printing import text_printer
     from ge.runtime.data.weights import weights_of, write_safetensors
 
     path = Path(path)

@@ -26,6 +26,7 @@ A program counts anew at other shapes of its inputs. All sessions of the process
 the files are written when it ends, tensors at once."""
 
 import atexit
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, SupportsIndex, cast, overload
 
+import numpy as np
 from xdsl.ir import Operation
 
 from ge.dialects.graph.support.op_names import nearest_name, short_name
@@ -42,6 +44,7 @@ from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.environment import profiling
 from ge.dialects.support.errors import GeError
+from ge.runtime.clock.clock import UnknownShapes, simulate
 
 if TYPE_CHECKING:
     from ge.runtime.clock.timeline import Timeline
@@ -73,7 +76,6 @@ class Files:
         """Write the tensors of a run, if they are asked for."""
         if "tensor_dump" not in self.kinds:
             return
-        import numpy as np
 
         arrays: dict[str, Any] = {f"input.{n}": a for n, a in inputs.items()}
         arrays |= {} if written is None else written.arrays
@@ -83,8 +85,6 @@ class Files:
 
     def write(self) -> None:
         """Write tables and traces. A module that is no program has none."""
-        import json
-
         from ge.runtime.profile import tables
         from ge.runtime.profile.trace import chrome_trace
 
@@ -220,8 +220,6 @@ def timeline_of(
     """A simulated run, at the end of which states that grow have so many rows; at these shapes of
     inputs where the program has gears, or leaves them open. Raises GeError for a module that is no
     program."""
-    from ge.runtime.clock.clock import UnknownShapes, simulate
-
     gears = session.gears
     taken = gears.chosen(dict(inputs), {}) if gears is not None and inputs else None
     try:
@@ -440,7 +438,7 @@ def observe(
     seconds: float,
     inputs: "Sequence[Array] | None" = None,
     outputs: "Mapping[str, Array] | None" = None,
-    written: "Written | None" = None,
+    written: Written | None = None,
 ) -> None:
     """Tell those who listen of a run: what the emulation took, its arrays where the caller has them
     at hand, and what its ops have written where that was asked for."""
@@ -456,7 +454,7 @@ def observe(
         files.keep(given, outputs or {}, written)
 
 
-def requested_files() -> "Files | None":
+def requested_files() -> Files | None:
     """The files that the environment asks for. Raises GeError for what it asks
     that there is not."""
     return requested(Profiler)

@@ -2,6 +2,8 @@
 report, and a short table for people. (`trace.py` draws it, `limits.py` finds what decides.)
 """
 
+import csv
+import io
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -193,9 +195,6 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def csv_text(columns: Sequence[str], rows: Sequence[dict[str, Any]]) -> str:
-    import csv
-    import io
-
     out = io.StringIO()
     writer = csv.DictWriter(out, columns, lineterminator="\n")
     writer.writeheader()

@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, TypeAlias, cast, overload
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation, SSAValue
 
@@ -336,8 +337,6 @@ def self_check(op: CustomOp, kernel: KernelFn, tolerance: float | None) -> None:
     """Run a kernel on seeded random inputs. Raises GeError when it fails, when a result has another
     shape, and, with a tolerance, when it differs from the ops that it replaces. Does nothing while
     a shape is dynamic."""
-    import numpy as np
-
     if not all(is_static(shape_of(v)) for v in (*op.inputs, *op.outputs)):
         return
     arrays = _random_inputs(op)
@@ -359,8 +358,6 @@ def self_check(op: CustomOp, kernel: KernelFn, tolerance: float | None) -> None:
 
 
 def _random_inputs(op: CustomOp) -> list[Array]:
-    import numpy as np
-
     rng = np.random.default_rng(0)
     arrays: list[Array] = []
     for value in op.inputs:
@@ -374,8 +371,6 @@ def _random_inputs(op: CustomOp) -> list[Array]:
 def _compare(
     op: CustomOp, arrays: Sequence[Array], outputs: Sequence[Any], tolerance: float
 ) -> None:
-    import numpy as np
-
     values: dict[SSAValue, Any] = dict(zip(op.block.args, arrays, strict=True))
     for member in op.members:
         computed = numbers.evaluate(member, [values[o] for o in member.operands])
@@ -392,7 +387,7 @@ def _compare(
             )
 
 
-Replace: TypeAlias = Callable[[Nodes], "FusedOp | SSAValue | None"]
+Replace: TypeAlias = Callable[[Nodes], FusedOp | SSAValue | None]
 
 
 class Matcher:

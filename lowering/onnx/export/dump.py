@@ -23,6 +23,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, cast
 
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory, text_format
 from onnx import FunctionProto, ModelProto, NodeProto, helper
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
@@ -233,8 +234,6 @@ def message(name: str) -> Any:
 @cache
 def messages() -> dict[str, Any]:
     """The classes of all messages."""
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
     file = descriptor_pb2.FileDescriptorProto(name="ge_text.proto", package="ge_text")
     kinds = descriptor_pb2.FieldDescriptorProto
     for name, values in ENUMS.items():
@@ -262,8 +261,6 @@ def messages() -> dict[str, Any]:
 def read_ge_text(text: str, path: str) -> Any:
     """The `ModelDef` of a text, which may be a `GraphDef` alone, or the ONNX model of a text that
     is one (`ge_onnx_*.pbtxt`). Raises GeError for another text."""
-    from google.protobuf import text_format
-    from onnx import ModelProto
 
     def parsed(kind: Any) -> Any:
         return text_format.Parse(text, kind(), allow_unknown_field=True)
@@ -288,8 +285,6 @@ def read_ge_text(text: str, path: str) -> Any:
 def proto_text(module: ModuleOp, name: str) -> str:
     """The functions of a module as graphs, @main first, without the elements of constants; what is
     in the regions of an op is a graph of its own."""
-    from google.protobuf import text_format
-
     model = message("ModelDef")(name=name, version=1)
     for func in sorted(functions(module).values(), key=lambda f: f.sym_name.data != "main"):
         titles = [name_of(argument_attributes(func, i)) for i in range(len(func.args))]

@@ -62,6 +62,7 @@ from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, normalize_axis, shape_of
+from ge.runtime.library.convolution import blocks as groups
 from ge.runtime.library.convolution.blocks import COPIES, ConvolutionWriter
 from ge.runtime.library.convolution.cuts import (
     Candidates,
@@ -129,8 +130,6 @@ def lower_depthwise(launch: Launch, op: ConvOp) -> Written:
 
 def lower_merged(launch: Launch) -> Written:
     """With groups that are merged."""
-    from ge.runtime.library.convolution import blocks as groups
-
     (op,) = (op for op in launch.body.ops if isinstance(op, ConvOp))
     outs, *own = shape_of(op.weight)
     w = groups.merged(op, launch.target)
