@@ -197,5 +197,5 @@ def bandwidth(target: Target) -> float:
     return hbm_bytes_per_us(target.cube_cores, target)
 
 
-def longest(timeline: Timeline, count: int = 10) -> list[Task]:
+def longest(timeline: Timeline, count: int) -> list[Task]:
     return sorted(timeline.tasks, key=lambda t: -t.duration_us)[:count]

@@ -185,6 +185,10 @@ def test_an_id_that_is_used_again_is_another_event() -> None:
 def test_tasks_wait_for_free_cores() -> None:
     timeline = run(launch("half", 0), launch("half", 1))  # 13 + 13 of 24 cores
     assert not overlap(*timeline.tasks)
+    assert [t.ready_us for t in timeline.tasks] == [0.0, 0.0]
+    assert [t.wait_us for t in timeline.tasks] == [t.start_us for t in timeline.tasks]
+    first, second = run(launch("cube", 0), launch("cube", 0, "%b", "%a")).tasks
+    assert second.wait_us == pytest.approx(second.start_us - first.end_us)
     assert overlap(*run(launch("cube", 0), launch("cube", 1)).tasks)
     check(timeline)
 

@@ -23,11 +23,11 @@ FORMS += [(None, axis, False) for axis in (0, 1)]
 Form = tuple[int | None, int, bool]
 
 
-def model_of(nodes: Sequence[NodeProto], size: int | None) -> ModelProto:
+def model_of(nodes: Sequence[NodeProto], size: int | None, place: str = "INT64") -> ModelProto:
     """`nodes` on a sequence "s" of parts of an input "x", and a place "i"."""
     infos = [
         helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", "m"]),
-        helper.make_tensor_value_info("i", TensorProto.INT64, []),
+        helper.make_tensor_value_info("i", TensorProto.DataType.Value(place), []),
     ]
     sizes = [] if size is None else [numpy_helper.from_array(np.int64(size), "size")]
     outputs = [helper.make_empty_tensor_value_info("y")]
@@ -40,11 +40,11 @@ def split(size: int | None, axis: int, keeps: bool = True) -> NodeProto:
     return node("SplitToSequence", inputs, ["s"], axis=axis, keepdims=int(keeps))
 
 
-def run(form: Form, nodes: Sequence[NodeProto], place: int = 0) -> Array:
-    imported = import_model(model_of([split(*form), *nodes], form[0]))
+def run(form: Form, nodes: Sequence[NodeProto], place: int = 0, of: str = "int64") -> Array:
+    imported = import_model(model_of([split(*form), *nodes], form[0], of.upper()))
     imported.module.verify()
     session = Session(imported.module, imported.payload)
-    return session.run({"x": X, "i": np.array(place, np.int64)})["y"]
+    return session.run({"x": X, "i": np.array(place, of)})["y"]
 
 
 def parts(form: Form) -> list[Array]:
@@ -63,6 +63,11 @@ def test_members_and_their_number(form: Form):
     for place in (len(want), -len(want) - 1):
         with pytest.raises(GeError, match=r"out of bounds|outside of the sequence"):
             run(form, at, place)
+
+
+def test_places_may_be_of_32_bits():
+    at = [node("SequenceAt", ["s", "i"], ["y"])]
+    np.testing.assert_array_equal(run((2, 0, True), at, -2, "int32"), X[2:4])
 
 
 @pytest.mark.parametrize("form", FORMS)

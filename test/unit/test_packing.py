@@ -113,6 +113,15 @@ def test_first_and_best_fit():
     assert best_fit([], 7) == first_fit([], 7) == 0
 
 
+def test_the_scan_takes_the_hole_that_fits_best():
+    """A third buffer takes the place of the first one at byte 0, which is just as large, and a
+    fourth the smaller one of two holes."""
+    together = problem_of([(512, 0, 1), (512, 0, 9), (512, 2, 3)])
+    assert scan(together).offsets == [0, 512, 0]
+    holes = problem_of([(1024, 0, 1), (512, 0, 9), (512, 0, 1), (512, 0, 9), (512, 3, 1)])
+    assert scan(holes).offsets[4] == scan(holes).offsets[2]
+
+
 def test_conflicts_may_be_more_than_intervals_say():
     """Two buffers whose intervals do not meet, but which no event orders."""
     problem = PackingProblem([64, 64], [0, 2], [1, 3], 64, neighbours=[[1], [0]])

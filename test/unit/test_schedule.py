@@ -3,6 +3,8 @@ order of the program, keep to their limits, and each planted fault is found."""
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -25,7 +27,7 @@ from ge.runtime.clock.clock import ProgramClock, simulate
 from ge.transforms.analysis.dependencies import Segment, segments
 from ge.transforms.analysis.task_graph import TaskGraph, Window, windows
 from ge.transforms.memory.plan_memory import PlanMemoryPass
-from ge.transforms.schedule.assign_streams import AssignStreamsPass
+from ge.transforms.schedule.assign_streams import AssignStreamsPass, StreamAssignment
 from ge.transforms.schedule.events import add_orderings
 from ge.transforms.schedule.list_scheduling import ListScheduler, Streams, path_lengths
 from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings
@@ -252,6 +254,26 @@ def test_a_schedule_does_not_depend_on_an_earlier_run() -> None:
         found.append(scheduler.schedule.stream)
     assert found[0] == found[1]
     assert len({found[0][i] for i in range(8)}) == 2
+
+
+@pytest.mark.parametrize(
+    ("times", "best"),
+    [((30, 19, 12, 18), 12), ((30, 40, 50, 60), 30), ((30, 10.005, 10.001, 10), 10.005)],
+)
+def test_the_fastest_schedule_is_taken(
+    times: tuple[float, ...], best: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of that of the program and of all others, until one is as fast as any can be: 10 us."""
+
+    def time(_: object, segment: object, schedule: float, before: object) -> SimpleNamespace:
+        return SimpleNamespace(latency_us=schedule, lower_bound_us=10.0, tasks=())
+
+    monkeypatch.setattr(StreamAssignment, "time", time)
+    monkeypatch.setattr(StreamAssignment, "candidates", lambda *_: iter(times[1:]))
+    assignment = StreamAssignment({}, TARGET, 8, None)
+    segment: Any = SimpleNamespace(tasks=())
+    found: Any = assignment.best(segment, times[0], window(0))  # pyright: ignore
+    assert found == (best, best)
 
 
 # ---- the limit ---------------------------------------------------------------------------------
