@@ -18,9 +18,22 @@ iteration), and yielded values when the block ends. Then all values are read bef
 destinations is written: a carried buffer, an `outs` of a branch, the row of a scan buffer that has
 the iteration's number, the next iteration's arguments, a result. Nothing is copied where value and
 destination are the same view. A scan buffer has as many rows as the loop has iterations.
+
+Inputs and outputs. A program says by copies where they are on the device.
+
+    %0 = npu_task.slot io 0 : memref<8x64xf32, hbm>
+    npu_task.copy %x to %0 on 2           input 0 is in %0, brought there by this copy
+    npu_task.launch @relu_0 ins(%0) outs(%1)
+    %2 = memref.alloc() : memref<8x64xf32, host>
+    npu_task.copy %1 to %2 on 3           output 0 is in %1, and brought back by this one
+    func.return %2
+
+An input or output has a place of its own where nothing else is in the slot: then a run may bring
+other memory for it. Others keep their copies: an input that is a part of an output, an output that
+a constant is copied to. Values of dynamic shape are in buffers that the device makes in each run.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Generic, NamedTuple, TypeVar, cast
@@ -28,15 +41,92 @@ from typing import Generic, NamedTuple, TypeVar, cast
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.dialects.func import ReturnOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
-from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
 
-from ge.dialects.npu_task.attributes import data_type
-from ge.dialects.npu_task.boxes import ByteBox, boxes_of
+from ge.dialects.npu_task.attributes import HOST, data_type, space_of
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, LaunchOp, SlotOp, TransferOp
 from ge.dialects.support.element_types import bitwidth, elements_per_byte
 from ge.dialects.support.operation import operands_of
-from ge.dialects.support.types import Shape, array_ints
+from ge.dialects.support.types import Shape, array_ints, numel, shape_of
+
+MOST_BOXES = 4096  # that a view is cut into, and runs that are compared one by one
+
+Dims = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ByteBox:
+    """Runs of `width` bytes, `count` times `pitch` bytes apart for each (count, pitch) of `dims`,
+    outermost first. A pitch is never smaller than what it repeats."""
+
+    low: int
+    width: int
+    dims: Dims = ()
+
+    @property
+    def high(self) -> int:
+        high = self.low + self.width
+        for count, pitch in self.dims:
+            high += (count - 1) * pitch
+        return high
+
+    @property
+    def size(self) -> int:
+        return self.width * prod(count for count, _ in self.dims)
+
+    def at(self, index: int) -> "ByteBox":
+        """The box at one index of the outermost dimension."""
+        return ByteBox(self.low + index * self.dims[0][1], self.width, self.dims[1:])
+
+    def meets(self, other: "ByteBox") -> bool:
+        """Whether both may have a byte in common: exact up to `MOST_BOXES` runs."""
+        if not self.dims and not other.dims:  # the usual case
+            return self.low < other.low + other.width and other.low < self.low + self.width
+        if self.low >= other.high or other.low >= self.high:
+            return False
+        if not self.dims or (other.dims and other.dims[0][1] > self.dims[0][1]):
+            return other.meets(self)
+        count, pitch = self.dims[0]
+        mine, theirs, first = self.at(0), other, 0
+        if other.dims and other.dims[0][1] == pitch:  # only the distance of two indices matters
+            theirs, first = other.at(0), 1 - other.dims[0][0]
+        begin = max(first, (theirs.low - mine.high) // pitch + 1)
+        end = min(count, -((mine.low - theirs.high) // pitch))
+        if end - begin > MOST_BOXES:
+            return True
+        return any(self.at(i).meets(theirs) for i in range(begin, end))
+
+
+def boxes_of(low: int, width: int, dims: Iterable[tuple[int, int]]) -> list[ByteBox] | None:
+    """The bytes of elements of `width` bytes from byte `low` on, with these sizes and strides in
+    bytes, none below 0. None for more than `MOST_BOXES` boxes."""
+    return _nested(low, width, sorted((d for d in dims if d[0] != 1 and d[1]), key=lambda d: d[1]))
+
+
+def _nested(low: int, width: int, dims: Sequence[tuple[int, int]]) -> list[ByteBox] | None:
+    """As `boxes_of`, for sizes above 1 and strides above 0 in ascending order."""
+    boxes = [ByteBox(low, width)]
+    for count, pitch in dims:
+        repeated = list[ByteBox]()
+        for box in boxes:
+            repeated += _repeated(box, count, pitch)
+            if len(repeated) > MOST_BOXES:
+                return None
+        boxes = repeated
+    return boxes
+
+
+def _repeated(box: ByteBox, count: int, pitch: int) -> list[ByteBox]:
+    if not box.dims and pitch <= box.width:
+        return [ByteBox(box.low, (count - 1) * pitch + box.width)]
+    if pitch >= box.high - box.low:
+        inner, step = box.dims[0] if box.dims else (0, 0)
+        dims = ((count * inner, step), *box.dims[1:]) if pitch == inner * step else None
+        return [ByteBox(box.low, box.width, dims or ((count, pitch), *box.dims))]
+    count = min(count, MOST_BOXES + 1)
+    return [ByteBox(box.low + i * pitch, box.width, box.dims) for i in range(count)]
+
 
 _BOXES = "_ge_boxes"  # a cache in types, which are immutable
 
@@ -389,3 +479,102 @@ def _constant(value: SSAValue) -> int | None:
         return None
     values = cast(Sequence[int], dense.get_values())
     return int(values[0]) if len(values) == 1 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A slot, or what a transfer makes or reads, and the task that copies it from or to the
+    host."""
+
+    value: SSAValue
+    source: SSAValue
+    target: SSAValue
+    task: Operation
+
+    @property
+    def is_slot(self) -> bool:
+        return isinstance(self.value.owner, SlotOp)
+
+
+def input_places(block: Block) -> dict[int, Place]:
+    """The places of the inputs of a program, by number."""
+    places: dict[int, Place] = {}
+    for index, arg in enumerate(block.args):
+        if space_of(arg.type) != HOST or (use := arg.get_user_of_unique_use()) is None:
+            continue
+        if use.parent is not block:
+            continue
+        if isinstance(use, TransferOp):
+            places[index] = Place(use.result, arg, use.result, use)
+        elif (target := _target_of(use, arg)) is not None and isinstance(target.owner, SlotOp):
+            if target.owner.segment.data == "io" and list(writers(target)) == [use]:
+                places[index] = Place(target, arg, target, use)
+    return places
+
+
+def output_places(block: Block) -> dict[int, Place]:
+    """The places of the outputs of a program, by number."""
+    places: dict[int, Place] = {}
+    last = block.last_op
+    taken = {p.value for p in input_places(block).values()}
+    for index, value in enumerate(() if last is None else last.operands):
+        place = _output_place(block, value)
+        if place is not None and place.value not in taken:
+            taken.add(place.value)
+            places[index] = place
+    return places
+
+
+def _output_place(block: Block, value: SSAValue) -> Place | None:
+    task = value.owner
+    if isinstance(task, TransferOp):
+        made = not isinstance(owner_of(task.source).owner, SlotOp)
+        return Place(task.source, task.source, value, task) if made else None
+    copies = list(writers(value)) if isinstance(task, AllocOp) else []
+    if len(copies) != 1 or copies[0].parent is not block:
+        return None
+    (copy,) = copies
+    source = _source_of(copy, value)
+    if source is None or space_of(value.type) != HOST:
+        return None
+    slot, view = owner_of(source), view_of(source)
+    whole = numel(shape_of(slot)) == numel(shape_of(source))
+    dense = view.offset == 0 and view.strides == row_major(view.sizes)
+    if not isinstance(slot.owner, SlotOp) or slot.owner.segment.data != "io":
+        return None
+    before = all(_is_before(block, w, copy) for w in writers(slot))
+    return Place(slot, source, value, copy) if whole and dense and before else None
+
+
+def writers(value: SSAValue) -> Iterator[Operation]:
+    """The ops that write to a buffer or a view of it; a branch or loop that has it as a place for
+    results is one."""
+    for use in value.uses:
+        op = use.operation
+        if isinstance(op, ReinterpretCastOp):
+            yield from writers(op.result)
+        elif isinstance(op, LoopOp):
+            if value in (*op.carried, *op.scans):
+                yield op
+        elif value in (op.outs if isinstance(op, IfOp | CaseOp) else access(op).writes):
+            yield op
+
+
+def _is_before(block: Block, op: Operation, copy: Operation) -> bool:
+    top = block.find_ancestor_op_in_block(op)
+    return top is not None and top.is_before_in_block(copy)
+
+
+def pairs_of(op: Operation) -> list[tuple[SSAValue, SSAValue]]:
+    """What a copy copies, and where it goes."""
+    if isinstance(op, BatchCopyOp):
+        return op.pairs
+    return [(op.source, op.target)] if isinstance(op, CopyOp) else []
+
+
+def _target_of(copy: Operation, source: SSAValue) -> SSAValue | None:
+    return next((t for s, t in pairs_of(copy) if s is source), None)
+
+
+def _source_of(copy: Operation, target: SSAValue) -> SSAValue | None:
+    return next((s for s, t in pairs_of(copy) if t is target), None)

@@ -15,9 +15,13 @@ program  buffers are slots of one pool, launches and copies are on streams, even
 A result whose shape is known only at run time has no destination: at every level it is an SSA
 result, which the device allocates when the kernel has computed its shape. Such a buffer is written
 once, by its defining op, and live until its last use.
+
+Generic passes may know which buffers launches and copies read and write; on tensors these have no
+effects.
 """
 
-from collections.abc import Sequence
+from abc import ABC
+from collections.abc import Iterator, Sequence, Set
 from math import prod
 from typing import ClassVar, cast
 
@@ -47,8 +51,11 @@ from xdsl.irdl import (
 )
 from xdsl.traits import (
     ConstantLike,
+    EffectInstance,
     IsolatedFromAbove,
     IsTerminator,
+    MemoryEffect,
+    MemoryEffectKind,
     Pure,
     SymbolOpInterface,
     SymbolUserOpInterface,
@@ -68,20 +75,44 @@ from ge.dialects.npu_task.attributes import (
     space_of,
     symbol,
 )
-from ge.dialects.npu_task.effects import TouchingOp
 from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import BUFFERS, SHAPED, VALUES
 from ge.dialects.support.functions import find_symbol, module_around
-from ge.dialects.support.operation import (
-    GeOp,
-    all_ops,
-    initialize,
-    operands_of,
-    ops_of,
-    segments,
-)
+from ge.dialects.support.operation import GeOp, all_ops, initialize, operands_of, ops_of, segments
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, byte_size, is_dynamic
+
+
+class TouchesBuffers(MemoryEffect):
+    """Reads and writes the buffers that the class names; a buffer that is a result is new."""
+
+    @classmethod
+    def get_effects(cls, op: Operation) -> Set[EffectInstance] | None:
+        return set(_effects(op)) if isinstance(op, TouchingOp) else None
+
+
+class TouchingOp(GeOp, ABC):
+    """An op on buffers, and the names of its operands that it reads and writes."""
+
+    TOUCHES: ClassVar[tuple[str, str]]
+    traits = traits_def(TouchesBuffers())
+
+
+def _effects(op: TouchingOp) -> Iterator[EffectInstance]:
+    read, written = op.TOUCHES
+    kinds = (
+        (MemoryEffectKind.READ, _values(op, read)),
+        (MemoryEffectKind.WRITE, _values(op, written)),
+        (MemoryEffectKind.ALLOC, op.results),
+    )
+    for kind, values in kinds:
+        yield from (EffectInstance(kind, v) for v in values if isinstance(v.type, MemRefType))
+
+
+def _values(op: Operation, name: str) -> Sequence[SSAValue]:
+    found: SSAValue | Sequence[SSAValue] = getattr(op, name) if name else ()
+    return (found,) if isinstance(found, SSAValue) else found
+
 
 # ---- kernels and launches --------------------------------------------------------------------
 

@@ -49,7 +49,7 @@ Table = Mapping[str, Stated]
 MODULES = {
     "graph": "ge.dialects.graph.stated",
     "fused_op": "ge.dialects.fused_op",
-    "npu_task": "ge.dialects.npu_task.program_info",
+    "npu_task": "ge.dialects.npu_task.attributes",
     "tile": "ge.dialects.tile.kernel",
 }
 

@@ -5,8 +5,8 @@ a kernel and where its ops stand, `docs/rationale/tile.md` says why it is so, an
 from xdsl.ir import Dialect
 
 from ge.dialects.support.modules import attributes_of, ops_of
-from ge.dialects.tile import buffers, compute, kernel, reading, transfers, types, unfold
+from ge.dialects.tile import buffers, compute, kernel, transfers, types, unfold
 
-FAMILIES = (types, kernel, buffers, reading, transfers, unfold, compute)
+FAMILIES = (types, kernel, buffers, transfers, unfold, compute)
 
 Tile = Dialect("tile", ops_of(*FAMILIES), attributes_of(*FAMILIES))

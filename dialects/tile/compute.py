@@ -31,11 +31,15 @@ from ge.dialects.support.operation import GeOp, LineOp, Names, initialize, segme
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.tile.instruction import (
     Instruction,
+    Number,
+    check_number,
+    number_attr,
     parse_end,
+    parse_scalar,
     parse_value,
     program_of,
+    scalar_text,
 )
-from ge.dialects.tile.scalars import Number, check_number, number_attr, parse_scalar, scalar_text
 from ge.dialects.tile.transfers import check_same_element, ends_text, parse_ends
 from ge.dialects.tile.types import PIPES, Memory, Pipe, PipeAttr, TileType, tile_type
 

@@ -20,9 +20,8 @@ side; `tile.set` and `tile.wait` order them.
 Cores meet nowhere but at a `tile.barrier`, and what one of them stores for another lies in memrefs
 that are the kernel's own, its workspace.
 
-kernel.py     kernels, programs, barriers    buffers.py    buffers, views, fifos
+kernel.py     kernels, programs, barriers    buffers.py    buffers, views, fifos, numbers in memory
 transfers.py  instructions that move data    compute.py    instructions that compute, and flags
-reading.py    numbers in device memory
 """
 
 from abc import ABC
@@ -67,11 +66,18 @@ from ge.dialects.support.discardable import OP, TEXT, Stated
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import GeOp, ops_of
 from ge.dialects.support.types import DYNAMIC, align_up, byte_size
-from ge.dialects.tile.arithmetic import INDEX_OPS
-from ge.dialects.tile.buffers import AllocOp, FifoOp, SlotOp, ViewOp, buffer_of, constant_index
+from ge.dialects.tile.buffers import (
+    AllocOp,
+    FifoOp,
+    ReadOp,
+    SlotOp,
+    ViewOp,
+    buffer_of,
+    constant_index,
+    reads_of,
+)
 from ge.dialects.tile.compute import MapOp
-from ge.dialects.tile.instruction import CoreProgram, Instruction, program_of
-from ge.dialects.tile.reading import ReadOp, reads_of
+from ge.dialects.tile.instruction import INDEX_OPS, CoreProgram, Instruction, program_of
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import Memory, Pipe
 

@@ -17,11 +17,15 @@ from ge.dialects.support.operation import LineOp, Names, initialize
 from ge.dialects.tile.buffers import box_of, constant_index
 from ge.dialects.tile.instruction import (
     Instruction,
+    Number,
+    check_number,
+    number_attr,
     parse_end,
+    parse_scalar,
     parse_value,
     program_of,
+    scalar_text,
 )
-from ge.dialects.tile.scalars import Number, check_number, number_attr, parse_scalar, scalar_text
 from ge.dialects.tile.types import (
     BoxType,
     FifoType,

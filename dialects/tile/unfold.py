@@ -13,8 +13,15 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.npu_task.attributes import number
 from ge.dialects.support.operation import LineOp, Names
 from ge.dialects.support.types import array_ints, int_array
-from ge.dialects.tile.instruction import Instruction, parse_end
-from ge.dialects.tile.scalars import Number, check_number, number_attr, parse_scalar, scalar_text
+from ge.dialects.tile.instruction import (
+    Instruction,
+    Number,
+    check_number,
+    number_attr,
+    parse_end,
+    parse_scalar,
+    scalar_text,
+)
 from ge.dialects.tile.transfers import check_same_element, ends_text, parse_ends
 from ge.dialects.tile.types import Memory, Pipe, TileType, tile_type
 

@@ -29,10 +29,9 @@ from xdsl.ir import Block
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.ports import dim_ranges, state_ranges
+from ge.dialects.npu_task.attributes import NO_TILES, OPEN_TILES, figure, unknown_results
 from ge.dialects.npu_task.control import leaves_sizes_open
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.npu_task.program_info import NO_TILES, OPEN_TILES, figure
-from ge.dialects.npu_task.sizes import unknown_results
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.dims import Range, Relation, symbols, with_related
 from ge.dialects.support.errors import GeError

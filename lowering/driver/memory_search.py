@@ -8,7 +8,7 @@ from itertools import chain
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.passes import ModulePass
 
-from ge.dialects.npu_task.program_info import ORDER, RECOMPUTED
+from ge.dialects.npu_task.attributes import ORDER, RECOMPUTED
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target

@@ -18,12 +18,18 @@ from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.graph.quantization import DequantizeOp
-from ge.dialects.npu_task.attributes import HBM, data_type, space_of
+from ge.dialects.npu_task.attributes import (
+    HBM,
+    data_type,
+    figure,
+    placed_results,
+    space_of,
+    stated_bytes,
+    unknown_results,
+)
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp
-from ge.dialects.npu_task.program_info import figure
-from ge.dialects.npu_task.sizes import placed_results, stated_bytes, unknown_results
 from ge.dialects.support.diagnostics import SourceLocation, read_location
 from ge.dialects.support.dims import symbols
 from ge.dialects.support.element_types import is_integer

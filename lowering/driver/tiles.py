@@ -8,9 +8,8 @@ from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.npu_task.attributes import NO_TILES, OPEN_TILES, Engine
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
-from ge.dialects.npu_task.program_info import NO_TILES, OPEN_TILES
 from ge.dialects.support.operation import walk
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp

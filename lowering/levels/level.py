@@ -78,8 +78,8 @@ def legality() -> Mapping[Level, Legality]:
     from ge.dialects.graph import control as graph
     from ge.dialects.graph.constant import ConstantOp
     from ge.dialects.npu_task import ops as npu
+    from ge.dialects.npu_task.attributes import STREAMS
     from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
-    from ge.dialects.npu_task.program_info import STREAMS
     from ge.lowering.levels import rules as r
     from ge.lowering.levels.rules import Rules
     from ge.transforms.analysis.views import may_be_view

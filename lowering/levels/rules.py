@@ -12,8 +12,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task import ops as npu
-from ge.dialects.npu_task.attributes import HOST
-from ge.dialects.npu_task.program_info import figure
+from ge.dialects.npu_task.attributes import HOST, figure
 from ge.dialects.npu_task.rules import misuses
 from ge.dialects.support.types import Dense, byte_size, numel, shape_of
 from ge.dialects.targets.target import Target

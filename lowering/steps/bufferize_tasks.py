@@ -63,12 +63,11 @@ from ge.dialects.graph.gears import MapIndexOp as GraphMapIndexOp
 from ge.dialects.graph.ports import dims_of, name_of
 from ge.dialects.graph.state import STATE, Typed, growing_axis, growing_symbol
 from ge.dialects.npu_task import casts
-from ge.dialects.npu_task.attributes import HBM, HOST, data_type, number, space_of
+from ge.dialects.npu_task.attributes import GROWS, HBM, HOST, IO, VALID, data_type, number, space_of
+from ge.dialects.npu_task.attributes import STATE as STATE_BUFFER
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.memory import owner_of, row_major
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, TransferOp
-from ge.dialects.npu_task.program_info import GROWS, IO, VALID
-from ge.dialects.npu_task.program_info import STATE as STATE_BUFFER
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.editing import erase
 from ge.dialects.support.functions import main_function

@@ -31,9 +31,9 @@ from xdsl.passes import ModulePass
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.cache import AppendOp
+from ge.dialects.npu_task.attributes import NO_TILES
 from ge.dialects.npu_task.control import leaves_sizes_open
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
-from ge.dialects.npu_task.program_info import NO_TILES
 from ge.dialects.support.diagnostics import remark, warning
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops, ops_of

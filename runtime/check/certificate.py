@@ -34,10 +34,18 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.graph.constant import WeightAttr
-from ge.dialects.npu_task.attributes import HBM, data_type, space_of
+from ge.dialects.npu_task.attributes import (
+    CERTIFICATE,
+    FIGURES,
+    HBM,
+    NO_REUSE,
+    PINNED,
+    data_type,
+    figure,
+    space_of,
+)
 from ge.dialects.npu_task.memory import Task, access, owner_of, view_of
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, SlotOp
-from ge.dialects.npu_task.program_info import CERTIFICATE, FIGURES, NO_REUSE, PINNED, figure
 from ge.dialects.support.discardable import wrong_attributes
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, array_ints, byte_size, is_dynamic

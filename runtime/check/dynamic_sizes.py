@@ -26,11 +26,15 @@ from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.indexing import CompressOp, NonZeroOp, UniqueOp
 from ge.dialects.graph.ports import argument_attributes, dim_ranges, dims_of
-from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.npu_task.attributes import (
+    OFFSETS,
+    data_type,
+    expression_of,
+    stated_bytes,
+    unknown_results,
+)
 from ge.dialects.npu_task.memory import Task, access, owner_of
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, KernelOp, LaunchOp, TransferOp
-from ge.dialects.npu_task.program_info import OFFSETS
-from ge.dialects.npu_task.sizes import expression_of, stated_bytes, unknown_results
 from ge.dialects.support.dims import Range, size_of, value_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (

@@ -39,9 +39,9 @@ from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.ports import argument_attributes, dims_of
 from ge.dialects.graph.ports import name_of as port_name
 from ge.dialects.graph.state import BLOCK, LENGTH, STEP, growing_symbol, steps_beyond
+from ge.dialects.npu_task.attributes import GROWS, STATE, VALID
 from ge.dialects.npu_task.memory import ByteRegion, owner_of, view_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp
-from ge.dialects.npu_task.program_info import GROWS, STATE, VALID
 from ge.dialects.support.dims import symbols
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import array_ints, byte_size, numel, rank_of, shape_of

@@ -15,9 +15,9 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation
 
+from ge.dialects.npu_task.attributes import figure
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import RecordOp, WaitOp, event_number
-from ge.dialects.npu_task.program_info import figure
 from ge.runtime.check.problems import Problem, name_of, placed
 
 MOST_STREAMS = 1 << 10  # more than any target has

@@ -33,11 +33,12 @@ from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph.ports import dim_ranges
-from ge.dialects.npu_task.boxes import ByteBox
+from ge.dialects.npu_task.attributes import figure, placed_results
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.memory import (
     EVERYTHING,
     FOREVER,
+    ByteBox,
     Task,
     access,
     merged,
@@ -57,9 +58,7 @@ from ge.dialects.npu_task.ops import (
     TransferOp,
     WaitOp,
 )
-from ge.dialects.npu_task.program_info import figure
 from ge.dialects.npu_task.rules import misuses
-from ge.dialects.npu_task.sizes import placed_results
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size, is_dynamic, shape_of
 from ge.runtime.check.growing_state import (

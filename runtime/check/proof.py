@@ -25,12 +25,18 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
 from xdsl.dialects.func import FuncOp
 
 from ge.dialects.graph.ports import dim_ranges
-from ge.dialects.npu_task.attributes import HOST, space_of
+from ge.dialects.npu_task.attributes import (
+    CAP,
+    CERTIFICATE,
+    GROWS,
+    HOST,
+    figure,
+    placed_results,
+    space_of,
+)
 from ge.dialects.npu_task.control import LoopOp
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import KernelOp, SlotOp
-from ge.dialects.npu_task.program_info import CAP, CERTIFICATE, GROWS, figure
-from ge.dialects.npu_task.sizes import placed_results
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import is_dynamic
 from ge.dialects.targets.target import Target, target_for

@@ -29,11 +29,9 @@ from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.shape import is_shape_arithmetic
-from ge.dialects.npu_task.attributes import HBM, Engine
-from ge.dialects.npu_task.memory import access, owner_of
+from ge.dialects.npu_task.attributes import CAP, HBM, OPEN_TILES, Engine, figure, is_outside_arena
+from ge.dialects.npu_task.memory import access, input_places, output_places, owner_of
 from ge.dialects.npu_task.ops import KernelOp, RecordOp, SlotOp, WaitOp, event_number
-from ge.dialects.npu_task.places import input_places, output_places
-from ge.dialects.npu_task.program_info import CAP, OPEN_TILES, figure, is_outside_arena
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size, is_dynamic
 from ge.dialects.targets.target import Target, target_for

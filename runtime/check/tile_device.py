@@ -28,9 +28,8 @@ from numpy.typing import NDArray
 from xdsl.ir import BlockArgument, SSAValue
 
 from ge.dialects.support.types import Shape
-from ge.dialects.tile.buffers import box_of, memref_shape
+from ge.dialects.tile.buffers import box_of, memref_shape, reads_of
 from ge.dialects.tile.kernel import KernelOp, MemrefUses
-from ge.dialects.tile.reading import reads_of
 from ge.dialects.tile.transfers import StoreOp
 from ge.runtime.check.problems import Problems, name_of
 from ge.runtime.check.tile_program import Region, TileStep

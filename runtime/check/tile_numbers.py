@@ -35,9 +35,8 @@ from xdsl.dialects.arith import (
 from xdsl.dialects.scf import ForOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from ge.dialects.tile.buffers import ViewOp, box_of, constant_index
+from ge.dialects.tile.buffers import ReadOp, ViewOp, box_of, constant_index
 from ge.dialects.tile.kernel import CoreOp, CoresOp, KernelOp, PartOp
-from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import StoreOp
 
 COMPUTED = (CeilDivSIOp, FloorDivSIOp, MaxSIOp, MinSIOp, MuliOp, RemSIOp)

@@ -21,20 +21,20 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import operands_of
-from ge.dialects.tile.arithmetic import ARITHMETIC, COMPARED, Binary
 from ge.dialects.tile.buffers import (
     AllocOp,
     FifoOp,
+    ReadOp,
     SlotOp,
     ViewOp,
     check_place,
     memref_shape,
+    number_at,
     row_stride,
 )
 from ge.dialects.tile.compute import FlagOp
-from ge.dialects.tile.instruction import Instruction
+from ge.dialects.tile.instruction import ARITHMETIC, COMPARED, Binary, Instruction
 from ge.dialects.tile.kernel import BarrierOp, CoreOp, CoresOp, KernelOp, PartOp, ProgramOp
-from ge.dialects.tile.reading import ReadOp, number_at
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import BoxType, Memory, Pipe, TileType, box_type
 

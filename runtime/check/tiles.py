@@ -36,18 +36,16 @@ from xdsl.dialects.arith import AddiOp, MuliOp, SubiOp
 from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
 from xdsl.ir import SSAValue
 
-from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.npu_task.attributes import OPEN_TILES, data_type
 from ge.dialects.npu_task.ops import KernelOp as TaskKernelOp
 from ge.dialects.npu_task.ops import LaunchOp
-from ge.dialects.npu_task.program_info import OPEN_TILES
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import walk
 from ge.dialects.support.types import byte_size, is_dynamic
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.buffers import ViewOp, box_of, constant_index
+from ge.dialects.tile.buffers import ReadOp, ViewOp, box_of, constant_index
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import KernelOp
-from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.dialects.tile.types import BoxType
 from ge.runtime.check.memory import span_of

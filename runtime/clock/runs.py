@@ -21,8 +21,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from ge.dialects.graph.state import growing_symbol
-from ge.dialects.npu_task.places import Place, input_places, output_places
-from ge.dialects.npu_task.program_info import figure
+from ge.dialects.npu_task.attributes import figure
+from ge.dialects.npu_task.memory import Place, input_places, output_places
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size

@@ -19,8 +19,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.state import growing_symbol
+from ge.dialects.npu_task.attributes import GROWS
 from ge.dialects.npu_task.ops import KernelOp, SlotOp
-from ge.dialects.npu_task.program_info import GROWS
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import split_axes
 from ge.dialects.support.types import element_type, set_type, shape_of, tensor

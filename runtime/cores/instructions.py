@@ -26,9 +26,8 @@ from ge.dialects.tile.compute import (
     ReduceOp,
     ScatterOp,
 )
-from ge.dialects.tile.instruction import Instruction
+from ge.dialects.tile.instruction import Instruction, number_of
 from ge.dialects.tile.kernel import BarrierOp
-from ge.dialects.tile.scalars import number_of
 from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import box_type, tile_type
 from ge.dialects.tile.unfold import UnfoldOp

@@ -39,11 +39,10 @@ from ge.dialects.support.diagnostics import Diagnostic, Severity, error_at, loca
 from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.buffers import box_of
+from ge.dialects.tile.buffers import ReadOp, box_of
 from ge.dialects.tile.compute import SetOp
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import KernelOp, MemrefUses
-from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, PushOp, StoreOp
 from ge.runtime.cores.instructions import TileBox, prepare
 from ge.runtime.cores.memory import Argument, CoreMemory, Kept, arguments_of, array_of, unwritten

@@ -27,20 +27,20 @@ from xdsl.ir import Block, Operation, SSAValue
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.arithmetic import quotient
 from ge.dialects.tile.buffers import (
     AllocOp,
+    ReadOp,
     SlotOp,
     ViewOp,
     constant_index,
     memref_shape,
+    number_at,
     row_stride,
     within,
 )
 from ge.dialects.tile.compute import FlagOp, SetOp
-from ge.dialects.tile.instruction import Instruction
+from ge.dialects.tile.instruction import Instruction, quotient
 from ge.dialects.tile.kernel import BarrierOp, CoreOp, CoresOp, KernelOp, PartOp, ProgramOp
-from ge.dialects.tile.reading import ReadOp, number_at
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp
 from ge.dialects.tile.types import BoxType, FifoType, Pipe, TileType, fifo_type
 from ge.runtime.cores.replay import MEET, POP, PUSH, RUN, SET, WAIT, Record

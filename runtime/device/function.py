@@ -15,9 +15,8 @@ from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import data_type
-from ge.dialects.npu_task.memory import owner_of
+from ge.dialects.npu_task.memory import Place, input_places, output_places, owner_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp
-from ge.dialects.npu_task.places import Place, input_places, output_places
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.data.arrays import Array, dtype_of

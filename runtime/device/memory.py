@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from ge.dialects.npu_task.attributes import figure
 from ge.dialects.npu_task.memory import MemoryView
 from ge.dialects.npu_task.ops import SlotOp
-from ge.dialects.npu_task.program_info import figure
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import byte_size
 from ge.runtime.data.arrays import Array, is_packed, packed, unpacked

@@ -15,10 +15,8 @@ from ge.dialects.graph import control as graph
 from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.npu_task import control
 from ge.dialects.npu_task import ops as task
-from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.npu_task.attributes import OFFSETS, STATE, data_type, placed_results
 from ge.dialects.npu_task.memory import BlockMove, is_writable, moves, owner_of, source_of, view_of
-from ge.dialects.npu_task.program_info import OFFSETS, STATE
-from ge.dialects.npu_task.sizes import placed_results
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, is_dynamic, numel, shape_of
 from ge.runtime.data.arrays import Array, dtype_of

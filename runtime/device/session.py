@@ -18,7 +18,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from ge.dialects.graph.state import growing_symbol
-from ge.dialects.npu_task.program_info import STREAMS
+from ge.dialects.npu_task.attributes import STREAMS
 from ge.dialects.support.environment import switch
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions

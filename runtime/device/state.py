@@ -24,8 +24,7 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 
 from ge.dialects.graph.state import Typed, state_pairs
-from ge.dialects.npu_task.attributes import data_type
-from ge.dialects.npu_task.program_info import GROWS, STATE, VALID
+from ge.dialects.npu_task.attributes import GROWS, STATE, VALID, data_type
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, Shape, array_ints, shape_text

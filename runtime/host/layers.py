@@ -29,11 +29,10 @@ from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.constant import WeightAttr
-from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.npu_task.attributes import STATE, data_type
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.memory import MemoryView, owner_of, view_of
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp
-from ge.dialects.npu_task.program_info import STATE
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import is_dynamic, shape_of

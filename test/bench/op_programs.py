@@ -24,9 +24,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.elementwise import AbsOp
-from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.npu_task.attributes import NO_TILES, Engine
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.npu_task.program_info import NO_TILES
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import is_static, shape_of

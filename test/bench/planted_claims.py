@@ -38,9 +38,16 @@ from xdsl.ir import Attribute, Operation
 
 from ge.dialects.graph.ports import DIMS, PADDING, dim_ranges, state_ranges
 from ge.dialects.graph.state import LENGTH, STEP
+from ge.dialects.npu_task.attributes import (
+    BYTES,
+    GROWS,
+    OFFSETS,
+    VALID,
+    state_bytes,
+    state_offsets,
+    stated_bytes,
+)
 from ge.dialects.npu_task.ops import SlotOp
-from ge.dialects.npu_task.program_info import BYTES, GROWS, OFFSETS, VALID
-from ge.dialects.npu_task.sizes import state_bytes, state_offsets, stated_bytes
 from ge.dialects.support.dims import Range
 from ge.dialects.support.types import array_ints
 from ge.dialects.text.reading import SourceText, parse_module

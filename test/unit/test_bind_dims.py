@@ -16,10 +16,10 @@ from counting_steps import calls
 from sums import assert_sums
 
 from ge.dialects.graph.slicing import ConcatOp
+from ge.dialects.npu_task.attributes import figure
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
-from ge.dialects.npu_task.program_info import figure
 from ge.dialects.support.dims import Range, size_of, symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function

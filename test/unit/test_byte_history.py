@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import f32
 from xdsl.ir import Block, SSAValue
 
-from ge.dialects.npu_task.boxes import ByteBox
+from ge.dialects.npu_task.memory import ByteBox
 from ge.runtime.check.memory import Bytes, History, runs_of
 
 BUFFERS: list[SSAValue] = list(Block(arg_types=[f32] * 3).args)

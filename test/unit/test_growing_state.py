@@ -19,8 +19,8 @@ import ge
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.ports import DIMS
+from ge.dialects.npu_task.attributes import GROWS
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
-from ge.dialects.npu_task.program_info import GROWS
 from ge.lowering.driver.compiler import load, lower
 from ge.lowering.driver.program import Program
 from ge.lowering.levels.level import Level

@@ -11,9 +11,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from ge.dialects.graph.ports import state_ranges
+from ge.dialects.npu_task.attributes import (
+    OFFSETS,
+    figure,
+    placed_results,
+    state_bytes,
+    state_offsets,
+)
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, TransferOp, WaitOp
-from ge.dialects.npu_task.program_info import OFFSETS, figure
-from ge.dialects.npu_task.sizes import placed_results, state_bytes, state_offsets
 from ge.dialects.support.dims import Range
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function

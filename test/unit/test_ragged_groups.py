@@ -15,7 +15,7 @@ from xdsl.ir import SSAValue
 
 from ge import tile
 from ge.dialects.support.errors import GeError
-from ge.dialects.tile.reading import ReadOp
+from ge.dialects.tile.buffers import ReadOp
 from ge.lowering.building import example_kernels as examples
 from ge.lowering.building.tile_kernels import TileProgram
 from ge.runtime.check.tile_device import Use

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from ge.dialects.npu_task.attributes import AT_MOST, expression_of, stated_bytes, unknown_results
 from ge.dialects.npu_task.memory import Task
-from ge.dialects.npu_task.sizes import AT_MOST, expression_of, stated_bytes, unknown_results
 from ge.dialects.support.dims import Polynomial, Range, most, value_of
 from ge.dialects.support.functions import main_function
 from ge.dialects.text.reading import SourceText, parse_module

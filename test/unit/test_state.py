@@ -12,10 +12,9 @@ from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, StringAttr, f32, i64
 
 import ge
 from ge.dialects.graph.state import Typed, likely_states, state_pairs
-from ge.dialects.npu_task.attributes import number
+from ge.dialects.npu_task.attributes import STATE, VALID, number
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import CopyOp, LaunchOp, Segment, SlotOp
-from ge.dialects.npu_task.program_info import STATE, VALID
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.levels.level import Level

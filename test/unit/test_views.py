@@ -9,9 +9,8 @@ from xdsl.dialects.builtin import MemRefType, f32
 from xdsl.ir import SSAValue
 from xdsl.utils.test_value import create_ssa_value
 
-from ge.dialects.npu_task.boxes import ByteBox, boxes_of
 from ge.dialects.npu_task.control import LoopOp
-from ge.dialects.npu_task.memory import MemoryView, owner_of, trips, view_of
+from ge.dialects.npu_task.memory import ByteBox, MemoryView, boxes_of, owner_of, trips, view_of
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
 

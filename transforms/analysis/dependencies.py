@@ -16,10 +16,9 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.rewriter import Rewriter
 
-from ge.dialects.npu_task.attributes import HBM
+from ge.dialects.npu_task.attributes import HBM, is_outside_arena
 from ge.dialects.npu_task.memory import ByteRegions, RegionHistory, Task, access
 from ge.dialects.npu_task.ops import ConstantOp, WaitOp
-from ge.dialects.npu_task.program_info import is_outside_arena
 from ge.dialects.support.operation import all_ops, operands_of, ops_of
 from ge.dialects.support.types import align_up, byte_size, is_dynamic
 

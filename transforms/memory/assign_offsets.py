@@ -49,9 +49,9 @@ from xdsl.ir import Block, Operation
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.support.op_names import nearest_name, plain, short_name
+from ge.dialects.npu_task.attributes import IO, NO_REUSE, PINNED, STATE, state
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, KernelOp, LaunchOp, SlotOp
-from ge.dialects.npu_task.program_info import IO, NO_REUSE, PINNED, STATE, state
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.editing import erase, replace_uses
 from ge.dialects.support.errors import GeError

@@ -18,8 +18,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
-from ge.dialects.npu_task.attributes import number
-from ge.dialects.npu_task.program_info import CERTIFICATE, PINNED
+from ge.dialects.npu_task.attributes import CERTIFICATE, PINNED, number
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
 from ge.transforms.memory.check_capacity import plan_figure

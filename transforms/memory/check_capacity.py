@@ -16,9 +16,9 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from ge.dialects.npu_task.attributes import figure
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.ops import LaunchOp
-from ge.dialects.npu_task.program_info import figure
 from ge.dialects.support.diagnostics import error_at, location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function

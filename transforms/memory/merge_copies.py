@@ -30,11 +30,9 @@ from xdsl.ir import Block, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ge.dialects.npu_task.attributes import HOST, space_of
-from ge.dialects.npu_task.memory import owner_of, row_major, view_of
+from ge.dialects.npu_task.attributes import HOST, IO, space_of
+from ge.dialects.npu_task.memory import owner_of, row_major, view_of, writers
 from ge.dialects.npu_task.ops import BatchCopyOp, CopyOp
-from ge.dialects.npu_task.places import writers
-from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size, is_dynamic
 from ge.dialects.targets.target import target_for

@@ -37,8 +37,8 @@ from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
 from ge.dialects.graph.control import CaseOp, IfOp, LoopOp
+from ge.dialects.npu_task.attributes import ORDER
 from ge.dialects.npu_task.ops import LaunchOp
-from ge.dialects.npu_task.program_info import ORDER
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size, has_size

@@ -34,11 +34,10 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.cache import AppendOp
 from ge.dialects.npu_task import casts
-from ge.dialects.npu_task.attributes import HBM, space_of
+from ge.dialects.npu_task.attributes import HBM, IO, STATE, space_of
 from ge.dialects.npu_task.control import LoopOp, YieldOp
 from ge.dialects.npu_task.memory import LOOP_ARGUMENTS, owner_of, row_major
 from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
-from ge.dialects.npu_task.program_info import IO, STATE
 from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.editing import erase, replace_uses
 from ge.dialects.support.functions import main_function

@@ -23,8 +23,8 @@ from math import gcd
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from ge.dialects.npu_task.attributes import PINNED, figure
 from ge.dialects.npu_task.ops import SlotOp
-from ge.dialects.npu_task.program_info import PINNED, figure
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.types import align_up
 from ge.transforms.analysis.liveness import Liveness, LiveProfile

@@ -21,9 +21,17 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.ports import dim_ranges
+from ge.dialects.npu_task.attributes import (
+    BYTES,
+    OFFSETS,
+    figure,
+    most_bytes,
+    state,
+    state_offsets,
+    stated_bytes,
+    unknown_results,
+)
 from ge.dialects.npu_task.memory import Task
-from ge.dialects.npu_task.program_info import BYTES, OFFSETS, figure, state
-from ge.dialects.npu_task.sizes import most_bytes, state_offsets, stated_bytes, unknown_results
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops, ops_of
 from ge.dialects.support.types import align_up

@@ -29,10 +29,9 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import Rewriter
 
 from ge.dialects.graph.slicing import SliceOp
-from ge.dialects.npu_task.attributes import HBM
+from ge.dialects.npu_task.attributes import HBM, IO, STATE
 from ge.dialects.npu_task.memory import access, owner_of
 from ge.dialects.npu_task.ops import CopyOp, LaunchOp
-from ge.dialects.npu_task.program_info import IO, STATE
 from ge.dialects.support.element_types import elements_per_byte, storage_bytes
 from ge.dialects.support.types import byte_size, element_type, is_dynamic, numel, shape_of
 from ge.transforms.analysis.dependencies import arena_bytes, in_arena, users_of

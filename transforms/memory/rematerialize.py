@@ -48,9 +48,8 @@ from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import NoMemoryEffect
 
-from ge.dialects.npu_task.attributes import number
+from ge.dialects.npu_task.attributes import RECOMPUTED, number
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
-from ge.dialects.npu_task.program_info import RECOMPUTED
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp

@@ -38,10 +38,9 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
-from ge.dialects.npu_task.attributes import HOST, number
+from ge.dialects.npu_task.attributes import HOST, SPILLED, number
 from ge.dialects.npu_task.memory import Task, owner_of
 from ge.dialects.npu_task.ops import CopyOp
-from ge.dialects.npu_task.program_info import SPILLED
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function

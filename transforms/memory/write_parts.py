@@ -41,10 +41,9 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task import casts
-from ge.dialects.npu_task.attributes import HBM
+from ge.dialects.npu_task.attributes import HBM, IO
 from ge.dialects.npu_task.memory import owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
-from ge.dialects.npu_task.program_info import IO
 from ge.dialects.support.editing import detach, erase, replace_uses
 from ge.dialects.support.element_types import elements_per_byte, storage_bytes
 from ge.dialects.support.functions import main_function

@@ -40,11 +40,10 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.npu_task.attributes import HBM, HOST, Engine, number
+from ge.dialects.npu_task.attributes import CAP, HBM, HOST, Engine, number, state
 from ge.dialects.npu_task.control import CaseOp
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp
-from ge.dialects.npu_task.program_info import CAP, state
 from ge.dialects.support.editing import put_in_row
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function

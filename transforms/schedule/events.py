@@ -20,8 +20,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from ge.dialects.npu_task.attributes import state
 from ge.dialects.npu_task.ops import RecordOp, WaitOp
-from ge.dialects.npu_task.program_info import state
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.editing import erase
 from ge.dialects.support.operation import all_ops

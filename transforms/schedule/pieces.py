@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
-from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.npu_task.attributes import Engine, is_outside_arena
 from ge.dialects.npu_task.memory import owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
-from ge.dialects.npu_task.program_info import is_outside_arena
 from ge.dialects.support.tensor_op import TensorOp, split_axes
 from ge.dialects.support.types import is_dynamic, numel, shape_of
 from ge.transforms.analysis.dependencies import accesses, users_of

@@ -30,7 +30,18 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.ports import DIM_RANGES, DIMS
 from ge.dialects.npu_task import casts
-from ge.dialects.npu_task.attributes import HBM, HOST, Engine, data_type, space_of
+from ge.dialects.npu_task.attributes import (
+    HBM,
+    HOST,
+    IO,
+    NO_REUSE,
+    ORDER,
+    STATE,
+    Engine,
+    data_type,
+    is_outside_arena,
+    space_of,
+)
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import LOOP_ARGUMENTS, MemoryView, owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import (
@@ -44,7 +55,6 @@ from ge.dialects.npu_task.ops import (
     WaitOp,
     segments,
 )
-from ge.dialects.npu_task.program_info import IO, NO_REUSE, ORDER, STATE, is_outside_arena
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.editing import erase
 from ge.dialects.support.errors import GeError

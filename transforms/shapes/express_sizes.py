@@ -23,10 +23,9 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.shape import ReshapeOp
-from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.npu_task.attributes import AT_MOST, data_type, state_bytes, unknown_results
 from ge.dialects.npu_task.memory import Task, owner_of, view_of
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, TransferOp
-from ge.dialects.npu_task.sizes import AT_MOST, state_bytes, unknown_results
 from ge.dialects.support.dims import Polynomial
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import ops_of

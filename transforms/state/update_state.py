@@ -30,9 +30,9 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from ge.dialects.npu_task.attributes import STATE
 from ge.dialects.npu_task.memory import owner_of, row_major
 from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
-from ge.dialects.npu_task.program_info import STATE
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import ops_of
 from ge.dialects.support.types import numel, shape_of

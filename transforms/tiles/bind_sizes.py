@@ -25,8 +25,8 @@ from ge.dialects.support.editing import replace_uses
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import cloned, operands_of, ops_of
 from ge.dialects.support.types import DYNAMIC, Shape, dense_memref, set_type
-from ge.dialects.tile.arithmetic import ARITHMETIC, Binary
 from ge.dialects.tile.buffers import constant_index
+from ge.dialects.tile.instruction import ARITHMETIC, Binary
 from ge.dialects.tile.kernel import KernelOp, SizeOp
 from ge.runtime.library.language.arith import INDEX, Constants
 

@@ -30,7 +30,7 @@ from ge.dialects.support.boxes import Access, Box, plus
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
-from ge.dialects.tile.scalars import zero_of
+from ge.dialects.tile.instruction import zero_of
 from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.attention.tiles import AttentionTiles, largest
 from ge.runtime.library.language import values as v

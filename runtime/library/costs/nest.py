@@ -34,8 +34,8 @@ from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.operation import operands_of, ops_of
 from ge.dialects.support.types import byte_size
-from ge.dialects.tile.arithmetic import ARITHMETIC, COMPARED
 from ge.dialects.tile.buffers import (
+    ReadOp,
     SlotOp,
     ViewOp,
     box_of,
@@ -46,9 +46,8 @@ from ge.dialects.tile.buffers import (
     within,
 )
 from ge.dialects.tile.compute import FlagOp, MmadOp
-from ge.dialects.tile.instruction import Instruction
+from ge.dialects.tile.instruction import ARITHMETIC, COMPARED, Instruction
 from ge.dialects.tile.kernel import BarrierOp, CoreOp, CoresOp, KernelOp, PartOp, ProgramOp
-from ge.dialects.tile.reading import ReadOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, PushOp, StoreOp
 from ge.dialects.tile.types import BoxType, Pipe, TileType, fifo_type
 from ge.runtime.library.costs.l2 import LastUsed

@@ -21,8 +21,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import NoMemoryEffect
 
 from ge.dialects.support.operation import created, operands_of, ops_of, put_before, put_last
-from ge.dialects.tile.arithmetic import ARITHMETIC, PREDICATES, Binary
 from ge.dialects.tile.buffers import constant_index
+from ge.dialects.tile.instruction import ARITHMETIC, PREDICATES, Binary
 from ge.dialects.tile.kernel import CoreOp, CoresOp, PartOp
 
 GROWING = (AddiOp, CeilDivSIOp, CoreOp, CoresOp, PartOp, MaxSIOp, MinSIOp, MuliOp, RemSIOp)

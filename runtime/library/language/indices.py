@@ -12,7 +12,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from ge.dialects.support.boxes import divisor_of
 from ge.dialects.support.errors import GeError
-from ge.dialects.tile.arithmetic import ARITHMETIC, BY_NAME, PREDICATES
+from ge.dialects.tile.instruction import ARITHMETIC, BY_NAME, PREDICATES
 
 Scalar: TypeAlias = "Index | int"
 

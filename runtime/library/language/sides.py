@@ -19,10 +19,8 @@ from ge.dialects.support.editing import source_line
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import GeOp, ops_of, put_after, put_before, put_last
 from ge.dialects.tile import buffers, kernel
-from ge.dialects.tile.arithmetic import BY_NAME
-from ge.dialects.tile.buffers import ViewOp
-from ge.dialects.tile.instruction import Instruction
-from ge.dialects.tile.reading import ReadOp
+from ge.dialects.tile.buffers import ReadOp, ViewOp
+from ge.dialects.tile.instruction import BY_NAME, Instruction
 from ge.dialects.tile.types import RingType, TileType, box_in
 from ge.runtime.library.language.arith import arith_op, compare_op, constant_op, index_constant
 from ge.runtime.library.language.indices import (

@@ -33,7 +33,7 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, align_up, element_type, normalize_axis, numel, shape_of
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.scalars import zero_of
+from ge.dialects.tile.instruction import zero_of
 from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.attention.facts import seen_through
 from ge.runtime.library.costs.cycles import MOST_STRIDE, instructions_of, share_of
