@@ -331,7 +331,8 @@ class Graph(Matcher):
         raise _error_here(f"{kind.name} has no '{name}'", hint)
 
     def _operand(self, operand: Any, like: SSAValue | None) -> Any:
-        """What the constructor of an op takes; a number has the element type of `like`."""
+        """Return an operand in the form that the constructor of an op takes; a number has the
+        element type of `like`."""
         if isinstance(operand, Value):
             if operand.graph is not self:
                 raise _error_here("a value of another graph")

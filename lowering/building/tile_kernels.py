@@ -240,7 +240,7 @@ class TileProgram:
         return str(self.module)
 
     def check(self) -> "KernelProof":
-        """Whether no order of the pipes changes a result (`ge-check`)."""
+        """Check that no order of the pipes changes a result (`ge-check`), and return the proof."""
         from ge.runtime.check.tiles import check_kernel
 
         return check_kernel(self.kernel, self.target)
@@ -337,7 +337,7 @@ class TuningTrial:
 
 @dataclass(frozen=True)
 class Entry:
-    """What is kept: the fastest parameters of a kernel, for arguments of these types, on a target.
+    """A kept tuning: the fastest parameters of a kernel, for arguments of these types, on a target.
     `source` is a hash of the kernel's text: a kernel that was changed is another one."""
 
     kernel: str
@@ -501,7 +501,7 @@ class Tunings:
         return Tunings({**self.entries, entry.key: entry})
 
     def rows(self) -> dict[str, Any]:
-        """What the file says."""
+        """Return the content of the file."""
         return {"tunings": [asdict(e) for e in self.entries.values()]}
 
     def parameters(self, kernel: "Kernel", types: Sequence[str], target: str) -> Parameters:

@@ -91,7 +91,8 @@ MOST_KEPT = 64  # bound programs
 
 
 def is_open(module: ModuleOp) -> bool:
-    """Whether a module is a program, or on buffers, with inputs of unknown shapes and no gears."""
+    """Return whether a module is a program, or on buffers, with inputs of unknown shapes and no
+    gears."""
     main = main_function(module)
     return (
         main is not None
@@ -321,7 +322,7 @@ def place_of(module: ModuleOp, options: Options) -> Path | None:
 
 
 def entry_of(module: ModuleOp) -> dict[str, Any]:
-    """What is kept of a program whose kernels have theirs."""
+    """Return the cache entry of a program whose kernels have their tile programs."""
     kernels: dict[str, list[str] | str] = {}
     programs: list[dict[str, Any]] = []
     texts: dict[Any, str] = {}  # of attributes

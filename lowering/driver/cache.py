@@ -83,7 +83,7 @@ PAYLOAD = re.compile(r'graph\.payload = ("(?:[^"\\]|\\.)*")')
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be compiled, and where the results go (None: they are not wanted)."""
+    """A file to compile, and where the results go (None: they are not wanted)."""
 
     path: str
     options: Options
@@ -123,7 +123,7 @@ class Request:
         return program.summary(Path(self.path).name)
 
     def inputs(self, payload: Payload | None = None) -> list[Path | str]:
-        """What no output may take the place of: the files that are read, but for a module that is
+        """Return the files that no output may replace: those that are read, except a module that is
         compiled in place."""
         options = self.options
         files: list[Path | str] = [self.path, options.target, *options.plugins]
@@ -221,7 +221,7 @@ def _imported(options: Options) -> Sources:
 
 
 def _identity(path: Path) -> list[int] | None:
-    """What changes when a file does; None when there is none."""
+    """Return numbers that change when a file does; None if there is no file."""
     try:
         info = path.stat()
     except OSError:
@@ -239,8 +239,9 @@ def _copy(source: BinaryIO, target: BinaryIO | None) -> str:
 
 
 def _read(entry: Path, folder: Path) -> dict[str, Any] | None:
-    """What is kept about a program, None unless it holds together and the files in the model's
-    folder that it was made from are the same. The weights are looked at when they are copied."""
+    """Return the record kept of a program; None unless it is consistent and the files in the
+    model's folder that it was made from are unchanged. The weights are checked when they are
+    copied."""
     try:
         info = entry.lstat()
         if not stat.S_ISDIR(info.st_mode) or not is_ours(info):

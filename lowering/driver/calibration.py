@@ -291,8 +291,8 @@ def run_quietly(
 
 
 def export_of(program: Program, options: Options, ctx: Context) -> Callable[[Outputs], object]:
-    """What writes the quantized model of a program that was not lowered yet. Raises GeError for a
-    model that is not quantized, or that ONNX has no form for."""
+    """Return a function that writes the quantized model of a program that was not lowered yet.
+    Raises GeError for a model that is not quantized, or that ONNX has no form for."""
     if (level := level_of(program.module)) is not Level.GRAPH:
         hint = f"this is at the {level} level"
         raise GeError("a model is exported from the graph level", program.path, hint)

@@ -90,7 +90,7 @@ def without_effect(options: Options) -> Iterator[str]:
 
 
 def none_quantized(options: Options, quantization: Mapping[str, Any]) -> str:
-    """Why not one layer is computed as `--quantize` says; empty where some are."""
+    """Return why not one layer is computed as `--quantize` says; empty if some are."""
     entries: Sequence[Mapping[str, Any]] = quantization["layers"]
     done = [e for e in entries if e["scheme"] != FLOAT]
     is_off = options.fusion in ("off", "conservative")
@@ -131,13 +131,14 @@ class Effects(Instrumentation):
 
 
 def figure(module: ModuleOp) -> tuple[Any, ...]:
-    """How many ops there are of each kind, and how many inputs."""
+    """Return how many ops there are of each kind, and how many inputs."""
     main = main_function(module)
     return Counter(op.name for op in module.walk()), main and len(main.body.block.args)
 
 
 def nothing_done(compilation: Compilation) -> Iterator[str]:
-    """What a compilation through the graph level was asked for and has changed nothing for."""
+    """Yield a text for each option of a compilation through the graph level that changed
+    nothing."""
     options, precision = compilation.options, compilation.precision
     if options.quantize and (why := none_quantized(options, compilation.quantization)):
         yield f"--quantize {options.quantize}: {why}"
@@ -152,8 +153,8 @@ def is_shaped(t: Attribute) -> bool:
 
 
 def may_exceed(module: ModuleOp, target: Target) -> bool:
-    """Whether the memory plan might be more than the target has: all values and weights together
-    are more than half of it."""
+    """Return whether the memory plan might be more than the target has: all values and weights
+    together are more than half of it."""
     main = main_function(module)
     values = () if main is None else (r for op in all_ops(main.body.blocks) for r in op.results)
     types = (v.type for v in values if is_shaped(v.type))
@@ -195,8 +196,8 @@ def decides(options: Options) -> bool:
 
 
 def layer_facts() -> dict[str, Any]:
-    """What is known of the layers that were to be quantized, and the dB of outputs that are left on
-    the samples, if there were some."""
+    """Return what is known of the layers that were to be quantized, and the dB of outputs that are
+    left on the samples, if there were some."""
     from ge.transforms.quantization.data import calibration_at_hand
 
     known = calibration_at_hand()

@@ -47,7 +47,7 @@ class Candidate:
         return memory_figures(self.module)["peak_bytes"]
 
     def latency_us(self, target: Target) -> float:
-        """How long it takes by the clock; 0 where shapes are known only at run time."""
+        """Return how long it takes by the clock; 0 if shapes are known only at run time."""
         try:
             return simulate(self.module, target).latency_us
         except UnknownShapes:

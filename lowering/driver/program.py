@@ -121,7 +121,7 @@ def gear_case(main: FuncOp) -> CaseOp | None:
 
 
 def unplanned(region: Region) -> int:
-    """How many tensors of a branch the device allocates."""
+    """Return how many tensors of a branch the device allocates."""
     results = (r for op in region.walk() for r in op.results if space_of(r.type) == HBM)
     return sum(is_dynamic(r.type) for r in results)
 
@@ -165,8 +165,8 @@ def read_histogram(path: str, names: Sequence[str]) -> dict[Size, int]:
 
 
 def judged(path: str, gears: Gears) -> dict[str, Any]:
-    """What the gears waste of the elements they compute, and the gears, as many, that would waste
-    least."""
+    """Return what the gears waste of the elements they compute, and the same number of gears that
+    would waste least."""
     own = [i for i, n in enumerate(gears.names) if symbols(n) == (n,)]
     names = [gears.names[i] for i in own]
     counts = read_histogram(path, names)
@@ -388,7 +388,7 @@ class Program:
 
 
 def accuracy_text(quantization: Mapping[str, Any]) -> str:
-    """What accuracy quantizing leaves on the samples, in words; empty where that is not known."""
+    """Say in words what accuracy quantizing leaves on the samples; empty if that is not known."""
     left: Mapping[str, float] = quantization.get("left_db", {})
     if not left:
         return ""

@@ -1,5 +1,5 @@
-"""Which launches of a program have tile programs, how much of its time they are, and why the others
-have none."""
+"""The launches of a program that have tile programs, their share of its time, and the reasons why
+the others have none."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field, replace
@@ -70,7 +70,7 @@ class Coverage:
 
 
 def reason_of(kernel: KernelOp) -> str:
-    """Why a kernel has no tile program, "" for one that has."""
+    """Return why a kernel has no tile program, "" for one that has."""
     if kernel.tiles is not None or OPEN_TILES in kernel.attributes:
         return ""
     reason = kernel.attributes.get(NO_TILES)

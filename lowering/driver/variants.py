@@ -67,7 +67,7 @@ class Variant:
 
     @property
     def flags(self) -> str:
-        """What `ge-compile` is told."""
+        """Return the flags of `ge-compile` for this variant."""
         fields = {f.name: f for f in dataclasses.fields(Options)}
         words: list[str] = []
         for name, value in self.change.items():
@@ -84,7 +84,7 @@ class Variant:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A variant that there is not, and why."""
+    """A variant that is not made, and the reason."""
 
     name: str
     why: str
@@ -140,7 +140,7 @@ def variants_of(
 
 
 def reason_against(change: Mapping[str, Any], module: ModuleOp, options: Options) -> str:
-    """Why a change would change nothing, or may not be made; empty where neither is known."""
+    """Return why a change would change nothing, or may not be made; empty if neither is known."""
     for name, value in change.items():
         own = getattr(options, name)
         if own == value:
@@ -157,7 +157,7 @@ def reason_against(change: Mapping[str, Any], module: ModuleOp, options: Options
 
 
 def is_in_f32(module: ModuleOp) -> bool:
-    """Whether products are in f32 or, where there are none, anything is."""
+    """Return whether products are in f32 or, if there are none, anything is."""
     main = main_function(module)
     ops = [] if main is None else [op for op in main.walk() if isinstance(op, TensorOp)]
     products = [op for op in ops if op.ALWAYS_MACS]
@@ -342,8 +342,8 @@ def figures(program: Program, options: Options) -> Figures:
 
 
 def unit_of(main: FuncOp) -> tuple[int, str]:
-    """How many of what a run computes: tokens where the first input has integers in rows, images
-    where one goes in or comes out, else samples."""
+    """Return how many units a run computes, and of what: tokens where the first input has integers
+    in rows, images where one goes in or comes out, else samples."""
     inputs, outputs = input_ports(main), output_ports(main)
     if inputs and is_integer(inputs[0].element) and len(inputs[0].shape) == 2:
         return max(inputs[0].shape[0] * inputs[0].shape[1], 1), "tokens"
@@ -353,7 +353,8 @@ def unit_of(main: FuncOp) -> tuple[int, str]:
 
 
 def is_image(port: Port) -> bool:
-    """Whether a port looks like images: channels of colours, or one, before two dimensions."""
+    """Return whether a port looks like images: channels of colours, or one, before two
+    dimensions."""
     return len(port.shape) == 4 and port.shape[1] in IMAGE_CHANNELS and min(port.shape[2:]) > 1
 
 
@@ -362,7 +363,7 @@ LIMIT = 16  # cuts of a kernel that are tried
 
 @dataclass(frozen=True)
 class KernelTuning:
-    """What was found for a kernel: how many cuts were tried, and the fastest."""
+    """Result of tuning a kernel: how many cuts were tried, and the fastest."""
 
     tried: int
     best: TunedKernel

@@ -166,7 +166,8 @@ def dominance_error(op: Operation, operand: int) -> GeError:
 
 
 def _relation(block: Block | None, use: Operation) -> str:
-    """Where a definition in `block` stands as seen from its use, in the words of mlir-opt."""
+    """Return where a definition in `block` stands as seen from its use, in the words of
+    mlir-opt."""
     user = use.parent_block()
     if block is None or user is None:
         return "is detached"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Level(StrEnum):
-    """Where a module is on its way down; the order is that of the pipeline."""
+    """A stage of a module on its way down; the order is that of the pipeline."""
 
     _value_: str
     summary: str  # what an op is at this level
@@ -55,7 +55,7 @@ class Level(StrEnum):
 
 @dataclass(frozen=True)
 class Legality:
-    """What a module may hold at a level, beside what `verify-level` asks for at each."""
+    """Ops, types and rules of modules at a level, beside what `verify-level` asks for at each."""
 
     main: "frozenset[type[Operation]]"  # the ops of @main
     values: "tuple[type[Attribute], ...]"  # the types of the values of @main
@@ -67,7 +67,7 @@ class Legality:
 
 @cache
 def legality() -> Mapping[Level, Legality]:
-    """What is legal at each level."""
+    """Return what is legal at each level."""
     from xdsl.dialects.builtin import MemRefType, TensorType, UnrankedTensorType
     from xdsl.dialects.func import ReturnOp
     from xdsl.dialects.memref import AllocOp, ReinterpretCastOp

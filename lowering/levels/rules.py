@@ -38,7 +38,7 @@ def tile_programs(module: ModuleOp) -> "dict[str, tile.KernelOp]":
 
 @dataclass
 class Surroundings:
-    """What a rule may ask about the module around an op."""
+    """The module around an op, as rules may ask about it."""
 
     main: FuncOp
     target: Target
@@ -63,8 +63,8 @@ def constant_size(op: Operation, _: Surroundings) -> Iterator[str]:
 
 
 def kernel_holds(op: Operation, around: Surroundings) -> Iterator[str]:
-    """What a kernel says of itself holds together. What its tile program keeps on a core ge-check
-    proves."""
+    """Yield contradictions in a kernel's own facts. ge-check proves what its tile program keeps on
+    a core."""
     assert isinstance(op, npu.KernelOp)
     try:
         op.check()

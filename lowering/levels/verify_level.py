@@ -26,7 +26,7 @@ from ge.lowering.levels.rules import Rules, Surroundings, is_tile_program, tile_
 
 
 def is_foreign(op: Operation) -> bool:
-    """Whether this is a tensor op of a plugin: it may stand where graph ops may."""
+    """Return whether this is a tensor op of a plugin: it may stand where graph ops may."""
     return isinstance(op, TensorOp) and type(op) not in legality()[Level.FUSED].main
 
 

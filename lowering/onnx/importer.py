@@ -71,7 +71,8 @@ def symbol_of(dim: TensorShapeProto.Dimension) -> str:
 
 
 def has_size(dim: TensorShapeProto.Dimension) -> bool:
-    """Whether a dimension is known: not a symbol, nor -1, as exporters write unknown ones."""
+    """Return whether a dimension is known: not a symbol, nor -1, as exporters write unknown
+    ones."""
     return dim.HasField("dim_value") and dim.dim_value >= 0
 
 
@@ -440,8 +441,8 @@ class Importer:
             self.problems = problems
 
     def blame(self, node: NodeProto, error: Exception) -> Exception:
-        """What to tell about a node at which a handler stumbled: what is wrong with it as ONNX,
-        or else the exception."""
+        """Return the error to report about a node at which a handler stumbled: an error of the node
+        by the rules of ONNX, or else that the handler failed."""
         context = onnx.checker.C.CheckerContext()
         context.ir_version = max(self.model.ir_version, 3)
         context.opset_imports = self.opsets

@@ -1,4 +1,4 @@
-"""How an ONNX node becomes `graph` ops: a handler for each ONNX op type.
+"""Import of an ONNX node as `graph` ops: a handler for each ONNX op type.
 
     @onnx_op("Transpose")
     def transpose(n: Node) -> SSAValue:
@@ -371,7 +371,7 @@ class Registration:
         return handler
 
     def problems(self, n: Node) -> list[str]:
-        """What the node says that the handler does not take."""
+        """Return a text for each fact of the node that the handler does not take."""
         found: list[str] = []
         for name in n.attributes:
             value = n.attribute(name)
@@ -407,8 +407,8 @@ class Checked:
 
 
 def advice(domain: str) -> str:
-    """What to do about an op of a domain whose ops have no meaning outside of onnxruntime, "" for
-    other domains."""
+    """Return what to do about an op of a domain whose ops have no meaning outside of onnxruntime,
+    "" for other domains."""
     if domain != LAYOUTS:
         return ""
     return (

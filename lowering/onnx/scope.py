@@ -161,7 +161,7 @@ def _type(value: Value) -> TypeProto:
 
 
 def is_uniform(array: Array) -> bool:
-    """Whether a vector of bytes, as zero points are, is one number again and again."""
+    """Return whether a vector of bytes, as zero points are, is one number again and again."""
     return array.ndim == 1 and array.dtype.itemsize == 1 and bool((array == array[0]).all())
 
 
@@ -170,7 +170,7 @@ SMALL = 4096  # up to so many elements, what depends on constants only is comput
 
 @dataclass(frozen=True)
 class ImportProblem:
-    """Why a node cannot be imported. `line`: of the program that the node comes from;
+    """The reason why a node cannot be imported. `line`: of the program that the node comes from;
     `is_mismatch`: types of operands and attributes do not fit together, in any run."""
 
     op_type: str
@@ -280,8 +280,8 @@ class Scope:
     # ---- random numbers
 
     def seed(self) -> SSAValue:
-        """What random ops of this graph draw from: the argument of the main function, in a loop
-        another one in each round."""
+        """Return the seed that random ops of this graph draw from: the argument of the main
+        function, in a loop another one in each round."""
         if self._seed is None:
             self._seed = self.importer.seed() if self.caller is None else self.caller.seed()
             if self.round_number is not None:

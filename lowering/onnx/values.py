@@ -1,5 +1,5 @@
-"""What an ONNX name stands for during import: a tensor, a sequence of tensors, or an optional;
-and what is known of its rank and sizes.
+"""The value of an ONNX name during import: a tensor, a sequence of tensors, or an optional; and
+what is known of its rank and sizes.
 
 Only tensors reach the graph level. Control flow passes on those that a value is made of
 (`tensors_of`), and puts a value of the same form together from what comes out (`rebuilt`).
@@ -142,7 +142,7 @@ MOST_STEPS = 8  # of a chain of shape computations
 
 
 def follows_from_sizes(value: SSAValue, steps: int = MOST_STEPS) -> bool:
-    """Whether a value is shape arithmetic that begins at the shape of a tensor."""
+    """Return whether a value is shape arithmetic that begins at the shape of a tensor."""
     op = value.owner
     if not steps or not isinstance(op, Operation) or not is_shape_arithmetic(op):
         return False
@@ -150,7 +150,7 @@ def follows_from_sizes(value: SSAValue, steps: int = MOST_STEPS) -> bool:
 
 
 def usual(condition: SSAValue) -> bool | None:
-    """What a condition is for all sizes but a few; None where that is not known."""
+    """Return the truth of a condition for all sizes but a few; None if that is not known."""
     match condition.owner:
         case NotOp() as op:
             inner = usual(op.operands[0])
@@ -222,8 +222,8 @@ def is_unranked(value: SSAValue) -> bool:
 def decided_by(
     value: SSAValue, rounds: Callable[[Block], SSAValue | None]
 ) -> tuple[str, SSAValue | None]:
-    """What the rank of a value depends on, in words, and the condition or the trip count itself;
-    None where that is neither an If nor a loop."""
+    """Return what the rank of a value depends on, in words, and the condition or the trip count
+    itself; None if it is neither an If nor a loop."""
     match value.owner:
         case IfOp() as op:
             return "its condition", op.condition

@@ -36,7 +36,7 @@ ONNX, PBTXT = "onnx", "pbtxt"  # forms of dumps
 
 @dataclass
 class PassRecord:
-    """What one pass did: wall time, and the number of ops after it."""
+    """Record of one pass: wall time, and the number of ops after it."""
 
     name: str
     seconds: float
@@ -73,7 +73,7 @@ class Records(Instrumentation):
 
 @dataclass
 class Between(Instrumentation):
-    """What xdsl-opt prints between passes: seconds, and the IR."""
+    """Print what xdsl-opt prints between passes: seconds, and the IR."""
 
     times: bool
     ir: bool
@@ -137,7 +137,7 @@ class Dumps(Instrumentation):
 
 
 def dumps_for(options: Options) -> list[Dumps]:
-    """What writes the dumps that options ask for."""
+    """Return the instrumentations that write the dumps that options ask for."""
     if not options.dump_graph:
         return []
     return [Dumps(Path(options.dump_path), options.dump_graph, options.dump_graph_format)]
@@ -255,7 +255,7 @@ class Timing(Instrumentation):
     _path: list[Timer] = field(default_factory=list[Timer])  # the last pass, and those around it
 
     def phase(self, name: str, ops: int | None = None) -> None:
-        """What happened since the last timer was `name`."""
+        """Record the time since the last timer as `name`."""
         self._between()
         self.timers.append(Timer(name, self._lap(), ops))
 
@@ -283,7 +283,7 @@ class Timing(Instrumentation):
         self._start = time.perf_counter()
 
     def _between(self) -> None:
-        """What was done since the last pass belongs to it."""
+        """Count the time since the last pass as part of it."""
         if self._path:
             seconds = self._lap()
             self._path[-1].inner.append(Timer(VERIFY, seconds))

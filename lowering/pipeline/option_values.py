@@ -46,7 +46,7 @@ def capacity(text: str) -> str:
 
 
 def layout(text: str) -> str:
-    """How state lies in memory."""
+    """Check the text of a memory layout of state, and return it."""
     from ge.dialects.graph.state import split_layout  # not needed for --help
 
     try:

@@ -43,7 +43,7 @@ GB = 1 << 30
 
 @dataclass
 class Settings:
-    """What was set; by the full name of an op whether its results may share bytes."""
+    """Settings that were made; by the full name of an op whether its results may share bytes."""
 
     mode: str = ""
     limit: int | None = None  # in bytes
@@ -77,10 +77,10 @@ def new_settings() -> AbstractContextManager[Settings]:
 
 
 def set_memory_mode(mode: str, max_memory_gb: float | None = None) -> None:
-    """How programs that are compiled from now on hold their activations: "pool" (one arena, whose
-    bytes buffers take in turn) or "separate" (each has its own); in at most `max_memory_gb` times
-    2**30 bytes (weights, inputs and outputs not counted), or, if that is not given, what the target
-    has. Raises GeError for a mode that there is not, and for a limit that is no positive number."""
+    """Set how programs that are compiled from now on hold their activations: "pool" (one arena,
+    whose bytes buffers take in turn) or "separate" (each has its own); in at most `max_memory_gb`
+    times 2**30 bytes (weights, inputs and outputs not counted), or, if that is not given, what the
+    target has. Raises GeError for an unknown mode, and for a limit that is no positive number."""
     if mode not in MEMORY_MODES:
         known = ", ".join(f"'{name}' ({what})" for name, what in MEMORY_MODES.items())
         raise GeError(
@@ -97,14 +97,13 @@ def set_memory_mode(mode: str, max_memory_gb: float | None = None) -> None:
 
 
 def set_op_memory_reuse(op: str, enabled: bool = True) -> None:
-    """Whether results of launches with an op ("MatMul", "fused_op.conv") may share bytes with other
-    buffers, in programs that are compiled from now on. Raises GeError for an op that there is
-    not."""
+    """Set whether results of launches with an op ("MatMul", "fused_op.conv") may share bytes with
+    other buffers, in programs that are compiled from now on. Raises GeError for an unknown op."""
     settings_at_hand().reuse |= dict.fromkeys(full_names([op]), bool(enabled))
 
 
 def full_names(ops: Any) -> list[str]:
-    """The full names of ops. Raises GeError for those that there are not."""
+    """Return the full names of ops. Raises GeError for unknown ops."""
     if not ops:
         return []
     from ge.dialects.fused_op import FusedOps
@@ -139,7 +138,7 @@ TOLD = "reports and checks"  # titles of groups of flags
 
 @dataclass(frozen=True, slots=True)
 class OptionFacts:
-    """What is known of an option besides its name, type and default."""
+    """Facts of an option besides its name, type and default."""
 
     help: str
     variable: str
@@ -154,7 +153,8 @@ class OptionFacts:
     of: tuple[str, ...] = ()
 
     def value(self, text: str) -> Any:
-        """What a text stands for. Raises ValueError, which says what is expected."""
+        """Return the value that a text stands for. Raises ValueError, which says what is
+        expected."""
         value = self.read(text)
         if self.choices and value not in self.choices:
             raise ValueError(f"one of {self.listed()}")

@@ -61,7 +61,7 @@ def innermost(p: ModulePass) -> ModulePass:
 
 
 def is_local(p: ModulePass) -> bool:
-    """Whether a pass changes a function by what stands in it alone."""
+    """Return whether a pass changes a function by what stands in it alone."""
     if type(p).__module__.startswith("xdsl."):
         return p.name in UPSTREAM
     return bool(getattr(p, "LOCAL", False))
@@ -317,7 +317,7 @@ class _Reader:
                 self.take()
 
     def key_follows(self) -> bool:
-        """Whether the comma at hand separates options (`a=1,b=2`), not values (`a=1,2`)."""
+        """Return whether the comma at hand separates options (`a=1,b=2`), not values (`a=1,2`)."""
         return re.match(r"\s*,\s*[\w-]+\s*=", self.text[self.position :]) is not None
 
     def value(self, key: str) -> str:

@@ -21,8 +21,8 @@ RETRIES = 3  # how often a remedy is asked for more, where the plan that it lead
 
 @dataclass(frozen=True)
 class Remedies:
-    """What is done about the limit. In bytes: `limit` of the arena, and what may be alive at one
-    time after `recompute` and after `spill`; 0: nothing is done."""
+    """Remedies for a program that exceeds the limit. In bytes: `limit` of the arena, and what may
+    be alive at one time after `recompute` and after `spill`; 0: nothing is done."""
 
     limit: int = 0
     # Whether the launches have the other order: chosen for memory below memory level 2, that
@@ -38,7 +38,7 @@ class Remedies:
 
     @property
     def any(self) -> bool:
-        """Whether the program did not fit as it was."""
+        """Return whether the program needed a remedy to fit."""
         return self.order or self.fuse or bool(self.recompute or self.spill)
 
 

@@ -55,8 +55,8 @@ ENTRY = re.compile(r"(?P<key>\w+)\s*:\s*(?P<value>true|false|\"(?:[^\"\\]|\\.)*\
 
 @dataclass(frozen=True)
 class Recorded:
-    """What a reproducer says is to be done with its module. Nothing else is taken: a file never
-    chooses code to load."""
+    """A reproducer's request for its module. Nothing else is taken: a file never chooses code to
+    load."""
 
     pipeline: str
     verify_each: bool = True

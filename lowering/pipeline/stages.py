@@ -167,7 +167,7 @@ def to_graph(options: Options) -> Passes:
 
 
 def with_programs(options: Options) -> Passes:
-    """What brings graphs into the forms that tile programs are written for."""
+    """Return passes that bring graphs into the forms that tile programs are written for."""
     if not options.tiles or options.fusion == "off":
         return []
     expanded = [] if options.fusion == "conservative" else [ExpandLayersPass()]
@@ -201,7 +201,8 @@ def to_quantized(options: Options) -> Passes:
 
 
 def for_target(options: Options) -> Passes:
-    """What composites become where the target cannot compute them in one launch, or not as fast."""
+    """Return passes that expand composites which the target cannot compute in one launch, or not as
+    fast."""
     if options.fusion in ("off", "conservative"):
         return []
     return [ExpandAttentionPass(options.target), SortGroupsPass(options.target)]
@@ -215,7 +216,8 @@ def lowered_quantization(options: Options) -> Passes:
 
 
 def inlined(options: Options) -> Passes:
-    """What lets kernels hold the biases and scales of integers as they hold biases of floats."""
+    """Return passes that let kernels hold the biases and scales of integers as they hold biases of
+    floats."""
     if not options.quantize:
         return []
     from ge.transforms.graph.inline_vectors import InlineVectorsPass
@@ -232,7 +234,7 @@ def quantized_cache(options: Options) -> Passes:
 
 
 def grown(options: Options) -> Passes:
-    """What makes state that grows static, and the constants that follow simple."""
+    """Return passes that make state that grows static, and the constants that follow simple."""
     if not options.state_capacity:
         if options.state_layout not in ("", "contiguous"):
             hint = "add --state-capacity, as in past=2048"
@@ -245,7 +247,7 @@ def grown(options: Options) -> Passes:
 
 
 def precision(options: Options) -> Passes:
-    """What is not of integers when quantization is lowered."""
+    """Return passes that lower quantization and choose the precision of what is not of integers."""
     from ge.transforms.precision.refine_precision import RefinePrecisionPass
 
     refine = RefinePrecisionPass(mode=options.precision, clip=options.precision_clip)
@@ -395,7 +397,8 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
 
 
 def tile_programs(options: Options, begin: bool = False) -> Passes:
-    """What writes a program for the cores beside each kernel that it can, or begins to."""
+    """Return passes that write a program for the cores beside each kernel that they can, or with
+    `begin` begin to."""
     from ge.lowering.steps.lower_kernels import LowerKernelsPass
 
     cache, tunings = tile_cache(options), options.tile_tunings

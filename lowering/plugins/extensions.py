@@ -1,4 +1,4 @@
-"""What others add to ge: an installed package, or a Python file.
+"""Extensions of ge by others: an installed package, or a Python file.
 
 A package declares an entry point in the group `xdsl.universe` (`dialects/support/packages.py` says
 what it may add). A file (`--load-plugin FILE.py`, `GE_CUSTOM_PASS`) adds each `Universe` and
@@ -48,7 +48,8 @@ Sources: TypeAlias = "dict[str, str | None]"  # file -> hash of its contents
 
 @dataclass
 class Registry:
-    """What plugins have added: by `register_pass` and `register_dialect`, and by their files."""
+    """Dialects and passes that plugins have added: by `register_pass` and `register_dialect`, and
+    by their files."""
 
     universe: Universe = field(default_factory=Universe)
     files: dict[str, ModuleType] = field(default_factory=dict[str, ModuleType])
@@ -297,9 +298,9 @@ class Placed:
 
 
 def placed_passes(*plugins: str) -> Iterator[Placed]:
-    """The passes of plugin files, of installed packages, or registered, that state a level; one of
-    a package that cannot be used is left out with a warning. Raises GeError for one of a plugin
-    file that states a level or a place that there is not."""
+    """Yield the passes of plugin files, of installed packages, or registered, that state a level;
+    one of a package that cannot be used is left out with a warning. Raises GeError for one of a
+    plugin file that states an unknown level or place."""
     known = universe(*plugins).all_passes
     of_packages = {n for p in installed() for n in p.universe.all_passes}
     for name, factory in known.items():
@@ -317,7 +318,8 @@ def placed_passes(*plugins: str) -> Iterator[Placed]:
 
 
 def _placed(cls: type[ModulePass], known: Collection[str]) -> Placed | None:
-    """Raises GeError for a level or a pass that there is not, and for options without defaults."""
+    """Return where a pass stands, None if it states no level. Raises GeError for an unknown level
+    or pass, and for options without defaults."""
     level = getattr(cls, "LEVEL", None)
     if not isinstance(level, str):
         return None

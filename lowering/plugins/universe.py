@@ -1,5 +1,5 @@
-"""What ge adds to xDSL: dialects and passes by name, imported when they are used. Every xDSL
-tool loads this through the `xdsl.universe` entry point."""
+"""Dialects and passes that ge adds to xDSL, by name, imported when they are used. Every xDSL tool
+loads this through the `xdsl.universe` entry point."""
 
 from collections.abc import Callable
 from importlib import import_module

@@ -406,8 +406,8 @@ class Bufferization:
         yield new
 
     def loop(self, op: GraphLoopOp) -> Iterator[Operation]:
-        """What is carried has a buffer that each round overwrites; each round writes its part of a
-        stacked result; dynamic values are carried and returned as they are."""
+        """Give what is carried a buffer that each round overwrites; each round writes its part of a
+        stacked result; dynamic values are carried and returned unchanged."""
         count = len(op.carried)
         carried, scans = op.outputs[:count], op.outputs[count:]
         fixed: list[SSAValue] = []
@@ -476,7 +476,7 @@ class Bufferization:
         self.replaced.append(last)
 
     def space_of_result(self, result: SSAValue) -> StringAttr:
-        """Where a branch leaves a result."""
+        """Return the memory space in which a branch leaves a result."""
         is_returned = all(isinstance(use.operation, FuncReturnOp) for use in result.uses)
         by_host = isinstance(case := result.owner, GraphCaseOp) and (
             space_of(self.buffers[case.index].type) == HOST
@@ -512,7 +512,7 @@ class Bufferization:
         yield FuncReturnOp(*returned)
 
     def is_output(self, buffer: SSAValue) -> bool:
-        """Whether a buffer is the whole of one that holds an output of the model alone."""
+        """Return whether a buffer is the whole of one that holds an output of the model alone."""
         owner, _ = self.views.get(buffer, (buffer, 0))
         is_io = isinstance(owner.owner, AllocOp) and IO in owner.owner.attributes
         return is_io and numel(shape_of(owner)) == numel(shape_of(buffer))

@@ -81,7 +81,8 @@ Write: TypeAlias = Callable[[], TileKernelOp]
 
 
 class Key(NamedTuple):
-    """What a program follows from, with the cut that it is asked to have (empty: its own)."""
+    """The text that a program follows from, with the cut that it is asked to have (empty: its
+    own)."""
 
     text: str
     cut: str
@@ -120,8 +121,8 @@ class Shared:
         return program
 
     def key(self, kernel: KernelOp) -> Key | None:
-        """What the program of a kernel follows from; None where nobody knows what a plugin of it,
-        or a kernel by hand, has become since."""
+        """Return what the program of a kernel follows from; None if it depends on a plugin, or a
+        kernel by hand, whose code may have changed since."""
         if kernel not in self.keys:
             self.keys[kernel] = None
             ops = all_ops(kernel.body.blocks)
@@ -237,8 +238,8 @@ def parsed(ctx: Context, text: str) -> TileKernelOp:
 
 
 def entry_at(path: Path, place: Operation) -> dict[str, Any] | None:
-    """What a file keeps for the kernel, or module, at a place; None where there is no file that
-    holds together."""
+    """Return what a file keeps for the kernel, or module, at a place; None if there is no file, or
+    it is damaged."""
     try:
         return read_entry(path)
     except FileNotFoundError:
@@ -265,7 +266,8 @@ def import_lowerings(kernels: Iterable[KernelOp], target: Target) -> None:
 
 
 def new_entry(write: Write, texts: dict[Any, str], target: Target) -> dict[str, Any]:
-    """What a folder keeps. `texts`: those of attributes, for all kernels."""
+    """Return the entry that a folder keeps for a kernel. `texts`: those of attributes, for all
+    kernels."""
     try:
         program = write()
     except NotLowered as e:
@@ -285,7 +287,7 @@ def name_of(key: str) -> str:
 
 
 def is_foreign(op: Operation) -> bool:
-    """Whether an op is none of `OWN`, or has a kernel by hand."""
+    """Return whether an op is none of `OWN`, or has a kernel by hand."""
     foreign = isinstance(op, CustomOp) or is_foreign_class(type(op))
     return foreign or (isinstance(op, TensorOp) and author_of(op) is not None)
 
@@ -297,7 +299,7 @@ def is_foreign_class(kind: type[Operation]) -> bool:
 
 @cache
 def compiler() -> str:
-    """Which compiler this is."""
+    """Return a text that identifies this compiler."""
     return json.dumps([version(), version_of("xdsl"), *own_files()])
 
 
@@ -354,7 +356,7 @@ class KernelTunings:
         return cls({(e.kernel, e.target): e for e in entries})
 
     def cut(self, kernel: KernelOp, target: Target) -> str:
-        """What is kept for a kernel; empty: nothing."""
+        """Return the cut that is kept for a kernel; empty: none."""
         if not self.entries:
             return ""
         entry = self.entries.get((kernel_hash(kernel, target), target.name))

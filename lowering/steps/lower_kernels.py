@@ -117,8 +117,8 @@ class LowerKernelsPass(ModulePass):
         tell_untimed(written, target)
 
     def cuts(self, target: Target) -> Callable[[KernelOp], str]:
-        """What says how a kernel is cut: empty where its lowering does. Raises GeError for what is
-        no file of tunings."""
+        """Return a function that says how a kernel is cut: empty if its lowering decides. Raises
+        GeError for a file that is no file of tunings."""
         if not self.tunings:
             return lambda kernel: ""
 
@@ -239,7 +239,7 @@ def refusals(
 
 @once
 def is_choosy(body: TensorOp | Body) -> bool:
-    """Whether it may matter to a program where launches have their results."""
+    """Return whether it may matter to a program where launches have their results."""
     body = Body.of(body)
     return len(body.outputs) > 1 or any(isinstance(op, AppendOp) for op in body.ops)
 

@@ -59,9 +59,9 @@ CONTROL = (IfOp, CaseOp, LoopOp, YieldOp, MapIndexOp, AssumeShapeOp, FuncReturnO
 
 
 def structure(op: TensorOp, body: Body) -> Hashable:
-    """What makes two ops on operands of the same types, wired alike, compute the same: equal for
-    ops of equal class and properties, with equal members, for the same engines. An op whose members
-    have regions equals no other."""
+    """Return a key that is equal for two ops that compute the same on operands of the same types,
+    wired alike: for ops of equal class and properties, with equal members, for the same engines. An
+    op whose members have regions equals no other."""
     properties = frozenset([(n, number_of(a)) for n, a in op.properties.items()])
     marked = [(i, m.attributes) for i, m in enumerate((op, *body.ops)) if m.attributes]
     engines = tuple([(i, number_of(a[ENGINE])) for i, a in marked if ENGINE in a])
@@ -157,7 +157,7 @@ class Lowering:
 
 
 def engine_of(op: TensorOp, body: Body) -> Engine:
-    """Where a kernel of an op runs."""
+    """Return the engine that a kernel of an op runs on."""
     engine = choose_engine(op, body.ops)
     warn_of_engine(body.ops, engine)
     return engine

@@ -103,18 +103,19 @@ class Holes:
         return "; ".join((self.words, *(f"{at}: {e}" for at, e in self.expressions.items())))
 
     def match(self, words: Sequence[str], values: Mapping[str, str]) -> bool:
-        """Whether numbers of a text, as words, are what expressions are, by their texts."""
+        """Return whether numbers of a text, as words, are the values of the expressions, by their
+        texts."""
         count = len(words)
         pairs = self.expressions.items()
         return all([at < count and values[e] == words[at] for at, e in pairs])
 
     def is_like(self, words: Sequence[str]) -> bool:
-        """Whether all others of its words are the same."""
+        """Return whether all others of its words are the same."""
         return hashed(words, self.expressions) == self.words
 
 
 class BoundValues(dict[str, str]):
-    """What expressions are where dimensions have these sizes."""
+    """Values of expressions where dimensions have these sizes."""
 
     def __init__(self, sizes: Mapping[str, int]) -> None:
         super().__init__()
@@ -230,7 +231,7 @@ class OpenPrograms:
         return new
 
     def figures(self, program: TileKernelOp, sizes: tuple[int, ...]) -> Figures | None:
-        """What a program takes by estimate where its arguments have these bytes. It is one object
+        """Return the estimate of a program where its arguments have these bytes. It is one object
         for equal sizes: what a clock knows of a launch, it knows by that."""
         if (found := self.known.get((program, sizes))) is None:
             if (ends := self.estimates(program)) is None:
@@ -252,7 +253,7 @@ class OpenPrograms:
 
 @dataclass(frozen=True)
 class OpenMemref:
-    """How many bytes a memref of a program has, by its sizes."""
+    """The number of bytes of a program's memref, by its sizes."""
 
     element: Attribute
     count: int  # the product of those that are known
@@ -309,7 +310,7 @@ def program_at_hand(kernel: KernelOp) -> TileKernelOp | None:
 
 
 def is_at_hand(kernel: KernelOp) -> bool:
-    """Whether a program was written for a kernel at all sizes."""
+    """Return whether a program was written for a kernel at all sizes."""
     here = at_hand(AtSizes)
     return here is not None and here.programs.found(kernel, here) is not None
 
@@ -326,8 +327,8 @@ BY_SIZES = "sizes alone decide what it computes: no launch of it is left"
 
 
 def holes_at(kernels: Sequence[KernelOp], samples: Samples) -> Holes:
-    """What is the same of a kernel, which is given as it is at each of the sizes. Raises
-    NotLowered where that is not all but numbers."""
+    """Return the common text of a kernel, which is given at each of the sizes. Raises NotLowered if
+    the texts differ in more than numbers."""
     outline = Outline({})
     return Holes.of([text_of(k, outline) for k in kernels], samples.expression)
 
@@ -374,8 +375,8 @@ def check_same(program: TileKernelOp, other: TileKernelOp) -> None:
 def ends_of(
     program: TileKernelOp, largest: Mapping[str, int], target: Target
 ) -> list[Figures] | None:
-    """What a program takes by estimate, at the least sizes and at those that it is cut for; None
-    where the target lacks what that follows from."""
+    """Return the estimates of a program at the least sizes and at those that it is cut for; None if
+    the target lacks facts for them."""
     ends = [figures_of(bound(program, s), target) for s in (dict.fromkeys(largest, 1), largest)]
     known = [figures for figures in ends if figures is not None]
     return known if len(known) == len(ends) else None

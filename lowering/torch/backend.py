@@ -57,7 +57,7 @@ def is_node(value: Any) -> bool:
 
 
 def leaves_of(output: Any) -> list[Any]:
-    """What a graph of dynamo's returns: one flat sequence."""
+    """Return the outputs of a graph of dynamo's: one flat sequence."""
     return list(output.args[0])
 
 
@@ -87,13 +87,13 @@ def made_in_python(nodes: Sequence[Any]) -> set[Any]:
 
 
 def has_new_memory(node: Any) -> bool:
-    """Whether a node makes a tensor that is on the memory of none that it reads."""
+    """Return whether a node makes a tensor that is on the memory of none that it reads."""
     read = {key for n in node.all_input_nodes for key in memories(n)}
     return not read.issuperset(memories(node))
 
 
 def memories(node: Any) -> list[int]:
-    """What stands for the memory of each tensor that a node makes."""
+    """Return a key for the memory of each tensor that a node makes."""
     values = pytree.tree_leaves(node.meta.get("example_value"))
     return [memory(v) for v in values if isinstance(v, torch.Tensor)]
 
@@ -137,7 +137,7 @@ def shown_names(places: Sequence[Any]) -> list[str]:
 
 
 def is_weight(value: Any) -> bool:
-    """Whether dynamo knows a tensor as a parameter or buffer."""
+    """Return whether dynamo knows a tensor as a parameter or buffer."""
     address = torch._dynamo.utils.get_static_address_type
     return isinstance(value, torch.Tensor) and address(value) is not None
 
@@ -156,14 +156,14 @@ def sizes_of(values: Sequence[Any]) -> dict[int, tuple[int, int]]:
 
 
 def is_open(size: Any) -> bool:
-    """Whether a size is known at run time only. Dynamo leaves symbols where it has found later that
-    the model's code allows for one size."""
+    """Return whether a size is known at run time only. Dynamo leaves symbols for sizes that later
+    turn out to have one value only by the model's code."""
     return isinstance(size, torch.SymInt) and size.node.maybe_as_int() is None
 
 
 def open_axes(values: Sequence[Any], named: bool) -> list[Any]:
-    """What `torch.export.export` is told of inputs: which sizes, and numbers, are known at run time
-    only; with `named`, which of them are the same, and their ranges."""
+    """Return the sizes of inputs for `torch.export.export`: which sizes, and numbers, are known at
+    run time only; with `named`, which of them are the same, and their ranges."""
     hint = torch.export.Dim.AUTO
     symbols: dict[str, Any] = {}
 
@@ -184,8 +184,8 @@ def open_axes(values: Sequence[Any], named: bool) -> list[Any]:
 
 
 def is_number(place: Any) -> bool:
-    """Whether a placeholder is a float of Python's, which dynamo (`dynamic=True`) passes in a
-    tensor and takes out of it by `.item()`."""
+    """Return whether a placeholder is a float of Python's, which dynamo (`dynamic=True`) passes in
+    a tensor and takes out of it by `.item()`."""
     argument = place.meta.get("grapharg")
     is_wrapped = argument is not None and argument.pass_arg_as_tensor and not argument.is_tensor
     return is_wrapped and all(user.target == "item" for user in place.users)
@@ -258,7 +258,7 @@ class Fragment:
             self.leave(e)
 
     def __call__(self, *args: Any) -> Any:
-        """What the graph returns."""
+        """Return what the graph returns."""
         if self.program is not None and self.parts is not None:
             try:
                 computed = self.program(*args)
@@ -307,7 +307,7 @@ class Graph:
         self.made: dict[tuple[float, ...], tuple[Captured, CompiledGraph]] = {}
 
     def __call__(self, *args: Any) -> Any:
-        """What the graph returns. Raises GeError where it cannot be compiled."""
+        """Return what the graph returns. Raises GeError if it cannot be compiled."""
         refuse_training(args)
         captured, compiled = self.at(args)
         weights = captured.weights | {self.shown[i]: args[i] for i in self.weights}

@@ -124,7 +124,7 @@ class CompiledGraph:
 
 
 class CompiledModel:
-    """What `ge.torch.compile` returns: call it as the model."""
+    """The result of `ge.torch.compile`: call it as the model."""
 
     def __init__(
         self,
@@ -144,8 +144,8 @@ class CompiledModel:
         return self.graph.at(self.weights).program
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What the model returns, computed by the program. Raises GeError for arguments of another
-        structure, type or shape than the examples', and where gradients are asked for."""
+        """Return what the model returns, computed by the program. Raises GeError for arguments of
+        another structure, type or shape than the examples', and if gradients are asked for."""
         leaves, spec = flattened(self.signature, args, kwargs)
         if spec != self.spec:
             text = f"the arguments are {spec}, and the examples were {self.spec}"
@@ -184,8 +184,9 @@ def compile_module(
     table: Mapping[Any, Any] | None,
     options: Options,
 ) -> CompiledModel:
-    """What `ge.torch.compile` does. `table`: translations of a user's ops. Raises GeError for what
-    cannot be traced, translated or compiled, with the line of the user's code if it is known."""
+    """Compile a model for `ge.torch.compile`. `table`: translations of a user's ops. Raises GeError
+    for what cannot be traced, translated or compiled, with the line of the user's code if it is
+    known."""
     module = model if isinstance(model, torch.nn.Module) else FunctionModule(model)
     name = type(module).__name__ if module is model else getattr(model, "__name__", "function")
     signature = inspect.signature(module.forward)

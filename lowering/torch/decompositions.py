@@ -121,7 +121,7 @@ def xlogy(own: Any, other: Any) -> Any:
 
 
 def never(own: Any) -> Any:
-    """Whether integers are what only floats may be."""
+    """Return false for each element: integers never are what only floats may be."""
     return torch.zeros_like(own, dtype=torch.bool)
 
 
@@ -267,19 +267,20 @@ def is_given(name: str) -> Callable[[Arguments], bool]:
 
 
 def by_batch(arguments: Arguments) -> bool:
-    """Whether a batch norm takes the statistics of its batch although it is given others. Without
-    others the exporter computes them."""
+    """Return whether a batch norm takes the statistics of its batch although it is given others.
+    Without others the exporter computes them."""
     return bool(arguments["training"]) and arguments["running_mean"] is not None
 
 
 def by_probabilities(arguments: Arguments) -> bool:
-    """Whether the targets of a cross entropy are probabilities, not the numbers of classes."""
+    """Return whether the targets of a cross entropy are probabilities, not the numbers of
+    classes."""
     return value_of(arguments["target"]).dtype.is_floating_point
 
 
 def by_fraction(arguments: Arguments) -> bool:
-    """Whether corners are aligned where sizes times scales are no whole numbers, which PyTorch
-    rounds down before."""
+    """Return whether corners are aligned where sizes times scales are no whole numbers, which
+    PyTorch rounds down before."""
     scales = arguments["scale_factors"]
     if not arguments["align_corners"] or scales is None:
         return False
@@ -288,20 +289,20 @@ def by_fraction(arguments: Arguments) -> bool:
 
 
 def in_dtype(arguments: Arguments) -> bool:
-    """Whether a result is of another type than the input, which PyTorch converts first."""
+    """Return whether a result is of another type than the input, which PyTorch converts first."""
     return arguments["dtype"] not in (None, value_of(arguments["self"]).dtype)
 
 
 def by_bools(arguments: Arguments) -> bool:
-    """Whether an attention has a mask of what is seen. Rows that see nothing are 0; the translation
-    makes them averages."""
+    """Return whether an attention has a mask of what is seen. Rows that see nothing are 0; the
+    translation makes them averages."""
     mask = arguments["attn_mask"]
     return mask is not None and value_of(mask).dtype == torch.bool
 
 
 def has_floats(arguments: Arguments) -> bool:
-    """Whether one of two numbers is a float, whose quotient the translation rounds before it takes
-    the floor."""
+    """Return whether one of two numbers is a float, whose quotient the translation rounds before it
+    takes the floor."""
     values = [value_of(arguments[name]) for name in ("self", "other")]
     return any(
         v.dtype.is_floating_point if isinstance(v, torch.Tensor) else isinstance(v, float)
@@ -310,8 +311,8 @@ def has_floats(arguments: Arguments) -> bool:
 
 
 def rounds_first(arguments: Arguments) -> bool:
-    """Whether the whole part of a quotient is that of a rounded one: of floats; and of integers,
-    which the translation divides as f32."""
+    """Return whether the whole part of a quotient is that of a rounded one: of floats; and of
+    integers, which the translation divides as f32."""
     return arguments["rounding_mode"] == "floor" or not has_floats(arguments)
 
 
@@ -332,17 +333,18 @@ def is_unsigned(arguments: Arguments) -> bool:
 
 
 def from_larger(arguments: Arguments) -> bool:
-    """Whether elements that are scattered are the first along each axis of more."""
+    """Return whether elements that are scattered are the first along each axis of more."""
     return value_of(arguments["src"]).shape != value_of(arguments["index"]).shape
 
 
 def of_rank(rank: int) -> Callable[[Arguments], bool]:
-    """Whether the input has `rank` dimensions, one less than the translation takes."""
+    """Return a test whether the input has `rank` dimensions, one less than the translation
+    takes."""
     return lambda arguments: value_of(arguments["self"]).dim() == rank
 
 
 def of_all(arguments: Arguments) -> bool:
-    """Whether a reduction is over all axes because none is named."""
+    """Return whether a reduction is over all axes because none is named."""
     return arguments["dim"] in (None, [], ())
 
 
@@ -351,7 +353,7 @@ def at_all(arguments: Arguments) -> bool:
 
 
 def is_zero(name: str) -> Callable[[Arguments], bool]:
-    """Whether a factor leaves out what it multiplies, which may be no number."""
+    """Return a test whether a factor leaves out what it multiplies, which may be no number."""
     return lambda arguments: arguments[name] == 0
 
 
@@ -365,8 +367,8 @@ def several_draws(arguments: Arguments) -> bool:
 
 
 def by_own_scale(axis: int, name: str) -> Callable[[Arguments], bool]:
-    """Whether elements are taken by a scale that is not the ratio of the sizes of `axis` (counted
-    from the end)."""
+    """Return a test whether elements are taken by a scale that is not the ratio of the sizes of
+    `axis` (counted from the end)."""
 
     def check(arguments: Arguments) -> bool:
         scale = arguments.get(name)
@@ -545,8 +547,8 @@ def replacements(exported: Any, table: Mapping[Any, Any]) -> dict[Any, Callable[
 
 
 def decomposition_of(target: Any) -> Callable[..., Any] | None:
-    """What computes the calls of an op that the exporter gets wrong by other ops: ours, else
-    PyTorch's; None where there is nothing."""
+    """Return a function that computes the calls of an op that the exporter gets wrong by other ops:
+    ours, else PyTorch's; None if there is none."""
     table = torch.export.default_decompositions()  # with those that are written in C++
     places = (OWN, target.name()), (torch._decomp.decomposition_table, target), (table, target)
     made: Any = next((place[key] for place, key in places if key in place), None)

@@ -42,7 +42,7 @@ class OutputLeaf:
 
 @dataclass
 class Returned:
-    """What a model returns: its leaves, and how they are put together."""
+    """Outputs of a model: its leaves, and how they are put together."""
 
     outputs: list[OutputLeaf] = field(default_factory=list[OutputLeaf])
     spec: Any = None
@@ -71,7 +71,7 @@ class Flat(torch.nn.Module):
 def sorted_out(
     leaves: Sequence[Any], inputs: Sequence[Any]
 ) -> tuple[list[OutputLeaf], tuple[Any, ...]]:
-    """What each leaf of what is returned is, and those that are to be computed."""
+    """Return where each leaf of the output comes from, and the leaves that are to be computed."""
     numbers = {id(v): i for i, v in enumerate(inputs)}
     computed: dict[int, Any] = {}
     outputs: list[OutputLeaf] = []
@@ -134,7 +134,7 @@ class Captured:
         return {i: leaf for i, (spec, leaf) in enumerate(pairs) if isinstance(spec, kind)}
 
     def returned(self, results: Sequence[Any], inputs: Sequence[Any]) -> Any:
-        """What the model returns, of the program's results and the leaves of its inputs."""
+        """Return the model's output, from the program's results and the leaves of its inputs."""
         leaves: list[Any] = []
         for output in self.outputs:
             if output.source == "value":
@@ -334,8 +334,8 @@ def translate(
 
 
 def onnx_program(exported: Any, table: Mapping[Any, Any]) -> Any:
-    """What PyTorch's exporter makes of an exported program, without the translations of its that
-    do something else than the op."""
+    """Export a program by PyTorch's exporter, without those of its translations that do something
+    else than the op."""
 
     def export(program: Any) -> Any:
         return torch.onnx.export(

@@ -229,7 +229,7 @@ def scores_of(op: at.AttentionOp, q: Input, k: Input, t: Attribute, w: ModelWrit
 
 
 def windows(op: at.AttentionLike) -> tuple[int, int]:
-    """How many keys before and after its own position a query sees, -1 for all."""
+    """Return how many keys before and after its own position a query sees, -1 for all."""
     right = 0 if op.causal.value.data else op.right_window.value.data
     return op.left_window.value.data, right
 
@@ -239,7 +239,8 @@ def is_positional(op: at.AttentionLike) -> bool:
 
 
 def kept_by_position(op: at.AttentionLike, scores: str, w: ModelWriter) -> list[str]:
-    """What of the scores stays, by the positions of queries and keys."""
+    """Return the conditions that hold for the scores that stay, by the positions of queries and
+    keys."""
 
     def length(axis: int) -> str:
         return w.node("Squeeze", w.node("Shape", scores, start=axis, end=axis + 1))
@@ -308,7 +309,7 @@ def add(op: AddOp, w: ModelWriter) -> str:
 
 
 def bias_of(value: SSAValue, other: SSAValue, w: ModelWriter) -> Input:
-    """What is added to the columns of a matmul, in units of its sums."""
+    """Return the value added to the columns of a matmul, in units of its sums."""
     product = other.owner
     if not isinstance(product, MatmulOp) or not other.has_one_use() or rank_of(product.rhs) != 2:
         return value

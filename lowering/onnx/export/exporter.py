@@ -121,7 +121,8 @@ class ModelWriter:
         return outputs
 
     def name(self, value: Input) -> str:
-        """What a value is called, "" for an absent one. A constant is stored when it is named."""
+        """Return the name of a value, "" for an absent one. A constant is stored when it is
+        named."""
         if value is None or isinstance(value, str):
             return value or ""
         if value not in self.values:
@@ -164,7 +165,7 @@ class ModelWriter:
 
     @property
     def fits(self) -> bool:
-        """Whether one file holds all constants."""
+        """Return whether one file holds all constants."""
         return self._bytes <= MOST_BYTES
 
     def ints(self, values: Sequence[int]) -> str:
@@ -193,7 +194,7 @@ class ModelWriter:
         return "" if self._op is None else self.label(self._op)
 
     def label(self, op: Operation) -> str:
-        """What nodes and results of an op are called."""
+        """Return the name for nodes and results of an op."""
         return prefix_of(op)
 
     def refuse(self, why: str) -> NoReturn:

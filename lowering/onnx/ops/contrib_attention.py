@@ -141,7 +141,7 @@ def with_past(n: Node, heads: Heads, key: SSAValue, value: SSAValue) -> Heads:
 
 
 def _within(n: Node, mask: SSAValue, heads: Heads) -> SSAValue:
-    """Which keys [B, T] lie before an end, and at or after a start, that `mask` has for each
+    """Return which keys [B, T] lie before an end, and at or after a start, that `mask` has for each
     sequence: [B] ends, [2 B] ends and then starts, or [3 B + 2] of which the ends count."""
     batch, count = shape_of(heads.query)[0], shape_of(mask)[0]
     places = counted(n, heads.key, 2, i32)
@@ -166,8 +166,9 @@ def _square(n: Node, mask: SSAValue, heads: Heads) -> SSAValue:
 
 
 def padding_mask(n: Node, index: int, heads: Heads) -> SSAValue | None:
-    """What input `index` adds to the scores: [B] or [2 B] limits of the keys, or elements that are
-    0 where a key is left out, [B, T], [B, S, T] or [B, 1, M, M]. None where it says nothing."""
+    """Return what input `index` adds to the scores: [B] or [2 B] limits of the keys, or elements
+    that are 0 where a key is left out, [B, T], [B, S, T] or [B, 1, M, M]. None if it changes
+    nothing."""
     mask = n.get(index)
     if mask is None:
         return None
@@ -202,7 +203,7 @@ def _offset(n: Node, heads: Heads) -> tuple[SSAValue | None, int | None]:
 
 
 def _last_sees_all(n: Node, heads: Heads) -> SSAValue:
-    """Which keys each query of a cross attention [S, T] sees in order: the last one all."""
+    """Return which keys each query of a cross attention [S, T] sees in order: the last one all."""
     queries, keys = counted(n, heads.query, 2), counted(n, heads.key, 2)
     rows = n.emit(UnsqueezeOp, queries, axes=(1,))
     before = n.emit(e.CompareOp, keys, rows, predicate="le")
@@ -428,8 +429,8 @@ _RANKS = {
 
 @dataclass(frozen=True)
 class Cache:
-    """Where the new tokens stand. In a cache that grows for one sequence (or is made) this is
-    behind `past` rows; else `first` says it for each sequence, [B], and `lengths` the end."""
+    """The place of new tokens in a cache. In a cache that grows for one sequence (or is made) this
+    is behind `past` rows; else `first` says it for each sequence, [B], and `lengths` the end."""
 
     past: int | None = None
     first: SSAValue | None = None
@@ -465,8 +466,8 @@ def _past(n: Node) -> SSAValue | None:
 
 
 def _rows(n: Node, past: SSAValue) -> int | None:
-    """How many rows the cache that goes out has: as many as come in (0), or that many more; None
-    for as many more as there are new tokens, where that is not a number."""
+    """Return how many rows longer the cache that goes out is than the one that comes in (0: equal);
+    None for as many more as there are new tokens, if that is not a number."""
     total, before, new = _total(n), shape_of(past)[2], n.shape(0)[1]
     if total is not None and before != DYNAMIC:
         return max(total - before, 0)
@@ -543,7 +544,7 @@ def _rotated(n: Node, cache: Cache, values: Sequence[SSAValue]) -> Sequence[SSAV
 
 @dataclass(frozen=True)
 class GroupedAttentionScores:
-    """What attention is computed of: keys and values [B, K, T, H], and what changes the scores."""
+    """Inputs of attention scores: keys and values [B, K, T, H], and what changes the scores."""
 
     key: SSAValue
     value: SSAValue
@@ -573,7 +574,8 @@ def _with_sink(n: Node, scores: GroupedAttentionScores) -> GroupedAttentionScore
 
 
 def _window_mask(n: Node, scores: GroupedAttentionScores, key: SSAValue) -> SSAValue:
-    """Which keys a window leaves to each query [B or 1, 1, S, T + 1], of which the first stays."""
+    """Return which keys a window leaves to each query [B or 1, 1, S, T + 1], of which the first
+    stays."""
     places = counted(n, key, 2)
     least = n.emit(e.AddOp, _places(n, scores.cache), n.const([2 - scores.window]))
     least = n.emit(UnsqueezeOp, least, axes=(-1,))

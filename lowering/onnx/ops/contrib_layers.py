@@ -157,7 +157,8 @@ def _positions(n: Node) -> SSAValue:
 
 
 def _mask_index(n: Node) -> SSAValue:
-    """How many words of each sequence the mask keeps (elements that are 1); 0 without a mask."""
+    """Return how many words of each sequence the mask keeps (elements that are 1); 0 without a
+    mask."""
     mask, batch = n.get(7), n.shape(0)[0]
     if mask is None:
         shape = n.emit(ShapeOfOp, n[0], start=0, end=1) if batch == DYNAMIC else None

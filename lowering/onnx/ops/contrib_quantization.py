@@ -244,8 +244,7 @@ _TYPES: dict[int, tuple[Attribute, Attribute]] = {2: (i2, ui2), 4: (i4, ui4), 8:
 
 @dataclass(frozen=True)
 class Codes:
-    """How the weight of a node is stored: `rows` of `terms` codes, `block` of them with one
-    scale."""
+    """Storage of a node's weight: `rows` of `terms` codes, `block` of them with one scale."""
 
     rows: int
     terms: int
@@ -299,7 +298,8 @@ def _taken_out(n: Node, codes: Codes, index: int, count: int) -> SSAValue:
 
 
 def _is_without_bytes(value: SSAValue) -> bool:
-    """Whether it is a weight, whose bytes are not at hand if they are asked for in vain."""
+    """Return whether this is a weight: after a look-up that failed, one whose payload is
+    missing."""
     return isinstance(value.owner, ConstantOp)
 
 
@@ -324,7 +324,7 @@ class Quantized:
 
 
 def _symmetric(n: Node, codes: Codes) -> bool:
-    """Whether all zero points are the one in the middle."""
+    """Return whether all zero points are the one in the middle."""
     if n.get(3) is None:
         return True
     known = None if is_float(n.element(3)) else _known(n, codes, 3, codes.blocks)

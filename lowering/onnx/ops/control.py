@@ -115,7 +115,8 @@ def attempt(scope: Scope, graph: GraphProto, holds: SSAValue | None) -> Attempt:
 
 
 def is_mismatch(problems: Sequence[ImportProblem]) -> bool:
-    """Whether there are problems, and all are of types that do not fit: it fails in any run."""
+    """Return whether there are problems, and all are of types that do not fit: it fails in any
+    run."""
     return bool(problems) and all(p.is_mismatch for p in problems)
 
 
@@ -125,7 +126,7 @@ def ranks_differ(tried: Sequence[Attempt]) -> bool:
 
 
 def same_rank(a: Value, b: Value) -> bool:
-    """Whether both have a rank and it is the same, or they are no tensors."""
+    """Return whether both have a rank and it is the same, or they are no tensors."""
     if not isinstance(a, SSAValue) or not isinstance(b, SSAValue):
         return True
     return is_ranked(a) and is_ranked(b) and rank_of(a) == rank_of(b)
@@ -154,8 +155,8 @@ def conditional(n: Node, tried: Sequence[Attempt]) -> list[Value]:
 
 
 def agreed(n: Node, first: Value, second: Value) -> tuple[Value, Value]:
-    """What the two branches give, in one form: that of an optional, where one of them is empty.
-    Raises Unsupported where there is none."""
+    """Return the values of two branches in one form: that of an optional, if one of them is empty.
+    Raises Unsupported if there is no common form."""
     pair = first, second
     if form_of(first) != form_of(second) and any(v is None or isinstance(v, Maybe) for v in pair):
         tensors = [v.tensor if isinstance(v, Maybe) else v for v in pair]
@@ -260,7 +261,8 @@ def loop(n: Node) -> list[Value]:
 
 
 def tried(scope: Scope, attempt: Callable[[], list[Value]]) -> list[Value] | Unsupported:
-    """What an attempt gives; where it is Unsupported, that, and nothing of it is left."""
+    """Return the result of an attempt; if it is Unsupported, return that error and remove all ops
+    of the attempt."""
     start, last = scope.importer.mark(), scope.block.last_op
     try:
         return attempt()
@@ -300,7 +302,7 @@ class LoopBody:
         return self.values[1 : 1 + len(self.carried)]
 
     def grown(self) -> frozenset[int]:
-        """The places of sequences that are found to change in length."""
+        """Return the places of sequences that turn out to change in length."""
         return self.growing | {
             i
             for i, (a, b) in enumerate(zip(self.carried, self.after, strict=False))
@@ -322,8 +324,8 @@ class LoopBody:
         return tensors
 
     def appended(self, n: Node) -> list[SSAValue]:
-        """What the round appends to each sequence that grows, along a new first dimension. Raises
-        Unsupported where the sequence is not what it was with tensors behind it."""
+        """Return what the round appends to each sequence that grows, along a new first dimension.
+        Raises Unsupported if a sequence is not its former value with tensors behind it."""
         found: list[SSAValue] = []
         for i in sorted(self.growing):
             value = self.after[i]

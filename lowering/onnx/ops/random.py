@@ -58,7 +58,7 @@ def random_tensor(n: Node) -> SSAValue:
 
 
 def happens(n: Node, probability: SSAValue, sizes: Sizes) -> SSAValue:
-    """Whether something of this probability happens, for each element of a tensor of these
+    """Draw whether something of this probability happens, for each element of a tensor of these
     sizes."""
     wide = f64 if element_type(probability) == f64 else f32
     below = probability if element_type(probability) == wide else _cast(n, probability, wide)

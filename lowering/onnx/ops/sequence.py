@@ -147,7 +147,7 @@ def split(n: Node) -> One:
 
 
 def count_of(n: Node, parts: SequenceParts) -> SSAValue:
-    """How many parts there are, a scalar."""
+    """Return how many parts there are, a scalar."""
     dim = n.emit(ShapeOfOp, parts.whole, start=parts.axis, end=parts.axis + 1)
     if parts.size > 1:
         dim = n.emit(e.AddOp, dim, n.const([parts.size - 1]))
