@@ -1,10 +1,10 @@
-"""What ops on memrefs read and write, which buffers the arena holds, and what the tasks of a
-segment depend on.
+"""Reads and writes of ops on memrefs, buffers that the arena holds, and dependencies of the tasks
+of a segment.
 
 A segment is what a block issues between two barriers (control flow, or the ends of the block). A
 task depends on the last tasks that wrote what it reads, and on those that read or wrote what it
-writes. Views count as the elements of their buffer that they are: tasks that write different parts
-of one do not depend on each other.
+writes. A view counts as the elements of the buffer that it shows: tasks that write different parts
+of a buffer do not depend on each other.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +24,8 @@ from ge.dialects.support.types import align_up, byte_size, is_dynamic
 
 
 def in_arena(op: object) -> bool:
-    """Whether an op allocates a buffer that the arena will hold: of the device, of a known size."""
+    """Return whether an op allocates a buffer that the arena will hold: of the device, of a known
+    size."""
     if type(op) is not AllocOp or is_outside_arena(op):
         return False
     t = cast("MemRefType[Attribute]", op.results[0].type)

@@ -1,4 +1,4 @@
-"""Which dimensions are equal in every run, where types only say `?`.
+"""Dimensions that are equal in every run, where types only say `?`.
 
 A dimension is a `Size`: a number times symbols, each one a dimension of a value that is known only
 at run time:
@@ -126,7 +126,8 @@ Sizes = tuple[Size, ...]
 
 
 def is_equal(a: Size | None, b: Size | None) -> bool | None:
-    """Whether two elements are equal; None where that is not known. Symbols are not negative."""
+    """Return whether two elements are equal; None if that is not known. Symbols are not
+    negative."""
     if a is None or b is None:
         return None
     if a == b:
@@ -204,7 +205,7 @@ class Dimensions:
         return result
 
     def same(self, a: SSAValue, b: SSAValue) -> bool:
-        """Whether two values have one shape in every run."""
+        """Return whether two values have one shape in every run."""
         return rank_of(a) == rank_of(b) and self.of(a) == self.of(b)
 
     def symbol(self, value: SSAValue, axis: int) -> Size:
@@ -405,7 +406,8 @@ class Dimensions:
         return [limit[0]] if limit[0].factor >= 0 else None
 
     def selected(self, test: CompareOp, op: SelectOp, steps: int) -> list[Size | None] | None:
-        """What exporters write for the target of an expansion: -1 replaced by 1."""
+        """Return the sizes that exporters write for the target of an expansion: -1 replaced by
+        1."""
         parts = [self.elements(v, steps) for v in (test.lhs, test.rhs, op.on_true, op.on_false)]
         known = [p for p in parts if p is not None]
         if test.predicate.data != "eq" or len(known) < 4 or len({len(p) for p in known}) > 1:

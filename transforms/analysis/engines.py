@@ -1,9 +1,7 @@
-"""Which engine executes a kernel:
-
-1. cube: the op has multiply-accumulates (matmul, convolution, attention, recurrence);
-2. host: shape arithmetic (short vectors and scalars of integers), or an op whose result shape
-   depends on the *values* of its operands (nonzero, unique, ...);
-3. vector: everything else.
+"""Choice of the engine that executes a kernel: cube: the op has multiply-accumulates (matmul,
+convolution, attention, recurrence); 2. host: shape arithmetic (short vectors and scalars of
+integers), or an op whose result shape depends on the *values* of its operands (nonzero, unique,
+...); 3. vector: everything else.
 
 Where users chose an engine (`fused_op.ENGINE`), shape arithmetic may run on the vector cores.
 """
@@ -50,19 +48,19 @@ def choose_engine(op: TensorOp, members: Sequence[TensorOp] = ()) -> Engine:
 
 
 def has_elements(op: Operation) -> bool:
-    """Whether shapes are static, and each operand and result has elements."""
+    """Return whether shapes are static, and each operand and result has elements."""
     values = (*operands_of(op), *op.results)
     return not any([is_dynamic(v.type) or 0 in shape_of(v) for v in values])
 
 
 def on_vector_cores(op: Operation) -> bool:
-    """Whether users chose the vector cores for an op."""
+    """Return whether users chose the vector cores for an op."""
     return op.attributes.get(ENGINE) == StringAttr(Engine.VECTOR)
 
 
 def shape_depends_on_values(op: TensorOp, instance: TensorOp) -> bool:
-    """Whether a result's shape is unknown although all that types and parameters can tell is
-    known. `instance` is the op with every dimension known."""
+    """Return whether a result's shape is unknown although everything is known that types and
+    parameters can say. `instance` is the op with every dimension known."""
     if isinstance(op, FusedOp) or any(getattr(op, name) is not None for name in op.PARAMETERS):
         return False
     if not any(is_dynamic(r.type) for r in op.results):
@@ -110,7 +108,7 @@ def _known(value: SSAValue) -> tuple[int, ...]:
 
 
 def is_unranked(value: SSAValue) -> bool:
-    """Whether not even the rank of a value is known."""
+    """Return whether not even the rank of a value is known."""
     try:
         tensor_type(value)
     except VerifyException:

@@ -1,4 +1,4 @@
-"""Where the elements of a value are in memory of another value that it is a rearrangement of.
+"""Places of the elements of a value in memory of another value that it is a rearrangement of.
 
     %1 = graph.reshape %0        [B, S, H*D] -> [B, S, H, D]
     %2 = graph.transpose %1      -> [B, H, S, D]

@@ -90,7 +90,7 @@ class HappensBefore:
         return list(self.clocks[stream])
 
     def wait(self, stream: int, done: Clock) -> None:
-        """What is issued next to the stream starts when all that a clock covers is done."""
+        """Let what is issued next to the stream start only when all that a clock covers is done."""
         self.clocks[stream] = [max(p) for p in zip(self.clocks[stream], done, strict=True)]
 
     def barrier(self) -> Clock:
@@ -106,7 +106,7 @@ BUFFERS = AllocOp, SlotOp
 
 @dataclass(slots=True, eq=False)
 class Lifetime:
-    """When a buffer is live. Positions count tasks and barriers in program order."""
+    """The span in which a buffer is live. Positions count tasks and barriers in program order."""
 
     op: Operation  # the allocation or slot
     bytes: int
@@ -131,7 +131,7 @@ class Lifetime:
         return self.op.results[0]
 
     def is_over(self, clock: Clock) -> bool:
-        """Whether a clock covers all uses."""
+        """Return whether a clock covers all uses."""
         return all(use <= done for use, done in zip(self.uses, clock, strict=True))
 
     def begin(self, op: Operation, position: int, stream: int, before: Clock) -> None:

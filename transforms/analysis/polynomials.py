@@ -57,7 +57,7 @@ def splat_number(attr: DenseIntOrFPElementsAttr) -> float | None:
 
 
 def tolerance(element: Attribute) -> float:
-    """How far, relative to it, a constant of an element type may be off the number it stands
+    """Return how far, relative to it, a constant of an element type may be off the number it stands
     for. Exporters round to the type, and for f32 write seven digits, which is 4 ULPs; such a
     constant in f64 is another number, as all its digits count."""
     row = row_of(element)
@@ -116,7 +116,7 @@ def total(a: Polynomial, b: Polynomial, factor: float = 1.0) -> Polynomial:
 
 
 def same(a: Polynomial, b: Polynomial, relative: float) -> bool:
-    """Whether two polynomials are equal up to rounding of the coefficients."""
+    """Return whether two polynomials are equal up to rounding of the coefficients."""
     return a.keys() == b.keys() and all(near(c, b[m], relative) for m, c in a.items())
 
 
@@ -151,7 +151,7 @@ class Expansion:
         return {monomial({value: 1}): 1.0}
 
     def uses_all(self, value: SSAValue, end: SSAValue) -> bool:
-        """Whether all uses of `value` lead to `end`, by the ops of this expansion."""
+        """Return whether all uses of `value` lead to `end`, by the ops of this expansion."""
         stack, visited = [value], {value}
         while stack:
             for use in stack.pop().uses:

@@ -1,4 +1,5 @@
-"""Which graph ops are views: their result is part of the operand's memory, so nothing is launched.
+"""Graph ops that are views: their result is part of the operand's memory, so nothing is
+launched.
 
 These are reshape, squeeze and unsqueeze, and slices and splits whose elements lie next to each
 other, all with static shapes: rows 2 to 4 of a matrix are a view, its columns are not. Of packed
@@ -21,7 +22,7 @@ from ge.dialects.support.types import Shape, element_type, is_dynamic, numel, sh
 
 @cache
 def may_be_view(cls: type[Operation]) -> bool:
-    """Whether ops of a class may be views."""
+    """Return whether ops of a class may be views."""
     return issubclass(cls, SliceInterface) or (
         issubclass(cls, TensorOp) and cls.ACCESS is Access.VIEW
     )

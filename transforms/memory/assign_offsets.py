@@ -158,7 +158,8 @@ def check_kinds(kinds: Collection[str], ops: Iterable[type[Operation]]) -> list[
 
 
 def is_of(op: str, kind: str) -> bool:
-    """Whether an op with this full name is of a kind: of the op itself, or of all with its name."""
+    """Return whether an op with this full name is of a kind: of the op itself, or of all with its
+    name."""
     return plain(op) == plain(kind) or ("." not in kind and short_name(op) == short_name(kind))
 
 
@@ -195,7 +196,7 @@ def side_by_side(sizes: Iterable[int]) -> tuple[list[int], int]:
 
 
 def batches(body: Block) -> dict[AllocOp, list[AllocOp]]:
-    """What is allocated for each batch copy, in its order, by each of these buffers."""
+    """Return for each buffer that a batch copy fills all buffers of that copy, in its order."""
     rows: dict[AllocOp, list[AllocOp]] = {}
     for op in body.ops:
         if isinstance(op, BatchCopyOp):

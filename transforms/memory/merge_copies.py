@@ -63,7 +63,8 @@ def outputs_of(block: Block) -> Iterator[tuple[CopyOp, AllocOp]]:
 
 
 def is_port(alloc: object, block: Block) -> TypeGuard[AllocOp]:
-    """Whether an op allocates an input or output of the model, of a known size, in a block."""
+    """Return whether an op allocates an input or output of the model, of a known size, in a
+    block."""
     return (
         isinstance(alloc, AllocOp)
         and IO in alloc.attributes

@@ -151,8 +151,8 @@ class Overwriting:
                 erase(op)
 
     def carried(self, loop: LoopOp) -> None:
-        """What the body computes for the next iteration is written into the carried buffer, if
-        nothing reads it any more by then."""
+        """Let the body write the next iteration's value into the carried buffer, if nothing reads
+        that buffer any more by then."""
         body = loop.body.block
         graph, order = self.graphs[body], array_ints(loop.order)
         last = body.last_op
@@ -178,7 +178,8 @@ class Overwriting:
             replace(value, arg, alloc)
 
     def in_place(self, op: LaunchOp, result: SSAValue, source: SSAValue) -> bool:
-        """Whether a launch may write a result over an operand, the only one in that buffer."""
+        """Return whether a launch may write a result over an operand, the only one in that
+        buffer."""
         buffer = owner_of(source)
         inside = [i for i, v in enumerate(op.ins) if owner_of(v) is buffer]
         return (
@@ -188,13 +189,14 @@ class Overwriting:
         )
 
     def is_new(self, value: SSAValue, task: Operation) -> bool:
-        """Whether a task is the first one to use a buffer of its block."""
+        """Return whether a task is the first one to use a buffer of its block."""
         return self.may_move(value.owner, task) and (
             self.graph(task).first_use(value) == self.positions[task]
         )
 
     def dies(self, value: SSAValue, task: Operation) -> bool:
-        """Whether a task is the last one to use the buffer of a value, which is of its block."""
+        """Return whether a task is the last one to use the buffer of a value, which is of its
+        block."""
         buffer = owner_of(value)
         op = buffer.owner
         return (
@@ -208,11 +210,11 @@ class Overwriting:
         return self.graphs[task.parent]
 
     def may_move(self, op: Operation | Block, task: Operation) -> TypeGuard[AllocOp]:
-        """Whether an op allocates, in the block of a task, a buffer that may share bytes."""
+        """Return whether an op allocates, in the block of a task, a buffer that may share bytes."""
         return op.parent is task.parent and op in self.movable
 
     def may_share(self, op: Operation) -> bool:
-        """Whether an op allocates a buffer that may share bytes."""
+        """Return whether an op allocates a buffer that may share bytes."""
         if type(op) is not AllocOp or STATE in op.attributes:
             return False
         return space_of(op.results[0].type) == HBM and op not in self.pinned
@@ -243,7 +245,7 @@ def in_place_pairs(kernel: KernelOp) -> frozenset[tuple[int, int]]:
 
 
 def fits(result: SSAValue, source: SSAValue) -> bool:
-    """Whether a result fills the buffer that an operand is the whole of."""
+    """Return whether a result fills the buffer that an operand is the whole of."""
     buffer = owner_of(source)
     return element_type(result) == element_type(buffer) and numel(shape_of(result)) == numel(
         shape_of(buffer)

@@ -335,7 +335,7 @@ def orderings(liveness: Liveness, sizes: Sequence[int], offsets: Sequence[int]) 
 
 @dataclass(slots=True)
 class ByteOwners:
-    """Which buffer had each byte last: spans that do not overlap, by their first byte."""
+    """The buffer that had each byte last: spans that do not overlap, by their first byte."""
 
     lows: list[int] = field(default_factory=list[int])
     spans: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])

@@ -76,8 +76,8 @@ class PartReading(BufferParts):
                 move(part, placement, whole)
 
     def placement(self, op: LaunchOp) -> Placement | None:
-        """Where the result of a slice lies in its operand; None for any other launch, and where it
-        is cut along several dimensions, in steps, or into runs that are too short."""
+        """Return where the result of a slice lies in its operand; None for any other launch, and
+        for a slice along several dimensions, in steps, or into runs that are too short."""
         main = self.kernels[op.callee].main
         if not isinstance(main, SliceOp) or (len(op.ins), len(op.outs)) != (1, 1):
             return None
@@ -96,7 +96,7 @@ class PartReading(BufferParts):
         return found if whole and storage_bytes(found.length, element) >= SHORTEST else None
 
     def may_read(self, whole: AllocOp, part: AllocOp, op: LaunchOp, placement: Placement) -> bool:
-        """Whether a part of one buffer can stand for another one, which a slice writes."""
+        """Return whether a part of one buffer can stand for another one, which a slice writes."""
         source, buffers = op.ins[0], (whole, part)
         return (
             all(b.parent is op.parent and STATE not in b.attributes for b in buffers)
@@ -109,8 +109,8 @@ class PartReading(BufferParts):
 
 
 def is_only_read(buffer: AllocOp, after: int, positions: Mapping[Operation, int]) -> bool:
-    """Whether tasks of its block alone, the ops with positions, use a buffer after one of them, and
-    none of these writes to it."""
+    """Return whether tasks of its block alone, the ops with positions, use a buffer after one of
+    them, and none of these writes to it."""
     for user in users_of(buffer.memref):
         if positions.get(user, after + 1) <= after:
             continue
@@ -122,8 +122,8 @@ def is_only_read(buffer: AllocOp, after: int, positions: Mapping[Operation, int]
 
 
 def may_live(graph: TaskGraph, profile: LiveProfile, whole: AllocOp, part: AllocOp) -> bool:
-    """Whether a buffer may live until a part of it, which has been a buffer, is read for the last
-    time: then there is room, and it is reserved."""
+    """Return whether a buffer may live until a part of it, which has been a buffer, is read for the
+    last time: then there is room, and it is reserved."""
     first, end = graph.last_use(whole.memref), graph.last_use(part.memref)
     if end <= first or not in_arena(whole):
         return True

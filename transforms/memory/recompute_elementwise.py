@@ -149,7 +149,7 @@ WINDOW = 64
 
 
 def is_cheap(op: Operation) -> bool:
-    """Whether an op is pure and costs little more than to read its operands."""
+    """Return whether an op is pure and costs little more than to read its operands."""
     return (
         isinstance(op, TensorOp)
         and op.ACCESS in CHEAP
@@ -269,7 +269,8 @@ class Copies:
                     inner.operands[i] = self.copy(value, op, position)
 
     def copy(self, value: SSAValue, user: Operation, position: int) -> SSAValue:
-        """What an op uses in place of a value."""
+        """Return the value that an op uses in place of a value: itself, or a copy recomputed before
+        the op."""
         if value not in self.recomputed:
             return value
         reader = user if is_vector_work(user) else None

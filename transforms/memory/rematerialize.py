@@ -197,7 +197,7 @@ class Execution:
     # ---- what is live
 
     def next_use(self, b: int) -> float:
-        """When a buffer is used next; infinite: never."""
+        """Return when a buffer is used next; infinite: never."""
         own = self.own_use(b)
         return min(own, self.next_recomputed[b]) if self.dependents[b] else own
 
@@ -386,7 +386,7 @@ def launch_costs(module: ModuleOp, target: Target) -> dict[str, float]:
 
 
 def is_repeatable(kernel: KernelOp) -> bool:
-    """Whether a launch gives the same each time, and does nothing else."""
+    """Return whether a launch gives the same each time, and does nothing else."""
     return all(
         op.has_trait(NoMemoryEffect) for op in kernel.body.walk() if isinstance(op, TensorOp)
     )

@@ -43,7 +43,7 @@ CHECKED = 64  # steps between two looks at the clock
 
 
 class Outcome(Enum):
-    """What is known after a search."""
+    """Knowledge after a search."""
 
     PACKED = "packed"
     IMPOSSIBLE = "impossible"
@@ -51,7 +51,7 @@ class Outcome(Enum):
 
 
 class Ties(Enum):
-    """Which of the buffers with equal offsets are tried first."""
+    """Order in which buffers with equal offsets are tried."""
 
     BLAMED = "those in the sections that were dead ends most often"
     FULLEST = "those in the section that rises highest when all of it is placed"

@@ -100,7 +100,7 @@ class Absence:
 
 
 def possible_absences(problem: SpillProblem) -> list[Absence]:
-    """Where buffers could be away, by their first task."""
+    """Return the spans in which buffers could be away, by their first task."""
     graph = problem.graph
     absences = [
         Absence(b, use, after, after)
@@ -188,7 +188,7 @@ def tasks_of(block: Block) -> list[Operation]:
 
 
 def is_whole(value: SSAValue) -> bool:
-    """Whether a memref shows all elements of its buffer."""
+    """Return whether a memref shows all elements of its buffer."""
     return numel(shape_of(value)) == numel(shape_of(owner_of(value)))
 
 

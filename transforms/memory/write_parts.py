@@ -104,7 +104,7 @@ class Joining:
 
 @dataclass
 class BufferParts(ABC):
-    """Which buffers of a function can be parts of others."""
+    """The buffers of a function that can be parts of others."""
 
     KIND: ClassVar[type[TensorOp]]
     """The op of the launches that are looked for."""
@@ -117,8 +117,8 @@ class BufferParts(ABC):
         """Make what can be parts of others in a block, of which these are the tasks."""
 
     def movable(self, alloc: AllocOp, placement: Placement, writer: LaunchOp) -> bool:
-        """Whether all users of a buffer but `writer`, which goes, can use it as a part of another
-        one."""
+        """Return whether all users of a buffer but `writer`, which goes, can use it as a part of
+        another one."""
         shape = shape_of(alloc.memref)
         if placement.view(0, shape, row_major(shape)) is None:
             return False
@@ -181,8 +181,8 @@ class PartWriting(BufferParts):
                 join(joining, graph, positions)
 
     def placements(self, op: LaunchOp) -> list[Placement] | None:
-        """Where the operands of a concatenation are in the result; None for any other launch, and
-        where a run is too short."""
+        """Return where the operands of a concatenation are in the result; None for any other
+        launch, and if a run is too short."""
         main = self.kernels[op.callee].main
         if not isinstance(main, ConcatOp) or len(op.ins) != len(main.inputs) or len(op.outs) != 1:
             return None
@@ -217,7 +217,7 @@ class PartWriting(BufferParts):
 
 
 def is_input(alloc: AllocOp) -> bool:
-    """Whether a buffer holds an input of the model: it is copied there from the host."""
+    """Return whether a buffer holds an input of the model: it is copied there from the host."""
     copies = (use.operation for use in alloc.memref.uses if isinstance(use.operation, CopyOp))
     return any(copy.target is alloc.memref for copy in copies)
 

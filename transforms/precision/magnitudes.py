@@ -1,5 +1,5 @@
-"""How large the float32 values of `@main` get: constants from their elements, what depends on
-inputs from the calibration table, from samples or from random inputs."""
+"""Largest magnitudes of the float32 values of `@main`: of constants by their elements, of values
+that depend on inputs by the calibration table, by samples or by random inputs."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
@@ -55,7 +55,7 @@ def largest_score(op: AttentionLike, query: Array, key: Array) -> float:
 
 @dataclass
 class Magnitudes:
-    """What is known of the values of a function, before it is rewritten."""
+    """Facts of the values of a function, before it is rewritten."""
 
     main: FuncOp
     calibration: Calibration
@@ -77,7 +77,7 @@ class Magnitudes:
 
     @property
     def source(self) -> str:
-        """Where the magnitudes of what depends on inputs come from."""
+        """Return where the magnitudes of values that depend on inputs come from."""
         if not self.known:
             return "none"
         return "random inputs" if self.calibration.estimated else "calibration"
@@ -144,8 +144,8 @@ class Magnitudes:
         return self.fixed[value]
 
     def loses_digits(self, value: SSAValue) -> bool:
-        """Whether rounding changes an element of a constant by more than codes of 8 bits differ;
-        False without the weights."""
+        """Return whether rounding changes an element of a constant by more than codes of 8 bits
+        differ; False without the weights."""
         try:
             wide = self.observer.constant(value).astype(np.float64)
         except GeError:
@@ -154,7 +154,8 @@ class Magnitudes:
         return bool((np.abs(narrow - wide) > np.abs(wide) * 2.0**-8).any())
 
     def misfit(self, value: SSAValue) -> str:
-        """Why a value does not fit the narrow format; empty where it does, or is not known."""
+        """Return why a value does not fit the narrow format; empty if it does, or if that is not
+        known."""
         if not self.mode.has_less_range:
             return ""
         fixed = value in self.constants

@@ -24,7 +24,7 @@ class Mode:
 
     @property
     def has_less_range(self) -> bool:
-        """Whether numbers of float32 may be out of range."""
+        """Return whether numbers of float32 may be out of range."""
         return self.format == "f16"
 
 
@@ -103,7 +103,7 @@ def collecting() -> AbstractContextManager[Outcome]:
 
 
 def current() -> Outcome:
-    """What is collected, as it was before the pass: one run of it replaces another."""
+    """Return the collected outcome, emptied: one run of the pass replaces another."""
     outcome = at_hand(Outcome)
     if outcome is None:
         return Outcome()

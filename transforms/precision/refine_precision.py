@@ -112,7 +112,7 @@ def narrowed_operands(op: TensorOp) -> list[int]:
 
 
 def may_explode(op: Operation) -> bool:
-    """Whether results are easily much larger than operands."""
+    """Return whether results are easily much larger than operands."""
     if isinstance(op, ReduceOp):
         return op.kind.data not in ("max", "min", "mean")
     if isinstance(op, MulOp):
@@ -162,7 +162,7 @@ class Decisions:
         )
 
     def _is_wanted(self, op: TensorOp) -> bool:
-        """Whether an op is computed in the narrow format where nothing speaks against it."""
+        """Return whether an op is computed in the narrow format if nothing speaks against it."""
         if is_product(op):
             return True
         operands = (op.operands[i] for i in narrowed_operands(op))
@@ -209,7 +209,8 @@ class Decisions:
                     yield before, f"it computes the operand of {op.name}, where {reason}"
 
     def _shows(self, op: TensorOp) -> str:
-        """Why one would see it in the result of an op that its operand is rounded; empty if not."""
+        """Return why rounding the operand of an op would show in its result; empty if it would
+        not."""
         row = row_of(self.magnitudes.element)
         assert row is not None
         largest = self.magnitudes.known.get(op.operands[0])
@@ -226,8 +227,8 @@ class Decisions:
         return "" if fits else f"exponents reach {largest:.4g}"
 
     def _producers(self, op: TensorOp, seen: set[Operation]) -> Iterator[Operation]:
-        """What computes the operand of an op, query and key of attention, back to the last norm,
-        as far as it was not seen for a later op."""
+        """Yield the ops that compute the operand of an op, query and key of attention, back to the
+        last norm, as far as they were not seen for a later op."""
         stack = list(op.operands[: 2 if isinstance(op, AttentionLike) else 1])
         while stack:
             before = stack.pop().owner

@@ -1,4 +1,4 @@
-"""What is asked of the outputs of a quantized model, on calibration data: `snr>=25`, `cos>=0.999`,
+"""Requirements on the outputs of a quantized model, on calibration data: `snr>=25`, `cos>=0.999`,
 or the score that a function of the user's gives to outputs."""
 
 import re

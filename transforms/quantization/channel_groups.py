@@ -1,4 +1,4 @@
-"""Which values can be scaled channel by channel without a change of the result, and the rewrite.
+"""Values that can be scaled channel by channel without a change of the result, and the rewrite.
 
     %0 = graph.conv %x, %w bias %b                %0 = graph.conv %x, (%w / s) bias (%b / s)
     %1 = graph.clamp %0 low(0) high(6)    ->      %1 = graph.relu %0
@@ -77,7 +77,7 @@ def input_axis(op: LayerOp) -> int:
 
 
 def takes_factors(op: Operation, constants: Container[SSAValue]) -> bool:
-    """Whether an op is a layer whose weight has input and output channels."""
+    """Return whether an op is a layer whose weight has input and output channels."""
     if isinstance(op, MatmulOp):
         is_plain = not op.transpose_lhs.value.data and op.lhs not in constants
         return is_plain and op.rhs in constants and rank_of(op.rhs) == 2
@@ -111,7 +111,7 @@ class _Walk:
         return self.group
 
     def behind(self, op: Operation, value: SSAValue, axis: int) -> Iterable[Place]:
-        """What scales along with a result of `op`."""
+        """Return the values that scale along with a result of `op`."""
         if takes_factors(op, self.constants):
             if axis != (rank_of(value) - 1 if isinstance(op, MatmulOp) else 1):
                 raise Blocked(f"the channels are not those of {op.name}", op)
@@ -132,7 +132,7 @@ class _Walk:
             raise Blocked(f"scale and bias of {op.name} are not constant", op)
 
     def ahead(self, op: Operation, index: int, value: SSAValue, axis: int) -> Iterable[Place]:
-        """What scales along with operand `index` of `op`."""
+        """Return the values that scale along with operand `index` of `op`."""
         if isinstance(op, MatmulOp | ConvOp | ConvTransposeOp):
             if index or axis != input_axis(op) or not takes_factors(op, self.constants):
                 raise Blocked(f"{op.name} takes no factor for each channel", op)

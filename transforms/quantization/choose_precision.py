@@ -3,11 +3,12 @@
 With `accuracy="snr>=40"` and samples at hand
     [layers]
     "/fc/Gemm" = "float"
-is added to the table, which insert-quantization obeys. For each layer the noise that it alone puts
-on the outputs and the time that it takes longer in more bits are known; what takes most noise away
-for its time comes first, and no more layers than the bound needs: that is found by bisection, each
-step with all layers quantized, and with corrected biases, on all samples. Without an accuracy, and
-without samples, nothing changes; measured noise is kept for reports where these are asked for.
+is added to the table, which insert-quantization obeys. For each layer two numbers are known: the
+noise that it alone puts on the outputs, and the time that it takes longer in more bits. The layer
+that removes most noise for its time comes first, and no more layers are left in more bits than the
+bound needs. Their number comes from bisection, each step with all layers quantized, and with
+corrected biases, on all samples. Without an accuracy, and without samples, nothing changes;
+measured noise is kept for reports where these are asked for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -82,7 +83,7 @@ class PrecisionSearch:
         return [s for s in found if s.activation_bits > bits and s.rate in rates]
 
     def steps(self) -> list[Promotion]:
-        """What layers can become, the best first; each layer's noise alone is kept."""
+        """Return what layers can become, the best first; each layer's noise alone is kept."""
         found: list[Promotion] = []
         for name, facts in self.facts.items():
             layer, others = self.trials.layers.get(name), dict.fromkeys(self.facts, FLOAT)

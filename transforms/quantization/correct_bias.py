@@ -172,7 +172,7 @@ def add_to_output(op: LayerOp, vector: Array, constants: Container[SSAValue]) ->
 
 
 def _bias_index(op: g.AddOp, count: int, constants: Container[SSAValue]) -> int:
-    """Which operand of a sum is a constant vector along its last axis; -1 if none is."""
+    """Return which operand of a sum is a constant vector along its last axis; -1 if none is."""
     fits = (v in constants and shape_of(v) == (count,) for v in op.operands)
     return next((i for i, is_bias in enumerate(fits) if is_bias), -1)
 

@@ -112,10 +112,10 @@ class Samples:
 
 @dataclass
 class Calibration:
-    """What the passes decide from: samples, if there are any, and the table of what was decided
-    before, to which they add. `random`: inputs at random, which tell how large values get where
-    there are no samples; `estimated`: that the table has it from these. `kept`: names of nodes of
-    the model whose elements keep their type."""
+    """The data that passes decide from: samples, if there are any, and the table of earlier
+    decisions, to which they add. `random`: inputs at random, which say how large values get if
+    there are no samples; `estimated`: whether the table has it from these. `kept`: names of nodes
+    of the model whose elements keep their type."""
 
     table: Table = field(default_factory=Table)
     samples: Samples | None = None
@@ -207,8 +207,8 @@ def inputs_of(main: FuncOp) -> tuple[list[Input], int | None]:
 
 
 def has_unrelated_batches(main: FuncOp) -> bool:
-    """Whether the first dimension of each input has a name that is nowhere else: some exporters
-    name each dimension that they do not know, so that names tell nothing of the batch."""
+    """Return whether the first dimension of each input has a name that is nowhere else: some
+    exporters name each dimension that they do not know, so that names say nothing of the batch."""
     args = [arg for arg in main.args if not is_seed(arg)]
     ranks = [len(tensor_type(arg).get_shape()) for arg in args]
     dims = [
@@ -220,7 +220,8 @@ def has_unrelated_batches(main: FuncOp) -> bool:
 
 
 def have_one_count(path: str | Path, inputs: Sequence[Input]) -> bool:
-    """Whether the arrays of a file for all inputs are of one size along their first dimension."""
+    """Return whether the arrays of a file for all inputs are of one size along their first
+    dimension."""
     names = [i.name for i in inputs]
     shapes = read_shapes(path, [*names, *(PREFIX + n for n in names)])
     return len({shape[:1] for shape in shapes.values()}) == 1

@@ -29,7 +29,7 @@ INTEGERS = i8, ui8, i16, ui16  # that are multiplied
 
 
 class Refused(Exception):
-    """Why an op stays as it is, for people."""
+    """Raised with the reason, for people, why an op is not changed."""
 
 
 def known(value: SSAValue) -> Array | None:
@@ -76,7 +76,7 @@ class Grid:
 
     @property
     def is_prepared(self) -> bool:
-        """Whether scale and zero point depend on constants alone."""
+        """Return whether scale and zero point depend on constants alone."""
         return all(is_prepared(v) for v in (self.scale, self.zero_point) if v is not None)
 
     @property
@@ -94,8 +94,8 @@ class Grid:
 
     @property
     def is_normal(self) -> bool:
-        """Whether scales are normal numbers, as far as they are known. Those of weights may be
-        negative, where a batch norm turns signs."""
+        """Return whether scales are normal numbers, as far as they are known. Those of weights may
+        be negative, where a batch norm turns signs."""
         scale = known(self.scale)
         if scale is None:
             return True
@@ -104,12 +104,12 @@ class Grid:
 
     @property
     def is_positive(self) -> bool:
-        """Whether scales are known to be positive: order is kept."""
+        """Return whether scales are known to be positive: order is kept."""
         scale = known(self.scale)
         return scale is not None and self.is_normal and bool((scale > 0).all())
 
     def equals(self, other: "Grid") -> bool:
-        """Whether both surely have the same scale and zero point."""
+        """Return whether both surely have the same scale and zero point."""
         return (
             self.axis == other.axis
             and same_elements(self.scale, other.scale)
@@ -118,7 +118,7 @@ class Grid:
 
 
 def same_elements(a: SSAValue, b: SSAValue) -> bool:
-    """Whether two values of constants surely hold the same numbers."""
+    """Return whether two values of constants surely hold the same numbers."""
     if a is b:
         return True
     x, y = known(a), known(b)
@@ -171,7 +171,7 @@ class Quantized:
 
     @property
     def has_rows(self) -> bool:
-        """Whether the factor has one element for each row."""
+        """Return whether the factor has one element for each row."""
         return self.op.block_size.value.data > 0
 
     @property

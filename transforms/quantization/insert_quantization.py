@@ -118,7 +118,7 @@ KINDS = ("max", "min", "mean", "average")  # of reductions that stay within what
 
 
 class Limits:
-    """What the elements of values cannot go beyond, by the ops that compute them."""
+    """Bounds of the elements of values, by the ops that compute them."""
 
     def __init__(self, observer: Observer) -> None:
         self.constants, self.constant = observer.constants, observer.constant
@@ -174,7 +174,7 @@ def quantizer(
 
 @dataclass
 class Insertion:
-    """What is inserted into one function."""
+    """The insertions into one function."""
 
     main: FuncOp
     scheme: Scheme
@@ -246,12 +246,12 @@ class Insertion:
         remarks.applied(RULE, op, f"'{embedding.name}' takes its table in 8 bits")
 
     def texts(self, layer: Layer) -> list[str]:
-        """What people may know a layer by."""
+        """Return the texts that people may know a layer by."""
         inputs = (self.names[layer.op.operands[i]] for i in layer.activations)
         return [layer.name, layer.op.name, *all_names(layer.op), *inputs]
 
     def reason(self, layer: Layer) -> str:
-        """Why a layer stays float; empty where it does not."""
+        """Return why a layer stays float; empty if it does not."""
         if skipped := self.reason_to_skip(layer.op, self.texts(layer)):
             return skipped
         name = calibration_at_hand().table.layers.get(layer.name, self.scheme.name)
@@ -268,7 +268,7 @@ class Insertion:
         return ""
 
     def reason_to_keep(self, layer: Layer, scheme: Scheme) -> str:
-        """Why a layer cannot be quantized; empty where it can."""
+        """Return why a layer cannot be quantized; empty if it can."""
         factors = factors_of(layer.op)
         if any(isinstance(v.owner, DequantizeOp) for v in factors):
             return "the model has it quantized"
@@ -359,7 +359,7 @@ class Insertion:
         return self.weights[key]
 
     def fits_f16(self, scale: SSAValue) -> bool:
-        """Whether f16 holds all scales of groups to 1 / 256; without the weights, yes."""
+        """Return whether f16 holds all scales of groups to 1 / 256; true without the weights."""
         try:
             exact = Observer(self.main).constant(scale)
         except GeError:
@@ -370,7 +370,7 @@ class Insertion:
 
 
 def is_input(value: SSAValue) -> bool:
-    """Whether some elements of a value are those of a block's argument, moved at most."""
+    """Return whether some elements of a value are those of a block's argument, moved at most."""
     todo, seen = [value], set[SSAValue]()
     while todo:
         op = todo.pop().owner

@@ -100,8 +100,8 @@ def matmul_axes(op: MatmulOp, operand: int, rank: int) -> tuple[int, int]:
 
 
 class ConstantValues(Container[SSAValue]):
-    """The constants of a block, and what depends on constants only: found out when it is asked for,
-    so that ops which are inserted later count too."""
+    """The constants of a block, and values that depend on constants only. Membership is computed
+    when asked, so that ops which are inserted later count too."""
 
     def __init__(self, block: Block) -> None:
         self.block = block
@@ -124,7 +124,7 @@ class ConstantValues(Container[SSAValue]):
         return known[value]
 
     def may_be(self, op: Operation) -> bool:
-        """Whether results of an op depend on its operands alone."""
+        """Return whether results of an op depend on its operands alone."""
         return (
             isinstance(op, TensorOp)
             and not isinstance(op, FusedOp)
@@ -144,7 +144,8 @@ def layers(main: FuncOp) -> list[Layer]:
 
 
 def is_layer(op: Operation, constants: Container[SSAValue]) -> bool:
-    """Whether an op multiplies floats of known rank, some of which depend on the model's inputs."""
+    """Return whether an op multiplies floats of known rank, some of which depend on the model's
+    inputs."""
     if not isinstance(op, LayerOp | AttentionOp):
         return False
     factors = factors_of(op)
@@ -162,7 +163,7 @@ def has_elements(value: SSAValue) -> bool:
 
 
 def factors_of(op: LayerOp | AttentionOp) -> Sequence[SSAValue]:
-    """What a layer multiplies."""
+    """Return the values that a layer multiplies."""
     return op.operands[: 3 if isinstance(op, AttentionOp) else 2]
 
 
@@ -246,13 +247,13 @@ class Embedding:
         return self.op.operands[self.index]
 
     def texts(self) -> list[str]:
-        """What people may know it by."""
+        """Return the texts that people may know it by."""
         return [self.name, self.op.name, *all_names(self.op), value_name(self.table)]
 
 
 @dataclass
 class Ways:
-    """Where results of ops lead; `add` takes ops of a block from the last to the first."""
+    """The ops that results lead to; `add` takes ops of a block from the last to the first."""
 
     layers: set[Operation]
     to_layers: set[Operation] = field(default_factory=set[Operation])
@@ -282,14 +283,14 @@ def access(op: Operation) -> Access:
 
 
 def is_score(value: SSAValue, user: Operation) -> bool:
-    """Whether a value is scores of an attention, or is added to them."""
+    """Return whether a value is scores of an attention, or is added to them."""
     return isinstance(user, SoftmaxLike) or (
         isinstance(user, AttentionLike) and value in user.masks
     )
 
 
 def only_moves(op: Operation) -> bool:
-    """Whether an op moves elements, casts them or multiplies them by a constant."""
+    """Return whether an op moves elements, casts them or multiplies them by a constant."""
     if isinstance(op, MulOp):
         return any(isinstance(v.owner, ConstantOp) for v in op.operands)
     return isinstance(op, CastOp) or access(op) in (Access.VIEW, Access.MOVEMENT)
@@ -309,7 +310,7 @@ def tables_of(op: Operation, constants: ConstantValues, ways: Ways) -> Iterator[
 
 
 def takes_less(value: SSAValue) -> bool:
-    """Whether floats are a table that takes at most two thirds of its bytes in 8 bits."""
+    """Return whether floats are a table that takes at most two thirds of its bytes in 8 bits."""
     if isinstance(value.owner, DequantizeOp) or not is_float(element_type(value)):
         return False
     if not is_table(value) or shape_of(value)[-1] == 1:

@@ -99,7 +99,7 @@ class LinearLayer:
 
     @property
     def adds_floats(self) -> bool:
-        """Whether a bias is added to floats."""
+        """Return whether a bias is added to floats."""
         return self.sums == i64 or self.x.factor is not None
 
 
@@ -107,8 +107,8 @@ class LinearLayer:
 
 
 def is_bias_of(scale: SSAValue, x: Quantized, weight: Quantized) -> bool:
-    """Whether a scale is the product of those of input and weight, as far as floats tell: one is
-    that of all channels where their products are equal."""
+    """Return whether a scale is the product of those of input and weight, as far as floats can say:
+    one is that of all channels where their products are equal."""
     of_bias, a, b = (known(v) for v in (scale, x.grid.scale, weight.grid.scale))
     if of_bias is None or a is None or b is None:
         op = scale.owner
@@ -119,7 +119,8 @@ def is_bias_of(scale: SSAValue, x: Quantized, weight: Quantized) -> bool:
 
 
 def fits(bias: SSAValue, x: Quantized, weight: Quantized) -> bool | None:
-    """Whether a bias in units of the sums is surely below `MOST_BIAS`; None if not known yet."""
+    """Return whether a bias in units of the sums is surely below `MOST_BIAS`; None if not known
+    yet."""
     b, sx, sw = (known(v) for v in (bias, x.grid.scale, weight.grid.scale))
     if b is None or sx is None or sw is None:
         return None
@@ -546,7 +547,7 @@ def integers_us(op: AttentionOp, target: Target) -> float | None:
 
 
 def lost_us(op: AttentionOp, target: Target) -> float:
-    """How much longer a launch of integers would take than one of floats: softmax takes the vector
-    unit longer, which is what 16-bit attention waits for."""
+    """Return how much longer a launch of integers would take than one of floats: softmax takes the
+    vector unit longer, which is what 16-bit attention waits for."""
     before, after = launch_us(op, target), integers_us(op, target)
     return 0.0 if before is None or after is None else after - before

@@ -89,7 +89,7 @@ def with_input(
 
 
 def pays(op: TensorOp, source: DequantizeOp) -> bool:
-    """Whether the dequantize becomes dead, or integers are of use behind the op."""
+    """Return whether the dequantize becomes dead, or integers are of use behind the op."""
     if source.result.has_one_use():
         return True
     return any(isinstance(u.operation, TAKES_INTEGERS) for r in op.results for u in r.uses)
@@ -132,7 +132,7 @@ def padding(op: PadOp, grid: Grid, element: Attribute, make: Make) -> SSAValue |
 
 
 def moved_axis(op: TensorOp, axis: int) -> int | None:
-    """Where a dimension of the input is in the result; None if it is not one any more."""
+    """Return where a dimension of the input is in the result; None if it is not one any more."""
     if isinstance(op, TransposeOp):
         return array_ints(op.permutation).index(axis)
     if isinstance(op, GatherOp):
@@ -215,7 +215,7 @@ def dequantize_after_relu(op: ReluOp, make: Make) -> Replacement:
 
 
 def is_free(op: QuantizeOp) -> bool:
-    """Whether a quantize is per tensor and the only user of its operand."""
+    """Return whether a quantize is per tensor and the only user of its operand."""
     return has_one_element(op.scale) and op.input.has_one_use() and not op.block_size.value.data
 
 
@@ -257,7 +257,7 @@ class ValueSlice:
 
 
 def place_of(result: SSAValue) -> ValueSlice:
-    """Where a part is in what it was taken from. Raises Unfit."""
+    """Return where a part is in the value it was taken from. Raises Unfit."""
     assert isinstance(result, OpResult)
     op = result.op
     assert isinstance(op, SliceOp | SplitOp)
@@ -272,7 +272,7 @@ def place_of(result: SSAValue) -> ValueSlice:
 
 
 def quantize_of(part: SSAValue) -> QuantizeOp:
-    """What quantizes a part, behind ops that move elements at most. Raises Unfit."""
+    """Return the op that quantizes a part, behind ops that move elements at most. Raises Unfit."""
     user = part.get_user_of_unique_use()
     while isinstance(user, BEFORE):
         user = user.results[0].get_user_of_unique_use()

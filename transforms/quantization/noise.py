@@ -1,4 +1,4 @@
-"""How far outputs are from those of the float model: signal to noise, and cosine."""
+"""Distance of outputs from those of the float model: signal to noise, and cosine."""
 
 from collections.abc import Mapping
 from typing import TypeAlias

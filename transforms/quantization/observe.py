@@ -56,7 +56,7 @@ Environment = dict[SSAValue, Array]
 
 @dataclass(frozen=True)
 class ObservedOp:
-    """What an op of `@main` computed for a chunk of samples."""
+    """Results of an op of `@main` for a chunk of samples."""
 
     op: Operation
     operands: Sequence[Array]
@@ -250,7 +250,7 @@ def _rounded_blocks(matrix: Array, block: int, levels: int) -> Array:
 
 @dataclass
 class LayerSamples:
-    """What is kept of one layer.
+    """Samples kept of one layer.
 
     `input`: name of its input; `bounds`: the least and largest element of each channel over all
     samples; `low`, `high`: the same for some samples, [samples, channels]; `rows`: [groups,
@@ -351,7 +351,7 @@ def canonical(samples: Samples) -> Samples:
 
 
 def folds(count: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Which samples decide, and which are judged; a single sample is both."""
+    """Yield which samples decide, and which are judged; a single sample is both."""
     parts = min(FOLDS, count)
     part = np.arange(count) % parts
     for i in range(parts):
@@ -379,7 +379,7 @@ def matrix_of(op: LayerOp, weight: Array) -> tuple[Array, int, int]:
 
 
 def row_count(op: LayerOp) -> int:
-    """How many numbers a row of the matrix has that a layer multiplies, over all groups."""
+    """Return how many numbers a row of the matrix has that a layer multiplies, over all groups."""
     if isinstance(op, ConvOp):
         return op.groups * numel(shape_of(op.weight)[1:])
     return shape_of(op.operands[0])[input_axis(op)] if isinstance(op, MatmulOp) else 0

@@ -70,7 +70,7 @@ SCALE = ".scale"  # behind the name of a cache
 
 
 def moves_rows(op: Operation) -> TypeGuard[TensorOp]:
-    """Whether an op moves rows, along the last dimension of its first operand, as they are."""
+    """Return whether an op moves rows, along the last dimension of its first operand, unchanged."""
     if not isinstance(op, TensorOp) or not op.operands or not is_ranked(op.operands[0]):
         return False
     rank = rank_of(op.operands[0])

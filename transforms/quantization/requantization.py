@@ -43,7 +43,7 @@ from ge.transforms.quantization.grids import Grid, as_scale, has_one_element, kn
 
 
 def limited(value: SSAValue) -> Interval:
-    """What is limited to become a value, and the limits."""
+    """Return the value that is limited to become a value, and the limits."""
     interval = Interval(value)
     while interval.value.has_one_use():
         inner = interval_of(interval.value.owner)
@@ -125,8 +125,8 @@ def quantize_before_limit(op: QuantizeOp, make: Make) -> Replacement:
 
 
 def same_codes(source: DequantizeOp, grid: Grid, op: QuantizeOp, target: Grid) -> bool:
-    """Whether each code becomes the same in one step as in floats; ties may not, where a scale is a
-    simple fraction of the other."""
+    """Return whether each code becomes the same in one step as in floats; ties may not, where a
+    scale is a simple fraction of the other."""
     own, new = known(grid.scale), known(target.scale)
     if own is None or new is None or not own.dtype == new.dtype == np.float32 or new.size > 1:
         return False

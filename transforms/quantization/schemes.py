@@ -11,7 +11,7 @@ FLOAT = "float"  # of a layer that is not quantized
 
 @dataclass(frozen=True)
 class Scheme:
-    """How layers are quantized. `activation_bits`: 0 for float activations. `block`: weights of a
+    """A way to quantize layers. `activation_bits`: 0 for float activations. `block`: weights of a
     matmul along its input channels that share a scale, 0 for a scale for each output (which
     convolutions always have). `has_tables`: embedding tables have 8 bits too. `rate`: the element
     type that the target must have a rate for. `is_dynamic`: scales of activations are computed as
@@ -28,20 +28,21 @@ class Scheme:
 
     @property
     def is_calibrated(self) -> bool:
-        """Whether ranges of activations must be known."""
+        """Return whether ranges of activations must be known."""
         return self.activation_bits > 0 and not self.is_dynamic
 
     @property
     def is_symmetric(self) -> bool:
-        """Whether activations have no zero point: floats and 16 bits need no codes for it."""
+        """Return whether activations have no zero point: floats and 16 bits need no codes for
+        it."""
         return self.is_float or self.activation_bits > 8
 
 
 @dataclass(frozen=True)
 class RangeMethod:
-    """How the range of an activation follows from samples: `search` (min-max times the factor that
-    layers are most exact with), `minmax`, or, where layers are no less exact with it, `average`
-    (of the samples' ranges), `kl` or `percentile`."""
+    """A way to choose the range of an activation from samples: `search` (min-max times the factor
+    that layers are most exact with), `minmax`, or, where layers are no less exact with it,
+    `average` (of the samples' ranges), `kl` or `percentile`."""
 
     name: str
     percent: float = 100.0

@@ -187,7 +187,7 @@ def guarded(readers: Sequence[LayerSamples], low: float, high: float, scheme: Sc
 def choices(
     main: FuncOp, calibration: Calibration, scheme: Scheme, method: RangeMethod
 ) -> dict[SSAValue, tuple[LayerSamples, Choice]]:
-    """What a method chooses for the activations of layers, with one of the layers."""
+    """Return what a method chooses for the activations of layers, with one of the layers."""
     assert calibration.samples is not None
     users: dict[SSAValue, list[LayerSamples]] = {}
     for op, samples in layer_samples(main, calibration).items():

@@ -97,7 +97,8 @@ def can_shift(op: QuantizeOp | DequantizeOp) -> bool:
 
 
 def is_read_by_dequantize(op: QuantizeOp) -> bool:
-    """Whether codes are turned into floats by all that reads them, in a way that can be shifted."""
+    """Return whether codes are turned into floats by all their readers, in a way that can be
+    shifted."""
     users = [use.operation for use in op.result.uses]
     return all(isinstance(u, DequantizeOp) and can_shift(u) for u in users)
 

@@ -38,9 +38,9 @@ def shortened(number: float) -> float:
 
 @dataclass
 class Table:
-    """What was decided: `vectors` by pass and layer; `layers` has the scheme of those that
-    have their own, or "float". `nominal`: the range of all activations where nothing can be
-    observed. `path`: the file that it was read from."""
+    """Decisions: `vectors` by pass and layer; `layers` has the scheme of those that have their own,
+    or "float". `nominal`: the range of all activations where nothing can be observed. `path`: the
+    file that it was read from."""
 
     model: str = ""
     ranges: dict[str, Range] = field(default_factory=dict[str, Range])
@@ -60,7 +60,7 @@ class Table:
         return self.ranges[name]
 
     def vector(self, decision: str, name: str) -> list[float] | None:
-        """What a pass decided for a layer; None if it decided to do nothing."""
+        """Return what a pass decided for a layer; None if it decided to do nothing."""
         return self.vectors.get(decision, {}).get(name)
 
     def set_vector(self, decision: str, name: str, values: Iterable[float]) -> list[float]:
@@ -186,7 +186,7 @@ class LayerFacts:
     extra_us: float | None = None
 
     def entry(self) -> dict[str, Any]:
-        """What is known, for JSON: without noise there are no dB."""
+        """Return what is known, for JSON: without noise there are no dB."""
         return {
             key: value
             for key, value in asdict(self).items()

@@ -95,8 +95,8 @@ class Trials:
     def outputs_of_integers(
         self, precisions: Mapping[str, str], samples: Samples | None = None
     ) -> Arrays:
-        """What the quantized function gives in integers: their rounding differs from that of its
-        simulation by half a decibel and more."""
+        """Return the outputs of the quantized function in integers: their rounding differs from
+        that of its simulation by half a decibel and more."""
         copy, _ = self.quantized(precisions, samples)
         module = ModuleOp([copy])
         with diagnostics.without_remarks(), remarks.collecting():
@@ -118,7 +118,7 @@ class Trials:
         return copy, calibration.layers
 
     def value(self, accuracy: Accuracy, precisions: Mapping[str, str]) -> float:
-        """What a metric of the outputs is."""
+        """Return the value of a metric of the outputs."""
         got = self.outputs_of_integers(precisions)
         return accuracy.value(self.wanted, got, self.samples.labels)
 
@@ -185,7 +185,7 @@ def _results(main: FuncOp) -> dict[str, SSAValue]:
 
 
 def outputs(main: FuncOp, samples: Samples) -> dict[str, Array]:
-    """What a function gives for samples, joined along the first dimension."""
+    """Return a function's outputs for samples, joined along the first dimension."""
     parts: dict[str, list[Array]] = {}
     watched: dict[Operation, dict[str, SSAValue]] = {}
     for name, value in _results(main).items():

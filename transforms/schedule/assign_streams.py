@@ -91,8 +91,8 @@ GAIN = 1e-3
 
 @dataclass(frozen=True)
 class IssuedSegment:
-    """How the tasks of a segment are issued, in order, and the events of those that others wait
-    for. `moved`: not in the order of the program."""
+    """The order in which the tasks of a segment are issued, and the events of those that others
+    wait for. `moved`: not in the order of the program."""
 
     segment: Segment
     schedule: Schedule
@@ -221,7 +221,7 @@ class StreamAssignment:
         self.blocks.setdefault(block, []).append(issued)
 
     def issues(self) -> dict[Block, list[Issue | Operation]]:
-        """What the host issues in each block, for the clock."""
+        """Return what the host issues in each block, for the clock."""
         result: dict[Block, list[Issue | Operation]] = {}
         for block, parts in self.blocks.items():
             issues: list[Issue | Operation] = []
@@ -305,8 +305,8 @@ class StreamAssignment:
             yield scheduler.schedule
 
     def time(self, segment: Segment, schedule: Schedule, before: Timeline | None) -> Timeline:
-        """When the tasks of a schedule run, or those of another one `before`. Raises GeError for
-        more events than there are."""
+        """Return when the tasks of a schedule run, or those of another one `before`. Raises GeError
+        if it needs more events than the target has."""
         assert self.clock is not None
         tasks = self.planned(segment, schedule)
         self.check_events(tasks)

@@ -79,8 +79,8 @@ def plan(
     before: Sequence[Iterable[int]],
     count: int,
 ) -> list[Planned]:
-    """What each task waits for. `tasks` are in the order of issue, with the stream of each and the
-    indices of earlier tasks that must happen before it; there are `count` streams."""
+    """Return what each task waits for. `tasks` are in the order of issue, with the stream of each
+    and the indices of earlier tasks that must happen before it; there are `count` streams."""
     order = HappensBefore(count)
     result: list[Planned] = []
     for op, stream, earlier in zip(tasks, streams, before, strict=True):

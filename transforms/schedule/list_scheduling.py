@@ -145,7 +145,7 @@ class ListScheduler(Simulation):
         return True
 
     def has_room(self, engine: str, i: int) -> bool:
-        """Whether cores would be free for a task, or nothing else is under way."""
+        """Return whether cores would be free for a task, or nothing else is under way."""
         under_way = self.under_way[engine]
         if not under_way:
             return True

@@ -37,7 +37,7 @@ class Life:
 
 
 class MemoryCap:
-    """Which tasks may start under a limit of `cap` bytes, and for which ones they wait."""
+    """The tasks that may start under a limit of `cap` bytes, and those that they wait for."""
 
     def __init__(self, window: Window, cap: int) -> None:
         self.cap = cap
@@ -61,7 +61,7 @@ class MemoryCap:
         return sum(life.bytes for life in self.lives[task] if not life.allocated)
 
     def allows(self, task: int) -> bool:
-        """Whether a task may start now."""
+        """Return whether a task may start now."""
         size = self.needs(task)
         if not size:
             return True

@@ -1,4 +1,4 @@
-"""Which launches come apart into independent parts, and groups of them that do so together.
+"""Launches that come apart into independent parts, and groups of them that do so together.
 
 A launch comes apart where its op says so (`split_axes`) along the first dimension that is larger
 than 1: each part of the result is then contiguous in memory, and so is each part of an operand that
@@ -25,15 +25,16 @@ MOST_MEMBERS = 64  # launches in a group
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """How a kernel comes apart: the extent that is divided, and which of its operands are cut."""
+    """A way to divide a kernel: the extent that is divided, and the operands that are cut."""
 
     extent: int
     operands: tuple[bool, ...]
 
 
 def cut_of(kernel: KernelOp) -> Division | None:
-    """How a kernel with one op, fused or not, and one result comes apart along the first dimension
-    of the result; None where it does not, or where an operand would be cut along another one."""
+    """Return how a kernel with one op, fused or not, and one result comes apart along the first
+    dimension of the result; None if it does not, or if an operand would be cut along another one.
+    """
     ops = [op for op in kernel.body.block.ops if isinstance(op, TensorOp)]
     main = kernel.main
     args = kernel.body.block.args
@@ -117,7 +118,7 @@ class LaunchGroup:
         return True
 
     def is_independent(self, op: Operation) -> bool:
-        """Whether a task may move before the group."""
+        """Return whether a task may move before the group."""
         reads, writes = accesses(op)
         return not any(owner_of(v) in self.written for v in reads) and not any(
             owner_of(v) in self.touched for v in writes
@@ -135,7 +136,7 @@ class LaunchGroup:
         return tuple(parts)
 
     def is_internal(self, buffer: SSAValue) -> bool:
-        """Whether only the group uses a buffer, all of it in each of its launches."""
+        """Return whether only the group uses a buffer, all of it in each of its launches."""
         if not isinstance(owner := buffer.owner, Operation):
             return False
         if buffer not in self.written or is_outside_arena(owner):

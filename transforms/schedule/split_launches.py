@@ -186,7 +186,7 @@ class Splitter:
         return Choice(best, whole - fastest if best > 1 else 0.0)
 
     def makespan(self, ops: Sequence[Operation]) -> float:
-        """How long ops take in isolation, with their best schedule."""
+        """Return how long ops take in isolation, with their best schedule."""
         return best_streams(self.clock, self.target).fastest(Segment(list(ops)))
 
     def part(self, name: str, count: int) -> KernelOp | None:
