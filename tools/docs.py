@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def on_files(files: Any, config: Any) -> Any:
-    """mkdocs calls it with the pages that it found in docs/."""
+    """Add the generated pages to those in docs/; mkdocs calls this."""
     file = import_module("mkdocs.structure.files").File  # of the extra `docs`
     for path, text in generated_pages().items():
         files.append(file.generated(config, path, content=text))

@@ -125,8 +125,8 @@ def written(op: Operation) -> Sequence[SSAValue]:
 
 @dataclass
 class Origins:
-    """Which nodes each result of an op came from. That of a launch follows from the op in the body
-    of its kernel that makes it; a kernel is named after the first of its launches, whose nodes
+    """The nodes that each result of an op came from. That of a launch follows from the op in the
+    body of its kernel that makes it; a kernel is named after the first of its launches, whose nodes
     correspond one by one to those of the others."""
 
     module: ModuleOp
@@ -162,8 +162,8 @@ def made_by(value: SSAValue) -> list[str]:
 
 
 def leaves(op: Operation, value: SSAValue, name: str, nodes: Nodes) -> bool:
-    """Whether a value of an op is read by ops of other nodes, or by none: not a step within its
-    own node."""
+    """Return whether a value of an op is read by ops of other nodes, or by none: not a step within
+    its own node."""
     uses = [u.operation for u in value.uses if u.operation is not op]
     return not uses or any(nodes.last(sources_of(user)) != name for user in uses)
 
@@ -191,7 +191,7 @@ SLACK = 1 + 1e-4  # of a step, which is itself computed in floats
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """What integers of a type stand for: (code - zero) * scale."""
+    """The meaning of integers of a type: (code - zero) * scale."""
 
     scale: float
     zero: int
@@ -201,7 +201,7 @@ class Code:
         return (codes.astype(np.float32) - np.float32(self.zero)) * np.float32(self.scale)
 
     def clipped(self, numbers: Array) -> Array:
-        """Numbers within those that there are codes of."""
+        """Return numbers limited to those that have codes."""
         limits = integer_limits(self.dtype)
         least, most = ((int(c) - self.zero) * self.scale for c in (limits.min, limits.max))
         return np.clip(numbers, least, most)
@@ -222,7 +222,7 @@ class Held:
 
     @cached_property
     def numbers(self) -> Array:
-        """What the peer has in its place."""
+        """Return the numbers to compare with the peer's."""
         return self.array if self.factors is None else self.array * self.factors
 
     def within(self, want: Array) -> Array:
@@ -255,9 +255,9 @@ class Held:
         return array if self.factors is None else array * self.factors
 
     def beyond(self, want: Array, signal: Array) -> Measured:
-        """How far the result is from what it should be, beyond what rounding does to it: `signal`
-        is what of it counts. Rounding moves an element by less than a step, and all of them by the
-        power of an even distribution over a step, within six sigma of that."""
+        """Return how far the result is from what it should be, beyond what rounding does to it:
+        `signal` is what of it counts. Rounding moves an element by less than a step, and all of
+        them by the power of an even distribution over a step, within six sigma of that."""
         step = self.step(np.maximum(np.abs(self.array), np.abs(want)))
         noise = np.where(self.array == want, 0, self.array - want)
         far = np.where(np.abs(noise) <= SLACK * step, 0, noise - np.copysign(step, noise))
@@ -316,8 +316,8 @@ class PeerTrial:
         self.want = self.run({at: held.numbers for at, held in self.given.items()}, None, None)
 
     def added(self, at: Place, held: Held, kept: Iterable[Place]) -> Measured:
-        """How far a result is from what the peer computes of the same operands, beyond a step.
-        `kept`: operands that a sum hands on as they are; what it adds to them counts."""
+        """Return how far a result is from what the peer computes of the same operands, beyond a
+        step. `kept`: operands that a sum hands on unchanged; what it adds to them counts."""
         want = held.within(self.want[at[0]][at[1]])
         if kind_of(want.dtype) != "f":
             return measured(want, held.array)

@@ -1,4 +1,4 @@
-"""What a program is compared with: another program run by ge, a model run by onnxruntime or
+"""Peers that a program is compared with: another program run by ge, a model run by onnxruntime or
 PyTorch, or outputs in a file."""
 
 from abc import ABC, abstractmethod
@@ -40,8 +40,8 @@ class Ran:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What a run gives beside its outputs, and of what: the results of the nodes `wanted`. What
-    follows a result of `given` reads that array instead; `move` moves matrices and filters that are
+    """A request for results of a run beside its outputs: those of the nodes `wanted`. What follows
+    a result of `given` reads that array instead; `move` moves matrices and filters that are
     weights."""
 
     wanted: Collection[str] = ()
@@ -53,7 +53,7 @@ OUTPUTS = Asked()
 
 
 class Peer(ABC):
-    """What gives numbers to be compared with. `nodes`: those whose results it can give."""
+    """A source of numbers to compare with. `nodes`: those whose results it can give."""
 
     title: str
     nodes: Nodes | None = None
@@ -197,7 +197,7 @@ class Onnxruntime(Peer):
 
 
 def own_name(value: str, instead: Collection[str]) -> str:
-    """What the result of a node is called that nothing reads."""
+    """Return the name for the result of a node that nothing reads."""
     return f"{value} of its own" if value in instead else value
 
 

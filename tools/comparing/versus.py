@@ -140,7 +140,7 @@ class Comparison:
                 self.others.add(name)
 
     def against(self, at: Place, array: Array) -> tuple[Measured, Held] | None:
-        """How far an array is from a result; None where it holds something else."""
+        """Return how far an array is from a result; None if it holds something else."""
         name, index = at
         want = self.reference[name][index]
         if want.size != array.size or not want.size:
@@ -319,7 +319,8 @@ class ComparedOutput:
 
 @dataclass
 class Result:
-    """What came of it. `missing`: outputs that one of the two does not have, and which."""
+    """The result of a comparison. `missing`: outputs that one of the two does not have, and
+    which."""
 
     title: str
     tolerance: Tolerance
@@ -370,7 +371,7 @@ def table(rows: list[tuple[str, ...]]) -> Iterator[str]:
 
 
 def layer_lines(layers: Comparison) -> Iterator[str]:
-    """Which nodes are wrong, and a table of these and others by what they add."""
+    """Yield which nodes are wrong, and a table of these and others by what they add."""
     ranked, first = layers.ranked, layers.first
     differ, wrong = (sum(map(bool, flags)) for flags in (
         [x.complaint for x in ranked], [x.is_wrong for x in ranked]))  # fmt: skip
@@ -432,7 +433,8 @@ class Versus:
         self.layers = Comparison(nodes, origins, self.tolerance, self.share, codes, divided)
 
     def computed_in(self) -> str:
-        """What numbers are computed in, as `TOLERANCES` call it: the coarser one of the two."""
+        """Return what numbers are computed in, as `TOLERANCES` call it: the coarser one of the
+        two."""
         own, other = computed_in(self.module), peers_type(self.peer)
         if own == other == INTEGERS or (own == INTEGERS and not other and not self.is_coded):
             return INTEGERS
@@ -512,7 +514,7 @@ class Versus:
 
 
 def computed_in(module: ModuleOp) -> str:
-    """What a module computes in: integers, or the narrowest of its floats."""
+    """Return what a module computes in: integers, or the narrowest of its floats."""
     if any(type(op).__module__ == QuantizeOp.__module__ for op in module.walk()):
         return INTEGERS
     elements = elements_of(module)

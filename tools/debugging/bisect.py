@@ -77,7 +77,8 @@ class Bisection:
     def run(
         self, p: ModulePass, module: ModuleOp, count: int | None = None
     ) -> tuple[ModuleOp | None, str, DebugCounter]:
-        """What a pass makes of a module with so many applications of rules, and what is wrong."""
+        """Return what a pass makes of a module with so many applications of rules, and what is
+        wrong."""
         counters = Counters()
         counters[APPLICATIONS] = counter = DebugCounter(count=count)
         after = module.clone()
@@ -198,8 +199,8 @@ def _words(text: str) -> list[str]:
 
 @dataclass
 class Judge:
-    """Whether a module is interesting: it is valid, and the script says so of it as a file. What
-    was asked before is remembered; after `end` (of `time.monotonic`) nothing is any more."""
+    """A test of modules: one is interesting if it is valid and the script says so of it as a file.
+    Answers are remembered; after `end` (of `time.monotonic`) no module is interesting any more."""
 
     script: Script
     payload: Payload

@@ -287,7 +287,7 @@ class ReductionStep(ABC):
 
     @abstractmethod
     def targets(self, module: ModuleOp) -> Sequence[Target]:
-        """Where it can be tried, what is most likely to go first."""
+        """Return the places where it can be tried, those most likely to go first."""
 
     @abstractmethod
     def changed(self, module: ModuleOp, chosen: Sequence[Target]) -> ModuleOp | None:

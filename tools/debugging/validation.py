@@ -50,7 +50,7 @@ class Runner(Protocol):
     def first(self) -> Sequence[Outcome]: ...
 
     def run(self, module: ModuleOp, nudge: int = 0) -> Sequence[Outcome]:
-        """What another module gives; with `nudge`, on inputs a few ULPs off."""
+        """Return the outputs of another module; with `nudge`, on inputs a few ULPs off."""
         ...
 
     def for_gears(self, old: ModuleOp, module: ModuleOp) -> "Runner | None":
@@ -108,7 +108,7 @@ def first_difference(
 
 @dataclass(frozen=True)
 class Compared:
-    """What a pass made of a module, on the inputs that its later forms are run on too."""
+    """The module that a pass made, on the inputs that its later forms are run on too."""
 
     runner: Runner
     outcomes: Sequence[Outcome]
@@ -237,7 +237,7 @@ class Case:
     broken: ModulePass
 
     def difference(self, module: ModuleOp, payload: Payload) -> Difference | None:
-        """What the pass breaks on a module that nothing is known about; None as well where the
+        """Return what the pass breaks on a module that nothing is known about; None as well if the
         module is not valid, or the pass fails on it."""
         with ExitStack() as stack:
             stack.enter_context(warning_handler(lambda _: None))

@@ -48,7 +48,7 @@ class Expectation:
     was_produced: bool = False
 
     def matches(self, diagnostic: Diagnostic, file: str) -> bool:
-        """Whether it is of that line and says that, whatever its severity."""
+        """Return whether it is of that line and says that, whatever its severity."""
         location = diagnostic.location
         line = location.line if location.file == file else 0
         return line == self.line and self.pattern.search(diagnostic.message) is not None
@@ -112,7 +112,8 @@ def _line_of(where: str | None, number: int, plain: Sequence[int]) -> int:
 def mismatches(
     source: SourceText, diagnostics: Sequence[Diagnostic], level: str = ALL
 ) -> list[Diagnostic]:
-    """What was said but not expected, if the level is `all`, and what was expected but not said."""
+    """Return diagnostics that were not expected, if the level is `all`, and expectations that no
+    diagnostic met."""
     expected, wrong = expectations(source)
     for diagnostic in (d for top in diagnostics for d in (top, *top.notes)):
         matching = [e for e in expected if e.matches(diagnostic, source.name)]

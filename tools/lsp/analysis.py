@@ -38,7 +38,7 @@ MOST_PROBLEMS = 100  # that are told of one part
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What belongs to a problem, and where: in this part, or elsewhere."""
+    """A note of a problem and its place: in this part, or elsewhere."""
 
     message: str
     extent: Extent | None
@@ -115,7 +115,8 @@ def analyse(
 
 
 def failed(text: str, error: Exception) -> Analysis:
-    """What is shown of a text whose analysis has failed: that it has, at the first line."""
+    """Return the analysis shown of a text whose analysis has failed: that it has, at the first
+    line."""
     part = TextChunk(text)
     message = diagnose(error, notes=False).message
     extent = Extent(0, max(len(part.lines.line(0)), 1))
@@ -170,7 +171,8 @@ class Judge:
     name: str
 
     def problems(self, module: ModuleOp, cancelled: Callable[[], bool]) -> list[ChunkProblem]:
-        """What all verifiers say. Meanwhile each op has its place in this text for a location."""
+        """Return the problems that all verifiers report. Meanwhile each op has its place in this
+        text for a location."""
         stated: list[tuple[Operation, LocationAttr]] = []
         for op in self.part.index.numbers:
             if not self.is_own(op.location):
@@ -214,7 +216,7 @@ class Judge:
         return ChunkProblem(diagnostic.severity, diagnostic.message, extent, notes)
 
     def extent_at(self, location: SourceLocation) -> Extent | None:
-        """What stands at a location of this text, None for one elsewhere."""
+        """Return the extent at a location of this text, None for one elsewhere."""
         if location.file != self.name or not location.line:
             return None
         place = TextPosition(location.line - 1, max(location.column - 1, 0))
@@ -231,7 +233,8 @@ class Judge:
 
 
 def errors_in(module: ModuleOp, cancelled: Callable[[], bool]) -> Iterator[Exception]:
-    """What verifiers raise about each op; where all ops are well, what is wrong with dominance."""
+    """Yield what verifiers raise about each op; if all ops are well, what is wrong with
+    dominance."""
     count = 0
     for op in module.walk():
         if cancelled():
@@ -278,7 +281,7 @@ class View:
     former_at: int | None = None  # None in what has been changed
 
     def from_former(self, extent: Extent) -> Extent | None:
-        """Where something of the former part stands now; None for what has been changed."""
+        """Return where something of the former part stands now; None for what has been changed."""
         if self.former is None:
             return None
         start = same_place(self.former.text, self.part.text, extent.start)
@@ -317,7 +320,7 @@ class Document:
         self.generation += 1
 
     def outdated(self) -> Callable[[], bool]:
-        """What tells whether the text has changed since now."""
+        """Return a function that says whether the text has changed since now."""
         generation = self.generation
         return lambda: self.generation != generation
 
@@ -352,8 +355,8 @@ class Document:
 
 
 def same_place(text: str, other: str, offset: int) -> int | None:
-    """Where an offset of a text is in another one that is mostly the same: counted from the start
-    if it stands before what differs, from the end behind it; None in between."""
+    """Return where an offset of a text is in another one that is mostly the same: counted from the
+    start if it stands before what differs, from the end behind it; None in between."""
     prefix = common_prefix(text, other)
     if offset <= prefix:
         return offset

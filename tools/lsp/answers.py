@@ -121,7 +121,7 @@ class Translation:
 
     @classmethod
     def of(cls, encoding: str | None, client: lsp.ClientCapabilities) -> "Translation":
-        """What a client asks for."""
+        """Return the forms that a client asks for."""
         texts = client.text_document
         hover = None if texts is None or texts.hover is None else texts.hover.content_format
         proposed = None
@@ -262,7 +262,8 @@ class Answers:
         return Hovers(part, self.ctx, self.document.name, self.target)
 
     def definition(self, view: View) -> list[lsp.Location]:
-        """Where the name at a place is defined; of the name of an op, where the op comes from."""
+        """Return where the name at a place is defined; of the name of an op, where the op comes
+        from."""
         extent = definition_at(view.part, view.at)
         if extent is None and view.former is not None and view.former_at is not None:
             before = definition_at(view.former, view.former_at)

@@ -1,5 +1,5 @@
-"""What may be written at a place: ops, their attributes and words, values, blocks, symbols, types.
-A text is seldom whole while it is written, so it looks at the words before the place."""
+"""Completion at a place of a text: ops, their attributes and words, values, blocks, symbols, types.
+A text is seldom whole while it is written, so completion looks at the words before the place."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -38,7 +38,7 @@ BUILTIN_TYPES = (
 
 
 class Sort(Enum):
-    """What is proposed; an editor draws each as it likes."""
+    """Sort of a proposal; an editor draws each as it likes."""
 
     OP = "op"
     DIALECT = "dialect"
@@ -118,8 +118,8 @@ class Completer:
     def inside_op(
         self, kind: type[IRDLOperation] | None, written: str, line: str, offset: int
     ) -> list[Proposal]:
-        """What may follow the name of an op: words of its syntax, properties, and types; properties
-        in braces in the generic form."""
+        """Return what may follow the name of an op: words of its syntax, properties, and types;
+        properties in braces in the generic form."""
         extent = self.word(line, offset)
         proposals = list[Proposal]()
         if kind is not None:
@@ -219,6 +219,6 @@ def missing(
 
 
 def is_open(text: str) -> bool:
-    """Whether a brace is open at the end of a text."""
+    """Return whether a brace is open at the end of a text."""
     bare = re.sub(r'"(?:[^"\\\n]|\\.)*+"', "", text)
     return bare.count("{") > bare.count("}")

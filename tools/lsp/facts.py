@@ -1,5 +1,5 @@
-"""What the compiler knows of a value or an op beyond its text: bytes, when it is live, its place in
-memory, its time in the target's clock, its node of the model."""
+"""Facts of a value or an op beyond its text: bytes, when it is live, its place in memory, its time
+in the target's clock, its node of the model."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -94,7 +94,7 @@ class ModuleFacts:
         yield from self.life(value)
 
     def place(self, value: SSAValue) -> Iterator[str]:
-        """Where the memory plan has a buffer."""
+        """Yield where the memory plan has a buffer."""
         slot = self.slot_of(value)
         size = None if slot is None else bytes_of(slot.result)
         if slot is not None and size is not None:
@@ -129,7 +129,7 @@ class ModuleFacts:
             yield "from " + ", ".join(f"`{s}`" for s in sources[:8])
 
     def time(self, op: Operation) -> Iterator[str]:
-        """How long an op takes: in a run of the program that it is in, or alone."""
+        """Yield how long an op takes: in a run of the program that it is in, or alone."""
         if self.target is None:
             return
         if tasks := self.tasks.get(op):

@@ -80,7 +80,7 @@ def attributes_of(kind: type[IRDLOperation]) -> dict[str, PropertyDef | Attribut
 
 
 def attribute_text(kind: type[IRDLOperation], name: str) -> str:
-    """What an attribute of an op may be, and what it is where none is given, in one line."""
+    """Return what an attribute of an op may be, and its default if none is given, in one line."""
     from ge.tools.reference.ops import attribute_rows
 
     row = next((row for row in attribute_rows(kind) if row[0] == f"`{name}`"), None)
@@ -139,7 +139,7 @@ class Hovers:
         return part.facts
 
     def at(self, offset: int) -> Hover | None:
-        """What stands at an offset; None where there is nothing to say."""
+        """Return the text for what stands at an offset; None if there is nothing to say."""
         if (found := self.part.index.name_at(offset)) is not None:
             extent, name = found
             return Hover(self.of_name(name, extent), extent)
@@ -209,7 +209,7 @@ class Hovers:
     # ---- attributes --------------------------------------------------------------------------
 
     def of_attribute_name(self, op: Operation, offset: int) -> Hover | None:
-        """What an op's attribute may be, at its name."""
+        """Return what an op's attribute may be, at its name."""
         kind, extent = defined(type(op)), self.word_at(offset)
         if kind is None or extent is None:
             return None
@@ -264,7 +264,8 @@ class Hovers:
 
 
 def attribute_lines(attribute: Attribute) -> Iterator[str]:
-    """What a type or an attribute is, and how many elements and bytes a type of a shape has."""
+    """Yield what a type or an attribute is, and how many elements and bytes a type of a shape
+    has."""
     yield f"`{str(attribute)[:LONGEST]}`"
     try:
         elements = numel(data_type(attribute)[1])

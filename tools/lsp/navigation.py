@@ -1,4 +1,5 @@
-"""Where names are defined and used, where an op comes from, and what a text is made of."""
+"""Navigation: where names are defined and used, where an op comes from, and what a text is made
+of."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -48,7 +49,8 @@ class Symbol:
 
 
 def definition_at(part: TextChunk, offset: int) -> Extent | None:
-    """Where the name at an offset is defined; None for no name, and for one defined nowhere."""
+    """Return where the name at an offset is defined; None for no name, and for one defined
+    nowhere."""
     found = part.index.name_at(offset)
     return None if found is None else found[1].definition
 

@@ -28,14 +28,14 @@ IN_LINE = re.compile(r'"(?:[^"\\\n]|\\.)*+"|(?P<comment>//)')
 
 
 class Encoding(StrEnum):
-    """What a column counts: bytes, pairs of bytes, or characters."""
+    """The unit that a column counts: bytes, pairs of bytes, or characters."""
 
     UTF8 = "utf-8"
     UTF16 = "utf-16"
     UTF32 = "utf-32"
 
     def units(self, text: str) -> int:
-        """How many code units a text takes."""
+        """Return how many code units a text takes."""
         match self:
             case Encoding.UTF8:
                 return len(text.encode("utf-8", "surrogatepass"))
@@ -55,7 +55,7 @@ class Extent(NamedTuple):
         return Extent(self.start + by, self.end + by)
 
     def has(self, offset: int) -> bool:
-        """Whether an offset is inside, or a cursor stands just behind the end."""
+        """Return whether an offset is inside, or a cursor stands just behind the end."""
         return self.start <= offset <= self.end
 
 
@@ -67,7 +67,7 @@ class TextPosition(NamedTuple):
 
 
 class Lines:
-    """Where the lines of a text begin."""
+    """The beginnings of the lines of a text."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -107,8 +107,8 @@ class Lines:
 
 
 def code_end(text: str, start: int, following: int) -> int:
-    """Where what begins at `start` ends, if the token behind it begins at `following`: blanks and
-    comments in between are left out."""
+    """Return where what begins at `start` ends, if the token behind it begins at `following`:
+    blanks and comments in between are left out."""
     end = following
     while True:
         end = start + len(text[start:end].rstrip())
@@ -125,7 +125,7 @@ class Cancelled(BaseException):
 
 
 class NameKind(Enum):
-    """What a name is of."""
+    """The kind of thing that a name is of."""
 
     VALUE = "%"
     BLOCK = "^"
@@ -172,7 +172,7 @@ class RegionText:
 
 @dataclass(slots=True)
 class Record:
-    """What a parser has met, in the order of the text."""
+    """The record of what a parser has met, in the order of the text."""
 
     ops: list[OpText] = field(default_factory=list[OpText])
     regions: list[RegionText] = field(default_factory=list[RegionText])
@@ -366,14 +366,14 @@ class Index:
         return Extent(entry.start, code_end(self.text, entry.start, entry.end))
 
     def op_name(self, number: int) -> Extent:
-        """Where the name of an op stands, without quotes."""
+        """Return where the name of an op stands, without quotes."""
         start = self.record.ops[number].start
         results = RESULTS.match(self.text, start)
         match = OP_NAME.match(self.text, start if results is None else results.end())
         return Extent(start, start) if match is None else Extent(*match.span("name"))
 
     def head_end(self, number: int) -> int:
-        """Where the first region of an op begins, or where the op ends."""
+        """Return where the first region of an op begins, or where the op ends."""
         start, end = self.op_extent(number)
         starts = [region.start for region in self.record.regions]
         first = bisect_left(starts, start)

@@ -39,7 +39,7 @@ SHORT = 0.1  # seconds; a text that was analysed in less time is so at once afte
 
 @dataclass(frozen=True)
 class Settings:
-    """How a server works: plug-in files, a target instead of those that modules name, seconds
+    """Settings of a server: plug-in files, a target instead of those that modules name, seconds
     between the last change of a text and its analysis, and whether ops that nobody knows are
     accepted."""
 
@@ -186,8 +186,8 @@ class Server(LanguageServer):
         question: Callable[[Answers], Result],
         patience: float = PATIENCE,
     ) -> Result | None:
-        """What a question about a text is answered; None where it is not open. What has little
-        patience has none where the last analysis took longer."""
+        """Answer a question about a text; None if it is not open. A question with little patience
+        does not wait if the last analysis took longer."""
         document = self.documents.get(uri)
         if document is None:
             return None

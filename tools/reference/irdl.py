@@ -191,7 +191,7 @@ def element_of(constraint: RangeConstraint) -> AttrConstraint:
 
 
 def is_of_one_type(constraint: AttrConstraint) -> bool:
-    """Whether all that fit it together are the same."""
+    """Return whether all values that fit it together are of the same type."""
     if isinstance(constraint, MessageConstraint):
         return is_of_one_type(constraint.constr)
     return isinstance(constraint, EqAttrConstraint | VarConstraint)
@@ -287,7 +287,7 @@ class DynamicPrinter(Printer):
 
 
 def segments(op: IRDLOperation, values: Values) -> Iterator[int]:
-    """How many values each operand or result of the definition in IRDL has."""
+    """Yield how many values each operand or result of the definition in IRDL has."""
     for name, value in values:
         found = getattr(op, name)
         if isinstance(value, OptionalDef):

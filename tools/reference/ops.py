@@ -82,7 +82,7 @@ class Example:
         return parsed(self)
 
     def results(self) -> Sequence[Array]:
-        """What its function returns, none where it takes inputs or there is no function."""
+        """Return what its function returns, none if it takes inputs or there is no function."""
         module = self.module()
         for func in functions(module).values():
             if not func.body.block.args:
@@ -173,7 +173,7 @@ def dialect_page(name: str) -> str:
 
 
 def op_section(op: type[IRDLOperation]) -> str:
-    """What is known of one op."""
+    """Return the section of one op."""
     example = example_of(op.name)
     facts = [("Traits", ", ".join(traits_of(op))), ("Access", access_of(op))]
     return paragraphs(
@@ -207,7 +207,7 @@ def traits_of(op: type[IRDLOperation]) -> list[str]:
 
 
 def access_of(op: type[IRDLOperation]) -> str:
-    """How results follow from operands, of ops on tensors."""
+    """Say how results follow from operands, of ops on tensors."""
     access: object = getattr(op, "ACCESS", None) if issubclass(op, TensorOp) else None
     return code(access.name) if isinstance(access, Access) else ""
 
@@ -259,7 +259,7 @@ def value_text(value: Attribute) -> str:
 
 
 def words(constraint: Any, anything: str = "tensor") -> str:
-    """What a constraint takes, in words."""
+    """Say in words what a constraint takes."""
     match constraint:
         case ChoiceConstraint(attr=kind):
             return ", ".join(map(code, kind.words()))

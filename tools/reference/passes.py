@@ -134,7 +134,7 @@ def rules_page() -> str:
 
 
 def pass_section(cls: type[ModulePass]) -> str:
-    """What is known of one pass."""
+    """Return the section of one pass."""
     module = sys.modules[cls.__module__]
     facts = [("Level", level_of_pass(cls)), ("Statistics", ", ".join(map(code, rules_of(cls))))]
     if (relation := numbers_of(cls)) is not None:
@@ -154,7 +154,7 @@ def pass_section(cls: type[ModulePass]) -> str:
 
 
 def numbers_of(cls: type[ModulePass]) -> str | None:
-    """What a pass may do to the numbers; None where that hangs on options that it requires."""
+    """Say what a pass may do to the numbers; None if that depends on options that it requires."""
     try:
         return str(relation_of(cls()))
     except TypeError:

@@ -1,5 +1,5 @@
-"""What a page shows, as plain data: `plain` makes JSON of it. Times are in microseconds, sizes in
-bytes; what is empty is left out."""
+"""The content of a page, as plain data: `plain` makes JSON of it. Times are in microseconds, sizes
+in bytes; what is empty is left out."""
 
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, NamedTuple, cast
@@ -45,7 +45,8 @@ class LevelGraph:
 
 @dataclass(slots=True)
 class Touch:
-    """What a pass did to the ops that came from a source: `made`, `changed` or `removed`."""
+    """A change that a pass made to the ops that came from a source: `made`, `changed` or
+    `removed`."""
 
     step: int
     what: str

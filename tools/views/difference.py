@@ -1,4 +1,4 @@
-"""What differs between two levels, dumps or models (`ge-parser --diff`), by what their ops came
+"""Differences between two levels, dumps or models (`ge-parser --diff`), by what their ops came
 from: nodes of the model, which their locations name, or places in a text. Lines do not matter.
 
 Ops of both sides that share a source belong together: one and one are the same op, or a changed
@@ -67,7 +67,7 @@ def text_of(nodes: Sequence[LevelNode], most: int = 6) -> str:
 
 
 def is_named_by(node: LevelNode) -> bool:
-    """Whether its op is all that a node is named by."""
+    """Return whether its op is all that a node is named by."""
     return node.name in (node.op, node.op.partition(".")[2], node.op.removeprefix("launch @"))
 
 

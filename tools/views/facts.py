@@ -1,5 +1,5 @@
-"""What a module holds, in figures: ops by kind and type, shapes, parameters, work, memory, and the
-chain of ops that takes the longest (`ge-parser`)."""
+"""Figures of a module: ops by kind and type, shapes, parameters, work, memory, and the chain of ops
+that takes the longest (`ge-parser`)."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -107,7 +107,7 @@ def facts_of(module: ModuleOp, target: Target) -> ModuleFigures:
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """What an op computes, and on which engine."""
+    """The computation of an op, and its engine."""
 
     body: Body
     engine: Engine

@@ -101,7 +101,8 @@ class Builder:
             self.write(value, number)
 
     def enter(self, op: Operation, block: Block, number: int) -> None:
-        """What a body's arguments hold: an operand of a fused op, else what the op itself makes."""
+        """Note the makers of a body's arguments: an operand of a fused op, else what the op itself
+        makes."""
         for index, argument in enumerate(block.args):
             if isinstance(op, FusedOp):
                 self.makers[argument] = self.makers.get(op.operands[index], [])
@@ -143,7 +144,7 @@ def kernel_plan(kernel: task.KernelOp) -> dict[str, Attribute]:
 
 
 def ends_of(op: Operation) -> tuple[list[SSAValue], list[SSAValue]]:
-    """What an op reads, and what it writes."""
+    """Return the values that an op reads, and those that it writes."""
     match op:
         case task.LaunchOp():
             outs = list(op.outs) if op.on_buffers else []
@@ -172,7 +173,7 @@ def kind(op: Operation) -> str:
 
 
 def constant_name(value: SSAValue) -> str:
-    """What a constant is called; empty for what is none."""
+    """Return the name of a constant; empty for any other value."""
     op = value.owner
     if not isinstance(op, CONSTANTS):
         return ""

@@ -119,8 +119,8 @@ class Watcher(Instrumentation):
         self._seen, self._sources = seen, sources
 
     def is_part(self, op: Operation, here: set[str]) -> bool:
-        """Whether an op was in the body of one that is still there, as another op: of a launch only
-        the whole has a name."""
+        """Return whether an op was in the body of one that is still there, as another op: of a
+        launch only the whole has a name."""
         outer = op.parent_op()
         return outer is not None and any(name in here for name in self._sources.get(outer, ()))
 
@@ -223,7 +223,8 @@ def payload(seen: Seen) -> dict[str, Any]:
 
 
 def complaints(seen: Seen) -> str:
-    """What stopped the compilation, or what comparing numbers has found, a line for each node."""
+    """Return what stopped the compilation, or the result of comparing numbers, a line for each
+    node."""
     nodes = seen.report.get("compared", {}).get("layers", {}).get("nodes", ())
     wrong = [n for n in nodes if n["verdict"] == "wrong"]
     return "\n".join([seen.failure, *(f"'{n['name']}': {n['complaint']}" for n in wrong)])
@@ -240,7 +241,7 @@ def blame(levels: Sequence[LevelGraph], failure: str) -> None:
 def timed(
     seen: Seen, module: ModuleOp, timeline: Timeline, numbers: Numbers, program: LevelGraph
 ) -> dict[str, Any]:
-    """What is known where a run was simulated."""
+    """Return what is known if a run was simulated."""
     time = time_view(timeline, numbers)
     memory = memory_view(module, timeline, numbers)
     changes = changed_times(seen, module, timeline)
@@ -348,9 +349,8 @@ def write_page(out: Outputs, path: str, seen: Seen) -> None:
 def watching(
     source: str, output: str, inputs: Iterable[Path | str], tell: Callable[[str], object]
 ) -> Generator[Watcher]:
-    """What watches a compilation for a page. If it raises an exception, the page is written all the
-    same, with what stopped it, and `tell` gets a line about it; where nothing was read there is
-    none."""
+    """Watch a compilation for a page. If it raises an exception, the page is written all the same,
+    with what stopped it, and `tell` gets a line about it; if nothing was read there is no page."""
     with remarks.collecting() as found:
         watcher = Watcher(found)
         try:
@@ -380,8 +380,8 @@ def simulated(
     program: Program, options: Options, watcher: Watcher,
     shapes: Mapping[str, tuple[int, ...]], dims: Mapping[str, int],
 ) -> Seen:  # fmt: skip
-    """What there is to show of a program: one with gears runs at these sizes. Without a time, why
-    there is none."""
+    """Return what there is to show of a program: one with gears runs at these sizes. Without a
+    time, it says why there is none."""
     module = program.module
     seen = Seen(program.path, watcher, module, report=program.report(), target=options.target)
     if (level := level_of(module)) is not Level.PROGRAM:

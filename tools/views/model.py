@@ -101,8 +101,8 @@ def between(stated: Sequence[ModulePath | None]) -> list[ModulePath]:
 
 
 def common(paths: Sequence[ModulePath]) -> ModulePath:
-    """What the paths begin with; where they go on in two numbered modules (layers 3 and 4), with
-    the one of the first."""
+    """Return the common beginning of the paths; where they go on in two numbered modules (layers 3
+    and 4), with the one of the first."""
     if not paths:
         return ()
     end = _shared_prefix(paths)
@@ -129,7 +129,7 @@ def numbered(path: ModulePath) -> ModulePath:
 
 
 def _shared_prefix(paths: Sequence[ModulePath]) -> int:
-    """How many parts all of the paths begin with."""
+    """Return how many parts all of the paths begin with."""
     least, most = min(paths, default=()), max(paths, default=())
     count = 0
     for one, other in zip(least, most, strict=False):
@@ -186,7 +186,8 @@ def op_type(node: NodeProto) -> str:
 
 
 def read_by(node: NodeProto) -> list[str]:
-    """What a node reads, its graphs included: there, what they do not make themselves."""
+    """Return the names that a node reads, its graphs included: there, those that they do not make
+    themselves."""
     found = dict.fromkeys(node.input)
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):

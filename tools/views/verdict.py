@@ -117,7 +117,7 @@ def peak(segment: MemorySegment, buffers: list[Buffer]) -> MemorySegment:
 
 
 def covered(spans: list[tuple[int, int]]) -> int:
-    """How many bytes are in at least one of the spans."""
+    """Return how many bytes are in at least one of the spans."""
     total = end = 0
     for low, high in sorted(spans):
         total += max(high - max(low, end), 0)
@@ -213,7 +213,7 @@ def time_view(timeline: Timeline, numbers: Numbers) -> TimeView:
 
 
 def limited(task: Task, timeline: Timeline) -> tuple[dict[str, float], str]:
-    """What each cause asks of a task, and the one that bounds it."""
+    """Return the time that each cause asks of a task, and the cause that bounds it."""
     limits = limits_of(task, timeline.target)
     return {c: us for c, us in limits.items() if us}, max(limits, key=lambda c: limits[c])
 
@@ -236,7 +236,8 @@ def work_of(
 
 
 def roofs_of(timeline: Timeline) -> list[Roof]:
-    """What the target's cube and vector cores compute, and its memories move, in a second."""
+    """Return what the target's cube and vector cores compute, and its memories move, in a
+    second."""
     target = timeline.target
     roofs = [
         Roof(f"cube {key}", "op", 2e6 * rate * target.cube_cores * target.cycles_per_us)
@@ -325,7 +326,7 @@ def largest(time: TimeView, program: LevelGraph) -> str:
 
 
 def kind_of(task: TaskView, program: LevelGraph) -> str:
-    """What a task computes, as the name of an op; copies by their direction."""
+    """Say what a task computes, as the name of an op; copies by their direction."""
     if task.engine.startswith("dma"):
         return {"dma_in": "copies to the device", "dma_out": "copies to the host"}[task.engine]
     return program.nodes[task.node].attributes.get("computes", "copy") if task.node >= 0 else "copy"

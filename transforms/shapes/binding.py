@@ -94,7 +94,7 @@ def alloc(t: Attribute, io: bool = False) -> AllocOp:
 
 @dataclass
 class Buffers:
-    """What the values of a program are while it is copied for known sizes: buffers, or elements."""
+    """The values of a program while it is copied for known sizes: buffers, or elements."""
 
     # Value of the program -> the buffer that it is now
     buffers: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
@@ -174,7 +174,7 @@ class Buffers:
         return self.cast(owner, start + offset, shape, row_major(shape))
 
     def is_whole(self, value: SSAValue) -> bool:
-        """Whether a value is all of a buffer, written in the block that the buffer is of."""
+        """Return whether a value is all of a buffer, written in the block that the buffer is of."""
         owner = owner_of(value)
         if self.at is None or getattr(owner.owner, "parent", None) is not self.at.parent:
             return False
@@ -321,7 +321,7 @@ class Launching:
         return self.values[value]
 
     def is_output(self, result: SSAValue, pairs: Sequence[tuple[SSAValue, SSAValue]]) -> bool:
-        """Whether a result, or all of it in another shape, is an output of the model."""
+        """Return whether a result, or all of it in another shape, is an output of the model."""
         shown, count, body = {result}, numel(shape_of(result)), self.made.made.body
         for op in ops_of(body.block) if body.views else ():
             if op in body.views and op.operands[0] in shown:
@@ -354,8 +354,8 @@ def joined(a: Attribute, b: SSAValue) -> MemRefType[Attribute]:
 
 @dataclass
 class ControlFlow:
-    """What is carried, stacked, or comes out of a branch, has a buffer of its own where its shape
-    is known now, and stays a value else."""
+    """Buffers for what is carried, stacked, or comes out of a branch: one of its own if the shape
+    is now known, else it stays a value."""
 
     binding: Buffers
     copy_ops: Callable[[Block], None]  # adds what the ops of a block become
@@ -401,8 +401,8 @@ class ControlFlow:
         fixed: Iterator[SSAValue],
         passed: Iterator[SSAValue],
     ) -> tuple[list[SSAValue], list[bool], list[tuple[SSAValue, Attribute]]]:
-        """Where values of these types go: the buffers, which values go to one, and the results that
-        the others stay."""
+        """Return where values of these types go: the buffers, which values go to one, and the
+        results that the others stay."""
         binding, outs = self.binding, list[SSAValue]()
         in_buffers: list[bool] = []
         dynamic: list[tuple[SSAValue, Attribute]] = []

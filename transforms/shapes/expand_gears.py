@@ -110,7 +110,7 @@ def alike(ops: Iterable[Operation]) -> dict[Operation, Hashable]:
 
 @dataclass(slots=True)
 class Member:
-    """What becomes of a member of a fused op."""
+    """A member of a fused op after its expansion."""
 
     types: Sequence[Attribute]  # of its results
     # where constant operands become properties: those that stay, and the properties
@@ -200,7 +200,7 @@ def retyped(op: FusedOp, members: Sequence[TensorOp]) -> list[Member] | None:
     after: list[Member] = []
 
     def is_known(member: Operation) -> bool:
-        """Whether all operands are constants."""
+        """Return whether all operands are constants."""
         for operand in operands_of(member):
             value = outside.get(operand)
             if value is None or constant_value(value) is None:
@@ -379,7 +379,7 @@ def padding_attribute(func: FuncOp, gears: Gears) -> DictionaryAttr:
 
 @contextmanager
 def named(gears: Gears, row: Sequence[int]) -> Generator[None]:
-    """What contradicts itself for the sizes of a gear is told with them."""
+    """Report shape conflicts with the sizes of their gear."""
     try:
         yield
     except VerifyException as error:

@@ -88,7 +88,7 @@ class Flat:
                     self.values[owner] = inside[value]
 
     def of(self, value: SSAValue) -> SSAValue:
-        """What a value of the program is."""
+        """Return the tensor that stands for a value of the program."""
         if (known := self.values.get(value)) is not None:
             return known
         owner, shape = owner_of(value), shape_of(value)

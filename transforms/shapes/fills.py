@@ -1,4 +1,4 @@
-"""What padded elements hold: a known constant, or what is known of them otherwise.
+"""Contents of padded elements: a known constant, or what is known of them otherwise.
 
 In a `Folded` value a padded axis and axes before it are one, as in [batch * length, 16]: each row
 stays apart from the others, and a view has the axis again. `Mixes` says why a dimension cannot be
@@ -30,7 +30,7 @@ from ge.transforms.analysis.dimensions import Size, volume
 
 
 class FillKind(Enum):
-    """What is known of padded elements that are no known constant."""
+    """Facts of padded elements that are no known constant."""
 
     LOW = "so low that its weight in a softmax is exactly zero, or minus infinity"
     INDEX = "the index along the axis"
@@ -62,7 +62,7 @@ FINITE = (
 
 
 def is_low(fill: Fill, value: SSAValue) -> bool:
-    """Whether a fill of scores, or of what is added to them, leaves no weight."""
+    """Return whether a fill of scores, or of what is added to them, leaves no weight."""
     return fill is FillKind.LOW or (isinstance(fill, float) and fill <= lowest(value))
 
 
@@ -71,14 +71,15 @@ def lowest(value: SSAValue) -> float:
 
 
 def is_ordinary(fill: Fill, value: SSAValue) -> bool:
-    """Whether what is low stays so where this is added or subtracted."""
+    """Return whether low scores stay low where this is added or subtracted."""
     if isinstance(fill, float):
         return abs(fill) <= ORDINARY * -lowest(value)
     return is_finite(fill)
 
 
 def is_index(fill: Fill) -> bool:
-    """Whether what is padded is an index of an element, as those that count along an axis are."""
+    """Return whether padded elements are indices of elements, as those that count along an axis
+    are."""
     return fill in (FillKind.INDEX, FillKind.COPY, FillKind.SHARED) or is_count(fill)
 
 
@@ -88,7 +89,8 @@ def is_finite(fill: Fill) -> bool:
 
 
 def is_mask(fill: Fill) -> bool:
-    """Whether a softmax is defined where it is added to finite scores, but where all are masked."""
+    """Return whether a softmax is defined where it is added to finite scores, except where all are
+    masked."""
     return is_finite(fill) or fill in (FillKind.LOW, FillKind.MASK) or _low(fill)
 
 
@@ -97,7 +99,7 @@ def is_count(fill: Fill) -> bool:
 
 
 def everywhere(value: SSAValue) -> Fill:
-    """What a value that is not padded holds. Weights and inputs are taken to be finite."""
+    """Return the fill of a value that is not padded. Weights and inputs are taken to be finite."""
     while isinstance(op := value.owner, View | BroadcastToOp):
         value = op.input
     if (dense := constant_value(value)) is None:
@@ -109,7 +111,7 @@ def everywhere(value: SSAValue) -> Fill:
 
 
 def joined(fills: Sequence[Fill]) -> Fill:
-    """What elements hold of which some hold each of these."""
+    """Return the fill of elements that each have one of these fills."""
     if all(f == fills[0] for f in fills):
         return fills[0]
     if all(map(is_finite, fills)):
@@ -118,7 +120,7 @@ def joined(fills: Sequence[Fill]) -> Fill:
 
 
 def computed(op: TensorOp, fills: Sequence[Fill]) -> Fill:
-    """What an elementwise op makes of these."""
+    """Return the fill that an elementwise op makes of these."""
     if all(isinstance(f, float) for f in fills):
         return evaluated(op, [f for f in fills if isinstance(f, float)])
     match op:

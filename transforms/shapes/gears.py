@@ -1,4 +1,5 @@
-"""Which gears a program is to have: sizes of its dynamic dimensions, for each a body of its own.
+"""The gears that a program is to have: sizes of its dynamic dimensions, for each a body of its
+own.
 
 `--dynamic-batch "1,2,4"` has the sizes of the first dimension of inputs, `--dynamic-image-size
 "224,224;512,512"` those of height and width of images, and `--dynamic-dims "1,256;1,512"` those of
@@ -7,9 +8,9 @@ dimension that is dynamic (GE's way). Of several options the product counts.
 
 The numbers of errors are those of GE.
 
-Gears may also be chosen that waste least, by how often each size comes. A size runs in the smallest
-gear that is as large in each dimension. What is wasted is what the gear has more elements, the
-product of its sizes, times how often. For one dimension the best gears are found exactly, by
+Gears may also be chosen to waste least, by how often each size comes. A size runs in the smallest
+gear that is as large in each dimension. The waste is the number of elements that the gear has more,
+as products of sizes, times how often. For one dimension the best gears are computed exactly, by
 dynamic programming over the sizes; for several they are chosen one by one, the largest first and
 then the size that saves most.
 """
@@ -34,7 +35,7 @@ Place = tuple[int, int]  # argument, axis
 
 @dataclass(frozen=True)
 class Request:
-    """What the options say of gears, as users write it."""
+    """The gears that options ask for, as users write them."""
 
     batch: str = ""
     image_size: str = ""
@@ -88,7 +89,7 @@ def dynamic_dims(func: FuncOp) -> dict[str, list[Place]]:
 
 
 def follows(name: str, names: Collection[str]) -> bool:
-    """Whether a dimension has the size that others decide (`past + 1`)."""
+    """Return whether a dimension has the size that others decide (`past + 1`)."""
     of = symbols(name)
     return of != (name,) and all(n in names for n in of)
 
@@ -323,7 +324,8 @@ def waste(gears: Sequence[Size], counts: Mapping[Size, int]) -> tuple[int, int]:
 
 
 def best_gears(counts: Mapping[Size, int], k: int) -> tuple[list[Size], str]:
-    """At most k gears that take all sizes with little waste, and how they were found."""
+    """Return at most k gears that take all sizes with little waste, and the method that chose
+    them."""
     if all(len(size) == 1 for size in counts):
         return [(n,) for n in exact({size[0]: n for size, n in counts.items()}, k)], "exact"
     return greedy(counts, k), "greedy"

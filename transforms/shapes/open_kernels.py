@@ -89,8 +89,8 @@ class Samples:
         return found
 
     def expression(self, numbers: tuple[int, ...]) -> Polynomial:
-        """What is a number at each of the sizes: a constant, or a product times a number plus a
-        number. Raises NotLowered for anything else."""
+        """Return the expression that has these values at the sizes: a constant, or a product times
+        a number plus a number. Raises NotLowered for anything else."""
         if len(set(numbers)) == 1:
             return Polynomial.of(numbers[0])
         first, *others = numbers
@@ -181,7 +181,7 @@ def check_properties(ops: Sequence[Operation]) -> None:
 
 
 def is_one_number(ops: Sequence[Operation]) -> bool:
-    """Whether these are constants all of whose elements are one number."""
+    """Return whether these are constants all of whose elements are one number."""
     values = [op.value for op in ops if isinstance(op, ConstantOp)]
     dense = [cast(Dense, v) for v in values if isinstance(v, DenseIntOrFPElementsAttr)]
     found = {splat_bytes(v) for v in dense}
@@ -207,7 +207,7 @@ Question: TypeAlias = Callable[[Body, Target], float | None]
 
 @dataclass(frozen=True)
 class LaunchOperand:
-    """What a launch takes: its dimensions and, of a vector of sizes, its elements."""
+    """An operand of a launch: its dimensions and, of a vector of sizes, its elements."""
 
     value: SSAValue
     shape: Sequence[Polynomial]
@@ -221,8 +221,8 @@ _OPEN = "_ge_open_bodies"  # kept in the function, so that they go with it
 
 
 class OpenBodies:
-    """Of the launches that may be made of the ops of a function's outermost block. It is found out
-    once what sizes follow from, although one pass after the other makes launches of ops."""
+    """Launches that may be made of the ops of a function's outermost block. The sizes that others
+    follow from are computed once, although one pass after the other makes launches of ops."""
 
     def __init__(self, main: FuncOp) -> None:
         self.block, self.samples = main.body.block, samples_of(main)
@@ -268,13 +268,13 @@ class OpenBodies:
                 new = new.next_op
 
     def refusal(self, body: Body, target: Target) -> str | None:
-        """Why a launch of a body has no program for all sizes, empty where it has; None where its
+        """Return why a launch of a body has no program for all sizes, empty if it has; None if its
         sizes do not follow from those of inputs."""
         return self.kept("refusal", body, target, partial(self.found, body, target))
 
     def us(self, question: Question, body: Body, target: Target) -> float | None:
-        """What a question about launches is answered where a body has the first sizes; None where
-        its sizes do not follow from those of inputs."""
+        """Return the answer to a question about launches for a body at the first sizes; None if its
+        sizes do not follow from those of inputs."""
 
         def find(operands: Sequence[LaunchOperand]) -> float | None:
             bodies = self.first_bodies(body, operands)
@@ -283,8 +283,8 @@ class OpenBodies:
         return self.kept(question.__name__, body, target, find)
 
     def first_bodies(self, body: Body, operands: Sequence[LaunchOperand]) -> Sequence[Body] | None:
-        """What launches of a body are of at the first sizes; None where these do not fit, or do not
-        say all others."""
+        """Return the bodies of the launches of a body at the first sizes; None if these do not fit,
+        or do not say all others."""
         if (key := (*body.ops, *body.outputs)) not in self.bodies:
             self.bodies[key] = None
             with suppress(ValueError, NotLowered, GeError, VerifyException):
@@ -295,7 +295,7 @@ class OpenBodies:
     def kept(
         self, name: str, body: Body, target: Target, find: Callable[[Sequence[LaunchOperand]], T]
     ) -> T | None:
-        """What is found out about a body, or was before."""
+        """Return an answer about a body, computed now or kept from before."""
         if (operands := self.operands(body)) is None:
             return None
         if not is_comparable(body) or any(map(author_of, body.ops)):
@@ -337,7 +337,7 @@ class OpenBodies:
         return known if len(known) == len(found) else []
 
     def found(self, body: Body, target: Target, operands: Sequence[LaunchOperand]) -> str:
-        """What the library itself says."""
+        """Return the library's own answer."""
         try:
             at_sizes = [launches(body, operands, sizes) for sizes in self.samples.sizes]
             for kernels in zip(*at_sizes, strict=True):
@@ -360,7 +360,7 @@ def launches(
 def bodies_at(
     body: Body, operands: Sequence[LaunchOperand], sizes: Mapping[str, int]
 ) -> list[Body]:
-    """What launches of a body are of at these sizes."""
+    """Return the bodies of the launches of a body at these sizes."""
     types, known = list[AnyTensor](), dict[int, Array]()
     for i, operand in enumerate(operands):
         shape = [size_at(p, sizes) for p in operand.shape]

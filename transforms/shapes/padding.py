@@ -1,5 +1,5 @@
-"""Whether inputs that are padded with zeros along a dimension leave the rest of the outputs as it
-is: then a gear takes smaller sizes too, and outputs are cut.
+"""Proof that inputs padded with zeros along a dimension leave the rest of the outputs unchanged:
+then a gear takes smaller sizes too, and outputs are cut.
 
 For one dimension at a time, each value has the axes that are padded, and what the padded elements
 hold (`fills.py`). The valid elements of a result must not depend on padded ones:
@@ -81,7 +81,7 @@ FAR = 1 << 31  # an end of a slice beyond any axis
 
 @dataclass
 class Padding:
-    """What is known of the values of a body, for one dimension."""
+    """Facts of the values of a body, for one dimension."""
 
     dims: Dimensions
     size: Size
@@ -106,7 +106,7 @@ class Padding:
         return self.axes.get(value, {})
 
     def fill(self, value: SSAValue, axis: int | None) -> Fill:
-        """What a value holds where the index along its axis is padded."""
+        """Return the fill of a value where the index along its axis is padded."""
         axes, folded = self.along(value), self.folded.get(value)
         if axis is not None and axis in axes:
             return axes[axis]
@@ -253,7 +253,7 @@ class Padding:
         return stand_in(op, apart) or stand_in(op, alike)
 
     def made(self, op: TensorOp, needed: Needed, number: int) -> Fill:
-        """What the padded part of a result holds."""
+        """Return the fill of the padded part of a result."""
         fills = [
             self.fill(v, next(iter(axes), None))
             for v, axes in zip(op.operands, needed, strict=True)
@@ -467,7 +467,7 @@ class Padding:
         return result
 
     def leaves_out(self, op: AttentionOp) -> bool:
-        """Whether valid queries see no padded key."""
+        """Return whether valid queries see no padded key."""
         for mask in op.masks:
             fill = self.along(mask).get(rank_of(mask) - 1)
             if fill is not None and (is_low(fill, mask) or self.is_false(op, mask, fill)):
@@ -567,7 +567,7 @@ def paddings(func: FuncOp, gears: Gears) -> Mapping[str, "str | list[tuple[int, 
 
 
 def follows_from(name: str, gears: Gears) -> str | None:
-    """Why a dimension is not padded that others follow from: what is appended to a cache would lie
+    """Return why a dimension that others follow from is not padded: an append to a cache would lie
     behind the padding."""
     for other in gears.names:
         if other != name and name in symbols(other):
@@ -587,8 +587,8 @@ def named(owner: object) -> str:
 
 
 def is_torn(size: Size, padding: Padding) -> bool:
-    """Whether a view has made a size that is no multiple of the padded one: rows of 16 out of those
-    of 8, which only an even number of these fills."""
+    """Return whether a view has made a size that is no multiple of the padded one: rows of 16 out
+    of those of 8, which only an even number of these fills."""
     made = (padding.dims.values[number].owner for number, _ in size.symbols)
     return size.over(padding.size) is None and any(isinstance(op, View) for op in made)
 

@@ -68,7 +68,7 @@ class Equation:
 
 @dataclass
 class Equations:
-    """What the ops of a function say of the dimensions of its arguments."""
+    """Equations of the dimensions of a function's arguments, from its ops."""
 
     main: FuncOp
     names: Sequence[Sequence[str]]  # of the dimensions of arguments
@@ -82,7 +82,7 @@ class Equations:
                 self.look(op)
 
     def is_open(self, op: Operation) -> bool:
-        """Whether operands have different sizes, some of which are expressions."""
+        """Return whether operands have different sizes, some of which are expressions."""
         shapes = {s for v in op.operands if (s := self.sizes.sizes.get(v, ()))}
         return len(shapes) > 1 and any(is_symbolic(s) for shape in shapes for s in shape)
 
@@ -145,9 +145,9 @@ class Relating:
         ]
 
     def relations(self, broadcast_to: str = "") -> tuple[Relations, dict[str, Operation]]:
-        """What follows, and the op that says so. With `broadcast_to` also that a dimension follows
-        from this one because both broadcast. Raises GeError where what a user said about
-        dimensions contradicts an op."""
+        """Return the relations that follow, and the op that says each. With `broadcast_to` also
+        that a dimension follows from this one because both broadcast. Raises GeError if what a user
+        said about dimensions contradicts an op."""
         found, sources = Relations(), dict[str, Operation]()
         said = dim_relations(self.main)
         for _ in range(MOST_ROUNDS):
@@ -223,7 +223,7 @@ def relating(main: FuncOp) -> Relating | None:
 
 def relate(module: ModuleOp, texts: Mapping[str, str]) -> None:
     """Let dimensions follow from others, as a user says. Those of a program keep their names, which
-    the sizes of its tensors have. Raises GeError for a dimension that there is not."""
+    the sizes of its tensors have. Raises GeError for an unknown dimension."""
     main = main_function(module)
     tables = () if main is None or main.arg_attrs is None else main.arg_attrs.data
     names = {} if main is None else named_dims(main)

@@ -217,8 +217,8 @@ class SizeExpressions:
         return product
 
     def equal(self, sizes: Sequence[Polynomial | None]) -> Polynomial | None:
-        """What operands that broadcast have in common: a number other than 1, or what all are that
-        are not 1."""
+        """Return the common size of operands that broadcast: a number other than 1, or the size of
+        all that are not 1."""
         others = [s for s in sizes if s is None or s.number != 1]
         numbers = [s for s in others if s is not None and s.number is not None]
         if numbers or not others:

@@ -91,7 +91,7 @@ FAMILIES = slices, transposes
 
 @dataclass(frozen=True)
 class LaunchBody:
-    """What a launch computes: constants, ops that compute and views, in order, and
+    """The computation of a launch: constants, ops that compute and views, in order, and
     `npu_task.return`."""
 
     block: Block
@@ -100,7 +100,7 @@ class LaunchBody:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the place of a launch allows."""
+    """Facts of the place of a launch that allow rewrites."""
 
     # Whether nobody writes to its operands later: results may be views of them
     views: bool
@@ -186,9 +186,10 @@ def regroup(
 
 
 def starts(op: TensorOp, last: ReturnOp, around: Surroundings) -> bool:
-    """Whether an op joins operands of the launch, which are used for nothing else, to a result: a
-    launch of its own may be written in parts (see `extract-concats`). Where an input of the model
-    is no larger than what is appended to it, a copy into its place costs more than it saves."""
+    """Return whether an op joins operands of the launch, which are used for nothing else, to a
+    result: a launch of its own may be written in parts (see `extract-concats`). Where an input of
+    the model is no larger than what is appended to it, a copy into its place costs more than it
+    saves."""
     if not isinstance(op, ConcatOp) or op.result not in last.operands:
         return False
     if not all(is_static(shape_of(v)) for v in op.inputs):
@@ -228,7 +229,7 @@ NAME = "sym_name"
 
 
 def is_long(value: Attribute) -> bool:
-    """Whether kernels that are alike may differ in the elements of a constant."""
+    """Return whether kernels that are alike may differ in the elements of a constant."""
     if not isinstance(value, DenseIntOrFPElementsAttr):
         return False
     elements = cast(Dense, value)
@@ -243,7 +244,8 @@ def parts_of(location: LocationAttr) -> Sequence[Attribute]:
 
 @dataclass
 class Likeness:
-    """What a kernel has in common with those that are alike, and what it has not."""
+    """The parts that a kernel has in common with those that are alike, and those that it has
+    not."""
 
     parts: list[Hashable] = field(default_factory=list[Hashable])
     # Long constants and locations, each once, in the order of the ops
@@ -337,13 +339,13 @@ class Translation:
 
 
 def keeps_constants(kernel: KernelOp, block: Block, likeness: Likeness) -> bool:
-    """Whether the ops of a kernel that use long constants do so in what it became, too."""
+    """Return whether the ops of a kernel that use long constants do so in what it became, too."""
     long = likeness.constants.keys()
     return not long or uses(kernel.body.block, long) == uses(block, long)
 
 
 def uses(block: Block, constants: Container[int]) -> Counter[tuple[int, type[Operation], int]]:
-    """Which ops use these constants, as which operands."""
+    """Return which ops use these constants, as which operands."""
     found: Counter[tuple[int, type[Operation], int]] = Counter()
     outside: dict[SSAValue, SSAValue] = {}
     for op in ops_of(block):
@@ -371,7 +373,7 @@ def kernels_of(module: ModuleOp) -> dict[str, KernelOp]:
 
 @dataclass
 class Made:
-    """What the launches of a kernel, and of those that are alike, become for operands of known
+    """The result of specializing a kernel, and those that are alike, for operands of known
     types."""
 
     likeness: Likeness  # of the kernel that it was made of
@@ -394,7 +396,7 @@ class Made:
 
 @dataclass
 class Bodies:
-    """What the launches of a program became at the sizes that it was bound to so far."""
+    """The launches that a program's launches became at the sizes that it was bound to so far."""
 
     # Of the program, which stay as they are
     kernels: Mapping[str, KernelOp] = field(default_factory=dict[str, KernelOp])
@@ -428,7 +430,7 @@ def bodies_at_hand(bodies: Bodies) -> AbstractContextManager[Bodies]:
 
 @dataclass
 class Launch:
-    """What the launch of a kernel becomes for operands of known types."""
+    """The launch of a kernel, specialized for operands of known types."""
 
     made: Made
     kernels: Mapping[Operation, str]  # op that computes -> its kernel
@@ -474,7 +476,7 @@ class Kernels:
         return launch
 
     def made(self, name: str, operands: Operands, known: Mapping[int, Array]) -> Made:
-        """What a kernel becomes: as before, or as one that is alike did."""
+        """Return what a kernel becomes: as before, or as one that is alike did."""
         bodies, kernel = self.bodies, self.old[name]
         likeness, common = bodies.likeness(name)
         for key in ((common, operands), (name, operands)):
@@ -552,7 +554,7 @@ class Outlining:
     cut: dict[TensorOp, bool] = field(default_factory=dict[TensorOp, bool])
 
     def is_cut(self, op: TensorOp) -> bool:
-        """Whether there is a program of an op."""
+        """Return whether there is a program of an op."""
         if op not in self.cut:
             self.cut[op] = self.has_program(self.kernel(op)[0])
         return self.cut[op]

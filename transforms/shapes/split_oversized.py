@@ -42,7 +42,8 @@ Fused = TypeVar("Fused", bound=FusedOp)
 
 
 def fits_core(op: TensorOp, target: Target) -> bool:
-    """Whether an op has a program on the cores; of one of unknown sizes that is not known."""
+    """Return whether an op has a program on the cores; true for ops of unknown sizes, of which that
+    is not known."""
     body = Body.of(op)
     on_core = choose_engine(op, body.ops) in (Engine.CUBE, Engine.VECTOR) and body.is_static
     return not on_core or refused(body, target) is None
@@ -95,7 +96,7 @@ def gathered(
 
 
 def results_of(group: Sequence[TensorOp]) -> list[SSAValue]:
-    """What the other ops of the block take from some."""
+    """Return the results of some ops that the other ops of the block take."""
     inside = set[Operation](group)
     return [r for op in group for r in op.results if any(u.operation not in inside for u in r.uses)]
 

@@ -1,12 +1,12 @@
-"""Which values of a function grow with a dimension, and whether the rows that they have beyond it
-change any of the others.
+"""Values of a function that grow with a dimension, and a test whether the rows that they have
+beyond it change any of the others.
 
 Sizes and short vectors of integers are inferred at three sizes of the dimension: what differs grows
 with it, and must do so by one row at a time along one axis. Of a buffer with more rows only the
 first ones are those of the program. An op keeps them apart from the rest if it can be cut along the
 axis (`SplitInterface`), if it is a view that leaves the axis one of its own, or if it is one of a
-few others. Where no result grows, something sums over rows: only attention is told how many there
-are, and only it and the shape of a value may read one that grows.
+few others. If no result of an op grows, the op sums over rows: only attention gets the number of
+valid rows, and only it and the shape of a value may read one that grows.
 
 `closed_value` is one that follows from the sizes of a function's arguments alone.
 """
@@ -53,7 +53,7 @@ from ge.transforms.state.mark_state import argument_tables, typed_outputs
 
 
 def is_size(op: Operation, value: SSAValue) -> bool:
-    """Whether an op has a value for a size: of a result, or of a part."""
+    """Return whether an op has a value for a size: of a result, or of a part."""
     if isinstance(op, RangeOp):
         return value is op.limit and value not in (op.start, op.delta)
     if not isinstance(op, TensorOp):
@@ -108,7 +108,7 @@ class GrowingRows(NamedTuple):
 
 @dataclass
 class InferredSizes:
-    """What is inferred at one size: of each value the shape, and the integers of a short one."""
+    """Facts inferred at one size: of each value the shape, and the integers of a short one."""
 
     shapes: list[tuple[int, ...] | None] = field(default_factory=list[tuple[int, ...] | None])
     integers: list[tuple[int | None, ...] | None] = field(
@@ -141,8 +141,8 @@ def clone_at(main: FuncOp, beyond: Beyond, size: int) -> FuncOp:
 
 
 def contradiction(main: FuncOp, beyond: Beyond, symbol: str) -> GeError:
-    """What an op says of sizes that contradict it, with the dimension in the place of the numbers
-    that stand for it."""
+    """Return the error of an op whose sizes contradict it, with the dimension in the place of the
+    numbers that stand for it."""
     texts: list[str] = []
     for size in SIZES:
         try:
@@ -232,7 +232,7 @@ class Growth:
             self.rows[value] = self.rows[of]
 
     def steps(self) -> int:
-        """How many rows each run appends to all states."""
+        """Return how many rows each run appends to all states."""
         last, names = self.main.body.block.last_op, [o.name for o in typed_outputs(self.main)]
         assert isinstance(last, ReturnOp)
         steps: dict[str, int] = {}
@@ -305,7 +305,7 @@ class Growth:
         return found
 
     def is_append(self, op: Operation) -> bool:
-        """Whether an op puts rows behind those of a value that grows."""
+        """Return whether an op puts rows behind those of a value that grows."""
         if not isinstance(op, ConcatOp) or self.axis(op.inputs[0]) is None:
             return False
         axis = normalize_axis(op.axis.value.data, len(shape_of(op.result)))
@@ -313,7 +313,7 @@ class Growth:
         return self.axis(op.inputs[0]) == axis and all(v not in self.rows for v in others)
 
     def keeps_apart(self, op: Operation) -> bool:
-        """Whether the valid rows of an op's results follow from those of its operands."""
+        """Return whether the valid rows of an op's results follow from those of its operands."""
         result = op.results[0] if op.results else None
         rows = None if result is None else self.rows.get(result)
         if isinstance(op, AttentionOp):
@@ -339,8 +339,8 @@ class Growth:
                 )
 
     def keeps_axis(self, value: SSAValue, rows: GrowingRows) -> bool:
-        """Whether a view leaves rows as they are: as many of them, of as many elements, in as many
-        groups."""
+        """Return whether a view leaves rows unchanged: as many of them, of as many elements, in as
+        many groups."""
         before = self.rows.get(value)
         if before is None or before.beyond != rows.beyond:
             return False
@@ -351,7 +351,7 @@ class Growth:
         )
 
     def attends(self, op: AttentionOp) -> bool:
-        """Whether attention over the first keys alone is what the program computes."""
+        """Return whether attention over the first keys alone is what the program computes."""
         if op.key_lengths is not None or op.length is not None:
             return False
         for name in op.KEYED:
@@ -366,12 +366,12 @@ class Growth:
         )
 
     def picks_by_number(self, op: Operation) -> bool:
-        """Whether an op picks rows by indices of which there are more at each step."""
+        """Return whether an op picks rows by indices of which there are more at each step."""
         return isinstance(op, GatherNdOp) or (isinstance(op, GatherOp) and op.indices in self.rows)
 
     def picks(self, op: GatherOp | GatherNdOp, rows: GrowingRows) -> bool:
-        """Whether each row of the result is picked from rows that are valid where it is: indices
-        follow from sizes alone, and those of row i name no row behind it."""
+        """Return whether each row of the result is picked from rows that are valid where it is:
+        indices follow from sizes alone, and those of row i name no row behind it."""
         taken, indices = self.rows.get(op.input), self.rows.get(op.indices)
         if indices is None:
             return False

@@ -68,8 +68,8 @@ class Updating:
             replace(value.memref, state.memref, value)
 
     def is_free(self, state: SSAValue, value: SSAValue) -> bool:
-        """Whether nothing reads a state any more when a value is written, or only the kernel that
-        writes it, which may do so in place."""
+        """Return whether nothing reads a state any more when a value is written, or only the kernel
+        that writes it, which may do so in place."""
         buffer = self.graph.buffers[state]
         *before, _ = (self.graph.writer[buffer], *self.graph.readers[buffer])
         read, written = max(before, default=-1), self.graph.first_use(value)
@@ -79,7 +79,7 @@ class Updating:
         return self.in_place(op, state, value)
 
     def in_place(self, op: LaunchOp, state: SSAValue, value: SSAValue) -> bool:
-        """Whether a kernel may write a result over a state, which it reads once."""
+        """Return whether a kernel may write a result over a state, which it reads once."""
         inside = [i for i, v in enumerate(op.ins) if owner_of(v) is state]
         pairs = self.writing.kernels[op.callee].in_place_pairs()
         return (
@@ -150,7 +150,8 @@ class Updating:
             move(old, placements[0], state)
 
     def is_alone(self, alloc: object, value: SSAValue, op: LaunchOp) -> TypeGuard[AllocOp]:
-        """Whether an operand has a buffer of its own, that only this concatenation appends."""
+        """Return whether an operand has a buffer of its own, that only this concatenation
+        appends."""
         return (
             isinstance(alloc, AllocOp)
             and in_arena(alloc)
@@ -165,7 +166,7 @@ def copy_type(copy: Operation) -> object:
 
 
 def is_update(op: Operation, state: SSAValue) -> TypeGuard[CopyOp]:
-    """Whether an op puts a value into the whole of a state."""
+    """Return whether an op puts a value into the whole of a state."""
     return isinstance(op, CopyOp) and op.target is state
 
 

@@ -54,13 +54,13 @@ class InlinePass(ModulePass):
 
 
 def is_simple(func: FuncOp) -> bool:
-    """Whether a function is one block that ends with a return."""
+    """Return whether a function is one block that ends with a return."""
     blocks = func.body.blocks
     return len(blocks) == 1 and isinstance(func.body.block.last_op, ReturnOp)
 
 
 def calls_itself(func: FuncOp, functions: dict[str, FuncOp]) -> bool:
-    """Whether a call in a function leads back to it."""
+    """Return whether a call in a function leads back to it."""
     seen, todo = set[FuncOp](), [func]
     while todo:
         calls = (op for op in todo.pop().walk() if isinstance(op, CallOp))

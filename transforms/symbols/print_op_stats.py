@@ -19,7 +19,7 @@ from xdsl.passes import ModulePass
 
 
 def op_counts(module: ModuleOp) -> dict[str, int]:
-    """How many ops there are of each name, the module and those in regions included."""
+    """Return how many ops there are of each name, the module and those in regions included."""
     return dict(sorted(Counter(op.name for op in module.walk()).items()))
 
 

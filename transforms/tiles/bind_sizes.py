@@ -10,8 +10,8 @@ with `batch = 20` becomes
       tile.vector {
         // %1 is %c3
 
-What follows from sizes alone is computed here. The program is the same one: no cut is chosen, and
-no place, flag or buffer is found anew.
+Values that follow from sizes alone are computed here. The program is the same one: no cut is
+chosen, and no place, flag or buffer is chosen anew.
 """
 
 from collections.abc import Mapping
@@ -83,7 +83,7 @@ def fold(block: Block, sizes: Mapping[str, int]) -> None:
 
 
 def number_of(op: Operation, sizes: Mapping[str, int]) -> int | None:
-    """What an op computes of numbers; None where it does not."""
+    """Return the number that an op computes of numbers; None if it does not."""
     if isinstance(op, SizeOp):
         return size_at(op.dim.data, sizes)
     if not isinstance(op, Binary) or op.result.type != INDEX:

@@ -9,8 +9,8 @@ from ge.transforms.tiles.tile_split_loops import TileSplitLoopsPass
 
 
 def finish(module: ModuleOp, target: str = "") -> None:
-    """What comes before programs run: loops without branches, flags between pipes, offsets of
-    buffers; for the target that the module names, or another one. Raises GeError and
-    VerifyException where that fails."""
+    """Run the passes that come before programs run: loops without branches, flags between pipes,
+    offsets of buffers; for the target that the module names, or another one. Raises GeError and
+    VerifyException if that fails."""
     for rewrite in (TileSplitLoopsPass(), TileFlagsPass(target), TilePlanPass(target)):
         rewrite.apply(Context(), module)

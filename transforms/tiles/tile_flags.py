@@ -141,8 +141,8 @@ def copies_of(buffer: SSAValue) -> int:
 
 @dataclass
 class Sharing:
-    """Which memory has flags of its own: of each buffer so many slots, and buffers that are one
-    unit whatever their accesses are."""
+    """Memory that has flags of its own: of each buffer so many slots, and buffers that are one unit
+    whatever their accesses are."""
 
     copies: dict[SSAValue, int]
     together: list[list[SSAValue]] = field(default_factory=list[list[SSAValue]])
@@ -151,8 +151,8 @@ class Sharing:
 def units_of(
     accesses: Mapping[SSAValue, Sequence[BufferAccess]], sharing: Sharing
 ) -> list[BufferUnit]:
-    """What pipes share. Buffers whose accesses stand side by side are one unit: they need one flag,
-    which is set after the last and waited for before the first."""
+    """Return the units that pipes share. Buffers whose accesses stand side by side are one unit:
+    they need one flag, which is set after the last and waited for before the first."""
     units: dict[object, BufferUnit] = {}
     for buffer, found in accesses.items():
         number = sharing.copies[buffer]
@@ -302,7 +302,7 @@ def _sequence(unit: BufferUnit, items: Sequence[Item], cyclic: bool, marks: Mark
 
 
 def _stays(item: Item, after: Item) -> bool:
-    """Whether the flags that one loop leaves are those that the next one waits for."""
+    """Return whether the flags that one loop leaves are those that the next one waits for."""
     return item.uniform is not None and item.pending == after.pending
 
 

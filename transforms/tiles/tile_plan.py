@@ -49,7 +49,7 @@ def place_buffers(
 
 
 def needs(allocs: Sequence[AllocOp]) -> str:
-    """What takes the bytes, the largest first."""
+    """Say which buffers take the bytes, the largest first."""
     largest = sorted(allocs, key=lambda op: -op.copies * op.copy_bytes)
     return listing([f"%{op.result.name_hint or '?'} {_size(op)}" for op in largest])
 

@@ -59,8 +59,8 @@ SWAPPED = {EQ: EQ, NE: NE, SLT: SGT, SLE: SGE, SGT: SLT, SGE: SLE}
 
 @dataclass(frozen=True)
 class Condition:
-    """Whether the loop's variable is at least `lower` and less than `upper` (None: any), or the
-    contrary. The bounds are the same terms plus numbers."""
+    """A condition that the loop's variable is at least `lower` and less than `upper` (None: any),
+    or the contrary. The bounds are the same terms plus numbers."""
 
     terms: tuple[SSAValue, ...]
     lower: int | None
@@ -118,7 +118,7 @@ class LoopPart:
             self.beyond[()] = end
 
     def reaches(self, bound: Sum) -> bool | None:
-        """Whether the variable is at least the bound; None: here and there."""
+        """Return whether the variable is at least the bound; None: here and there."""
         if bound.number <= self.least.get(bound.terms, bound.number - 1):
             return True
         if bound.number >= self.beyond.get(bound.terms, bound.number + 1):
