@@ -73,14 +73,14 @@ STATED = {
 
 
 def multiplies(op: Operation) -> bool:
-    """Whether an op needs the cube."""
+    """True if the op needs the cube."""
     return isinstance(op, TensorOp) and (op.IS_MATMUL or op.ALWAYS_MACS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Body:
-    """What one launch computes: ops in order, their operands and results in memory. It need not be
-    an op yet: rules compare bodies before they build one."""
+    """The ops that one launch computes, in order, their operands and results in memory. It need not
+    be an op yet: rules compare bodies before they build one."""
 
     ops: Sequence[TensorOp]
     inputs: Sequence[SSAValue]
@@ -219,7 +219,7 @@ class FusedOp(SplitInterface, ABC):
 
     @classmethod
     def computes(cls, op: TensorOp) -> bool:
-        """Whether an op of the body is what the algorithm is for, by its facts."""
+        """True if the op, by its facts, is what the algorithm of the body is for."""
         return True
 
     @property
@@ -258,7 +258,7 @@ class FusedOp(SplitInterface, ABC):
     def bytes_written(self, index: int) -> int:
         value = self.yielded[index]
         if not isinstance(value, OpResult) or not isinstance(value.op, TensorOp):
-            return super().bytes_written(index)  # an input as it is
+            return super().bytes_written(index)  # an input, unchanged
         return value.op.bytes_written(value.index)
 
     def accepts_strided(self) -> bool:
@@ -290,7 +290,7 @@ class FusedOp(SplitInterface, ABC):
 
     @property
     def is_cut_apart(self) -> bool:
-        """Whether each result is computed of boxes of its own: where vector cores move elements,
+        """True if each result is computed of boxes of its own: where vector cores move elements,
         unless these stand in rows that all results are computed of."""
         if any(multiplies(op) or op.ACCESS is Access.ROWS for op in self.members):
             return False
@@ -353,8 +353,8 @@ class FusedOp(SplitInterface, ABC):
 
 
 def have_same_rows(a: SSAValue, b: SSAValue) -> bool:
-    """Whether two values have the same dimensions, but for those of one element where one has
-    fewer."""
+    """True if both values have the same dimensions, apart from dimensions of size 1 if their ranks
+    differ."""
     first, second = shape_of(a), shape_of(b)
     long = ([d for d in shape if d != 1] for shape in (first, second))
     return first == second if len(first) == len(second) else next(long) == next(long)

@@ -207,7 +207,7 @@ class AttentionLike(OneResultOp, SplitInterface, ABC):
         return Box.of([spans[self.dimension(name, i)] for i in range(4)])
 
     def has_unknown_offset(self) -> bool:
-        """Whether positions of queries follow from values, and how many queries there are."""
+        """True if positions of queries follow from values, and how many queries there are."""
         return self.offset_value is not None or (
             self.key_lengths is not None and self.offset is None
         )
@@ -274,7 +274,7 @@ class AttentionOp(AttentionLike):
 
     @property
     def is_integer(self) -> bool:
-        """Whether query, key and value are integers."""
+        """True if query, key and value are integers."""
         return element_type(self.query) == i8
 
     def grid(self, name: str) -> tuple[float, float, float] | None:
@@ -345,9 +345,9 @@ class AttentionOp(AttentionLike):
 
 @irdl_op_definition
 class AttentionScoresOp(AttentionLike):
-    """What attention computes before it meets the values, [B, H, Q, S], at a `stage`: `raw` scores
-    scale * query key^T, `capped` (after `softcap`), `biased` (after the masks) or `weights`
-    (after softmax)."""
+    """The scores that attention computes before it meets the values, [B, H, Q, S], at a `stage`:
+    `raw` scores scale * query key^T, `capped` (after `softcap`), `biased` (after the masks) or
+    `weights` (after softmax)."""
 
     name = "graph.attention_scores"
     stage = choice_def(ScoreStage)

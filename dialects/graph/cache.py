@@ -72,7 +72,8 @@ class AppendOp(Movement, OneResultOp, HasAxes):
         return own if index else box
 
     def counts_size(self, axis: int, result: int = 0) -> bool:
-        """Where the rows are goes by how many there are, and how long the cache is."""
+        """True along the axis of the rows: their place depends on their number and the cache's
+        length."""
         return axis == element_axis(self.axis.value.data, rank_of(self.cache))
 
     def bytes_read(self, index: int) -> int:

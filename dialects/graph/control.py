@@ -301,7 +301,7 @@ class LoopOp(TensorOp):
         return max(trips[0], 0)
 
     def is_counted(self) -> bool:
-        """Whether the condition always holds, so that the trip count alone ends the loop."""
+        """True if the condition always holds, so that the trip count alone ends the loop."""
         start = (1,) if self.condition is None else constant_ints(self.condition)
         end = yielded(self.body, "the body")[0]
         steady = end is self.body.block.args[1] or _is_true(constant_ints(end))

@@ -352,14 +352,14 @@ class CompareOp(Binary):
 
 @irdl_op_definition
 class IsNanOp(FloatTest):
-    """Whether x is not a number."""
+    """True for each x that is not a number."""
 
     name = "graph.is_nan"
 
 
 @irdl_op_definition
 class IsInfOp(FloatTest):
-    """Whether x is an infinity of one of the signs asked for."""
+    """True for each x that is an infinity of one of the signs asked for."""
 
     name = "graph.is_inf"
     negative = prop_def(BoolAttr, default_value=BoolAttr.from_bool(True))

@@ -212,7 +212,8 @@ class ResizeOp(OneResultOp, PermuteInterface, HasAxes):
         return Box.of(spans).along(shape, [i for i, n in repeats.items() if n is None])
 
     def repeats(self) -> dict[int, int | None]:
-        """How often each element along the resized axes comes, None where that is no number."""
+        """Number of times that each element along the resized axes comes, None if that is no
+        number."""
         axes, shape, target = self.resized_axes(), shape_of(self.input), shape_of(self.result)
         kind, nearest = self.coordinates.data, self.nearest_mode.data
         whole = kind == "asymmetric" and nearest == "floor"

@@ -144,7 +144,7 @@ class GatherElementsOp(Picking, HasAxes):
 
 
 def from_front(indices: SSAValue | None) -> bool:
-    """Whether indices are known not to count from the end."""
+    """True if indices are known not to count from the end."""
     known = () if indices is None else constant_ints(indices)
     return known is not None and min(known, default=0) >= 0
 
@@ -331,7 +331,8 @@ class TensorScatterOp(Movement, OneResultOp, HasAxes):
         return (self.input.type,)
 
     def counts_size(self, axis: int, result: int = 0) -> bool:
-        """What is written goes on at the begin where it is "circular"."""
+        """True along the axis of a "circular" write, which goes on at the begin, and of a write
+        whose indices may count from the end."""
         is_own = axis == element_axis(self.axis.value.data, rank_of(self.input))
         plain = self.mode.data == "linear" and from_front(self.write_indices)
         return is_own and not plain

@@ -152,7 +152,7 @@ class GroupedMatmulOp(OneResultOp, SplitInterface):
 
     @property
     def in_order(self) -> bool:
-        """Whether rows stand group after group."""
+        """True if rows stand group after group."""
         return self.groups is None or self.given.data != "numbers"
 
     def dimensions(self) -> tuple[Shape, int, int, int]:

@@ -100,7 +100,7 @@ class HardmaxOp(SoftmaxLike):
 
 class TrailingNorm(OneResultOp, RowsInterface, SplitInterface, HasAxes, ABC):
     """Statistics over `axis` and all axes after it; scale and bias broadcast to the input. They may
-    be of another float element type: what is computed is rounded once, at the end."""
+    be of another float element type: results are rounded once, at the end."""
 
     input = operand_def(FLOATS)
     scale = operand_def(FLOATS)

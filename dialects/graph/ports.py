@@ -87,6 +87,6 @@ def input_name(func: FuncOp, index: int) -> str:
 
 
 def is_seed(arg: BlockArgument) -> bool:
-    """Whether it is an argument that a session gives for random numbers."""
+    """True if it is an argument that a session gives for random numbers."""
     func = arg.block.parent_op()
     return isinstance(func, FuncOp) and SEED in argument_attributes(func, arg.index)

@@ -1,5 +1,6 @@
-"""How results of nodes of the model stand in a quantized program, as attributes of @main: as codes,
-and divided by a factor for each channel. With it they can be compared with those of the model.
+"""The form that results of nodes of the model have in a quantized program, as attributes of @main:
+as codes, and divided by a factor for each channel. With it they can be compared with those of the
+model.
 
     graph.codes = {"/conv1" = [0.02 : f64, 3 : i64]}             scale and zero point, by turns
     graph.divided = [{nodes = ["/conv1", "/relu1"], axes = array<i64: 1, 1>,

@@ -133,8 +133,8 @@ def leftover(shape: Shape, rest: Sequence[int], stated: Sequence[int]) -> int:
 
 @irdl_op_definition
 class ReshapeOp(View):
-    """The elements in their order under another shape. In `shape` one -1 stands for what is left
-    over, and 0 for the input's dimension at the same index (for itself if `allow_zero`)."""
+    """The elements in their order under another shape. In `shape` one -1 stands for the size
+    left over, and 0 for the input's dimension at the same index (for itself if `allow_zero`)."""
 
     name = "graph.reshape"
     input = operand_def(ANY)
@@ -453,7 +453,7 @@ class ShapeOfOp(OneResultOp, ShapeComputation):
 
 
 def is_shape_arithmetic(op: Operation) -> bool:
-    """Whether an op has operands and results for the control processor alone: short vectors or
+    """True if an op has operands and results for the control processor alone: short vectors or
     scalars of integers, the shape of a tensor."""
     operands = () if isinstance(op, ShapeOfOp) else op.operands
     return all(is_shape_like(v) for v in (*operands, *op.results))

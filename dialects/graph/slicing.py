@@ -130,7 +130,7 @@ def shifted(box: Box, axis: int, by: int) -> Box:
 @irdl_op_definition
 class SplitOp(Movement, SliceInterface, PermuteInterface, HasAxes):
     """Consecutive parts along `axis`, one a result, of the given `sizes`; without sizes all of
-    ceil(dimension / number of results) but the last, which takes what is left."""
+    ceil(dimension / number of results) but the last, which takes the rest."""
 
     name = "graph.split"
     input = operand_def(ANY)
@@ -407,7 +407,8 @@ class PadOp(Movement, OneResultOp, PermuteInterface, HasFolderInterface, HasAxes
         return Permuted((0,), order, {"axes": [order.index(a) for a in axes]})
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
-        """What is beyond the input is `value`; in the other modes nothing is."""
+        """The box of the input for a box of the result. Beyond the input the result is `value`; in
+        the other modes nothing is beyond it."""
         spans, shape, pads = box.spans, shape_of(self.input), self.ints("pads")
         axes = self.ints("axes") if self.axes or self.axes_value else range(len(shape))
         if index or pads is None or axes is None:

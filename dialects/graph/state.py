@@ -73,7 +73,7 @@ def state_pairs(
     return pairs
 
 
-WORDS = re.compile("past|cache|state|hidden|memory", re.I)  # in names of what is handed on
+WORDS = re.compile("past|cache|state|hidden|memory", re.I)  # in names of values that are handed on
 
 
 def likely_states(
@@ -136,7 +136,7 @@ def split_pattern(text: str) -> tuple[str, str]:
 
 
 def split_capacity(text: str) -> tuple[str, int]:
-    """NAME=N. Raises ValueError, which says what is expected, as GeError."""
+    """Read NAME=N. Raises ValueError, which says what is expected, as GeError."""
     name, equals, number = text.rpartition("=")
     if not (equals and name and number.isascii() and number.isdecimal() and 0 < int(number)):
         raise GeError(f"state capacity '{text}': expected NAME=2048, a dimension and its size")
@@ -161,8 +161,8 @@ def growing_symbol(func: FuncOp) -> str | None:
 
 
 def steps_beyond(name: str, symbol: str) -> int | None:
-    """How much larger a dimension is than another one, by its name: 1 for `past + 1` and `past`;
-    None where it is another one."""
+    """Difference of a dimension from another one, by its name: 1 for `past + 1` and `past`; None
+    for another dimension."""
     if symbols(name) != (symbol,):
         return None
     first, second = (size_of(name, {symbol: n}) for n in (0, 1))

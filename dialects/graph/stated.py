@@ -1,4 +1,4 @@
-"""What the dialect states of functions, arguments, results, modules and ops, by name."""
+"""Attributes that the dialect states of functions, arguments, results, modules and ops, by name."""
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
 from xdsl.irdl import BaseAttr, RangeOf

@@ -1,8 +1,8 @@
 """Attributes of the `npu_task` dialect, those of the functions and buffers of a program by name,
-and what is asked about the types of its values.
+and functions that describe the types of its values.
 
 Bytes of a size that is known only at run time are expressions of the dimensions of a program's
-inputs: `256 * batch`, or `at most 16 * batch` where only data tell how many they are. Where the
+inputs: `256 * batch`, or `at most 16 * batch` where the size depends on data. Where the
 dimensions have ranges, such a value has a place in the "dynamic" segment, which has room for the
 most bytes that it can take.
 """
@@ -146,8 +146,8 @@ def tiling_of(tile: tuple[int, ...], blocks: int, buffers: int) -> TilingAttr:
 
 
 def fits(source: Attribute, target: Attribute) -> bool:
-    """Whether the values of a memref type may be stored in another one: element type and rank
-    agree, dimensions too where both are known."""
+    """True if values of one memref type may be stored in another one: element type and rank agree,
+    dimensions too where both are known."""
     (a, s), (b, t) = data_type(source), data_type(target)
     return a == b and agree(s, t)
 

@@ -113,7 +113,7 @@ class MapIndexOp(IndexMap):
 
 
 def leaves_sizes_open(main: FuncOp) -> bool:
-    """Whether a function has inputs of unknown shapes, and no gears for them."""
+    """True if the function has inputs of unknown shapes, and no gears for them."""
     if not any(is_dynamic(t) for t in main.function_type.inputs.data):
         return False
     return not any(isinstance(op, IndexMap) for op in main.body.block.ops)

@@ -1,5 +1,5 @@
-"""Where the memrefs of a program are, and what its ops do to memory: one definition for emulator,
-clock, planner and checker.
+"""The memory that the memrefs of a program lie in, and what its ops do to it: one definition for
+emulator, clock, planner and checker.
 
 Owners. Memory belongs to a slot (its bytes of a segment), an allocation, a constant, an argument of
 the function, a result of a launch, transfer, branch or loop, or an argument of a loop's body that
@@ -198,14 +198,14 @@ class MemoryView:
         return dims if dims and dims[-1][1] == 1 else [*dims, (1, 1)]
 
     def is_whole_rows(self) -> bool:
-        """Whether each row begins with a byte, and ends with one if there are several."""
+        """True if each row begins at a byte boundary and, if there are several, ends at one."""
         many = elements_per_byte(self.element)
         *rows, (length, _) = self.rows()
         starts = (self.offset, *(stride for _, stride in rows))
         return not any(n % many for n in starts) and not (rows and length % many)
 
     def is_whole_bytes(self) -> bool:
-        """Whether no byte also has elements of the buffer that are not of the view."""
+        """True if no byte of the view also holds elements of the buffer outside the view."""
         many = elements_per_byte(self.element)
         if many == 1 or not prod(self.sizes):
             return True
@@ -213,7 +213,7 @@ class MemoryView:
         return self.is_whole_rows() and (self.end % many == 0 or self.end == prod(shape))
 
     def is_injective(self) -> bool:
-        """Whether surely no two elements share bytes."""
+        """True if surely no two elements share bytes."""
         dims = sorted((s, n) for n, s in zip(self.sizes, self.strides, strict=True) if n > 1)
         extent, nested = 1, True
         for stride, size in dims:
@@ -260,7 +260,7 @@ def source_of(value: SSAValue) -> SSAValue | None:
 
 
 def is_owner(value: SSAValue) -> bool:
-    """Whether a value surely is no alias: what an op other than a cast defines, as most are."""
+    """True if the value surely is no alias: the result of an op other than a cast, as most are."""
     return type(value) is OpResult and type(value.op) is not ReinterpretCastOp
 
 
@@ -316,7 +316,7 @@ class ByteRegion:
         return any([a.meets(b) for a in self.boxes for b in other.boxes])
 
     def covers(self, other: "ByteRegion") -> bool:
-        """Whether this one surely has all bytes of the other one."""
+        """True if this region surely has all bytes of the other one."""
         if self == other:
             return True
         dense = len(self.boxes) == 1 and not self.boxes[0].dims
@@ -341,8 +341,9 @@ class ByteRegions:
 
 
 class RegionHistory(Generic[T]):
-    """Which tasks wrote each part of each buffer last, and read it since: what later ones depend
-    on. Who plans and who times programs asks this; proofs keep a history of their own."""
+    """For each part of each buffer, the tasks that wrote it last and those that read it since:
+    later tasks depend on these. The planner and the clock use it; proofs keep a history of their
+    own."""
 
     def __init__(self) -> None:
         self._writes: dict[SSAValue, list[tuple[ByteRegion, T]]] = {}
@@ -383,7 +384,7 @@ def row_major(shape: Sequence[int]) -> Shape:
 
 
 def is_writable(owner: SSAValue) -> bool:
-    """Whether ops other than its defining op may write to a buffer."""
+    """True if ops other than its defining op may write to the buffer."""
     return isinstance(owner.owner, SlotOp | AllocOp)
 
 

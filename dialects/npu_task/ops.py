@@ -132,8 +132,8 @@ class ReturnOp(GeOp):
 
 @irdl_op_definition
 class KernelOp(GeOp):
-    """What one launch computes, on tensors: one graph or fused op, and its constants. Launches of
-    equal kernels share one."""
+    """The computation of one launch, on tensors: one graph or fused op, and its constants. Launches
+    of equal kernels share one."""
 
     name = "npu_task.kernel"
     sym_name = prop_def(SymbolNameConstraint())
@@ -211,7 +211,7 @@ class KernelOp(GeOp):
         return sizes
 
     def accepts_strided(self) -> bool:
-        """Whether launches may read and write strided views."""
+        """True if launches may read and write strided views."""
         op = self.main
         static = not any(is_dynamic(v.type) for v in (*op.operands, *op.results))
         return static and self.engine.data is not Engine.HOST and op.accepts_strided()
@@ -236,7 +236,7 @@ class KernelOp(GeOp):
         self.check()
 
     def check(self) -> None:
-        """What verifies a kernel beside its definition. Raises VerifyException."""
+        """Verify what the definition of a kernel does not say. Raises VerifyException."""
         body, tiling = self.body.block, self.tiling
         if not isinstance(body.last_op, ReturnOp):
             raise VerifyException("the body ends in npu_task.return")
@@ -304,7 +304,7 @@ class LaunchOp(TouchingOp):
 
     @property
     def on_buffers(self) -> bool:
-        """Whether the launch is on memrefs: its static results are no SSA results."""
+        """True if the launch is on memrefs: its static results are no SSA results."""
         for value in (*operands_of(self), *self.results):
             if isinstance(value.type, MemRefType):
                 return True
@@ -526,7 +526,7 @@ class RecordOp(GeOp):
 
 @irdl_op_definition
 class WaitOp(GeOp):
-    """What is issued to the stream after this starts when the event has happened. Both are in one
+    """Work issued to the stream after this starts when the event has happened. Both are in one
     block: streams are idle where another one begins."""
 
     name = "npu_task.wait"

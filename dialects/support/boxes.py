@@ -1,5 +1,5 @@
-"""What an op touches: which elements of its operands it needs, what its kernel may do with their
-memory, and how much it computes, whatever the machine.
+"""Facts of an op that do not depend on the machine: the elements of operands it needs, what its
+kernel may do with their memory, and how much it computes.
 
     %t = graph.transpose %x permutation [1, 0] : (tensor<6x8xf32>) -> tensor<8x6xf32>
     op.operand_box(0, Box((4, 0), (2, 6)))          # Box((0, 4), (6, 2)): rows 4 and 5 of %t
@@ -41,7 +41,7 @@ from ge.dialects.support.types import (
 
 
 class Access(Enum):
-    """Which operand elements a result element needs: what decides on fusion."""
+    """The operand elements that a result element needs, by which fusion decides."""
 
     POINTWISE = "the elements at its index (operands broadcast), or few beside it in a row"
     VIEW = "one element; all stay where they are in memory"
@@ -57,9 +57,9 @@ MOVING = frozenset((Access.VIEW, Access.MOVEMENT, Access.LOOKUP))  # elements st
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """How an op on rows cuts its first operand: `count` independent rows of `length` elements
-    (`?` where unknown), which lie next to each other in memory if `contiguous`. Cut in `parts`
-    equal parts, in memory order, each part holds whole rows."""
+    """Division of the first operand of an op on rows: `count` independent rows of `length` elements
+    (`?` where unknown), which lie next to each other in memory if `contiguous`. Cut in
+    `parts` equal parts, in memory order, each part holds whole rows."""
 
     count: int
     length: int
@@ -90,8 +90,8 @@ def aligned_axes(axis: int, rank: int, operands: Iterable[SSAValue]) -> tuple[in
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one execution costs: multiply-accumulates of the cube, element-operations of the
-    vector unit, and bytes moved from and to memory."""
+    """Cost of one execution: multiply-accumulates of the cube, element-operations of the vector
+    unit, and bytes moved from and to memory."""
 
     macs: int = 0
     vector: int = 0
@@ -180,7 +180,7 @@ class Box:
 
 
 class Unknown:
-    """An offset of which nothing is known, and so is what is computed of it."""
+    """An unknown offset; all that is computed of it is unknown too."""
 
     divisor = 1
 
@@ -211,7 +211,7 @@ class BoxInterface(WorkInterface):
         return aligned_box(box, shape) if pointwise else None
 
     def counts_size(self, axis: int, result: int = 0) -> bool:
-        """Whether the size of operands along `axis` of a result goes into its elements beside the
+        """True if elements of a result depend on the size of operands along its `axis`, beside the
         elements that boxes name: an index that counts from the end, or in a flattened operand."""
         return False
 
@@ -272,7 +272,8 @@ def view_box(box: Box, source: Shape, target: Shape) -> Box | None:
 
 @lru_cache(maxsize=4096)
 def groups(source: Shape, target: Shape) -> Sequence[tuple[int, int]]:
-    """Where dimensions of two shapes end that have the same number of elements."""
+    """The ends of groups of dimensions, as (end in source, end in target), that have the same
+    number of elements in both shapes."""
     found = list[tuple[int, int]]()
     i = j = 0
     a = b = 1
@@ -373,7 +374,7 @@ Axes = frozenset[int]
 
 
 def says_boxes(op: object) -> bool:
-    """Whether an op says which elements of operands its results need."""
+    """True if the op says which elements of operands its results need."""
     if not isinstance(op, BoxInterface):
         return False
     follows = op.ACCESS in (Access.POINTWISE, Access.VIEW)
@@ -381,9 +382,10 @@ def says_boxes(op: object) -> bool:
 
 
 def each_axes(op: BoxInterface, axis: int, result: int = 0) -> tuple[Axes, ...] | None:
-    """For each operand the axes, as long as `axis` of a result, along which element i of the result
-    needs what is at index i of the operand alone. Along other axes all elements need the same. None
-    where no operand has such an axis, where one is needed in another way, or where sizes count."""
+    """For each operand, the axes (as long as `axis` of a result) along which element i of the
+    result needs only the elements at index i of the operand. Along other axes all elements need the
+    same. None where no operand has such an axis, where one is needed in another way, or where sizes
+    count."""
     if not says_boxes(op) or op.counts_size(axis, result):
         return None
     shape = shape_of(op.results[result])
@@ -429,7 +431,8 @@ def _prefix_axes(op: BoxInterface, axis: int, result: int, length: int) -> tuple
 
 @dataclass(slots=True)
 class _Needs:
-    """What the first elements need of an operand along one of its axes, for all n so far."""
+    """The elements needed of an operand along one of its axes by the first n elements, for all n so
+    far."""
 
     size: int
     prefix: bool
@@ -437,7 +440,8 @@ class _Needs:
     first: Span | None = None
 
     def see(self, span: Span, n: int) -> bool:
-        """Takes what is needed for n. Returns whether it is the same for each n, or the first n."""
+        """Take the span needed for n. Returns true if it is the same for each n, or within the
+        first n."""
         low, high = max(span[0], 0), min(span[0] + span[1], self.size)
         own = (low, max(high, low))
         self.first = self.first or own
@@ -447,7 +451,7 @@ class _Needs:
 
 
 def same_bytes(a: SSAValue, b: SSAValue) -> bool:
-    """Whether element i of one value lies where element i of the other one would, for all i."""
+    """True if element i of one value lies where element i of the other one would, for all i."""
     if not prod(shape_of(a)) == prod(shape_of(b)) > 0:
         return False
     return a.type is b.type or bitwidth(element_type(a)) == bitwidth(element_type(b))
@@ -489,6 +493,6 @@ class InPlaceInterface(BoxInterface):
                 yield from ((r, i) for r in fitting)
 
     def accepts_strided(self) -> bool:
-        """Whether the kernel can read operands and write results whose rows lie apart in memory:
-        it moves tiles, row by row. Raises ValueError for a dynamic shape."""
+        """True if the kernel can read operands and write results whose rows lie apart in memory: it
+        moves tiles, row by row. Raises ValueError for a dynamic shape."""
         return self.ACCESS is not Access.WHOLE or self.static_work().macs > 0

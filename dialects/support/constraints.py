@@ -1,4 +1,4 @@
-"""Which types operands and results have: the constraints that definitions of ops share.
+"""Constraints of the types of operands and results, shared by definitions of ops.
 
     input = operand_def(FLOATS)
     lengths = opt_operand_def(INTEGERS.of_rank(1))
@@ -67,7 +67,7 @@ class Named(MessageConstraint[AttributeCovT]):
             raise VerifyException(text) from None
 
     def way_out(self, attr: Attribute) -> str:
-        """What a user may do about an attribute that is refused."""
+        """Advice for a user whose attribute is refused; "" if there is none."""
         return ""
 
 

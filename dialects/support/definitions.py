@@ -1,4 +1,4 @@
-"""Whether ops are as their definitions say, found out once for ops that are alike.
+"""Verify ops against their definitions, once for all ops that are alike.
 
 What a definition asks of an op without regions and successors (how many operands there are, the
 constraints of types, properties and attributes) depends on nothing else of it than these; layers

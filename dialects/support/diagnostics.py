@@ -55,8 +55,8 @@ class SourceLocation:
 
 @dataclass(frozen=True, slots=True)
 class RemarkFacts:
-    """What a remark is about. `us`: microseconds, by an estimate, that were won by what passed, or
-    are lost by what was missed; None: there is no estimate. Names are empty where there is none."""
+    """Subject of a remark. `us`: microseconds, by an estimate, that were won by what passed, or are
+    lost by what was missed; None: there is no estimate. Names are empty where there is none."""
 
     kind: RemarkKind = RemarkKind.ANALYSIS
     rule: str = ""
@@ -82,7 +82,8 @@ class Diagnostic:
 
 
 def read_location(location: Attribute) -> SourceLocation | None:
-    """What a location attribute states, a file rather than a name; None if unknown."""
+    """The source location that a location attribute states, a file rather than a name; None if
+    unknown."""
     match location:
         case FileLineColLoc():
             return SourceLocation(location.filename.data, location.line.data, location.column.data)
@@ -133,7 +134,7 @@ Handler = Callable[[Diagnostic], None]
 
 @dataclass(frozen=True)
 class Listeners:
-    """Who gets warnings, who gets remarks, and the pass of which these are."""
+    """Handlers of warnings and remarks, and the name of the pass that runs."""
 
     warnings: Handler | None = None
     remarks: Handler | None = None
@@ -168,7 +169,7 @@ def running(name: str) -> AbstractContextManager[Listeners]:
 
 
 def listening() -> bool:
-    """Whether remarks have a handler: ask before composing a costly one."""
+    """True if remarks have a handler: ask before composing a costly one."""
     return listeners().remarks is not None
 
 

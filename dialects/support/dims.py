@@ -1,4 +1,4 @@
-"""Sizes that are known only at run time: their names, what they may be, and sums with them.
+"""Sizes that are known only at run time: their names, the values they may have, and sums with them.
 
 A dimension has a name, which may be an expression of others, as exporters write them: the size of
 `past + 1` follows from that of `past`, `2*batch` from `batch`. A `Polynomial` is a sum of products
@@ -13,9 +13,9 @@ An `Extent` is a number that remembers what it follows from.
     ceil(n / 64)                  # 1563, and "(batch + 63) // 64"
     n % 16 == 0                   # false: no size is a multiple of anything but its factors
 
-What is written for known sizes is written for others as well where it is told extents in place of
-sizes: it takes the ways of large sizes of no special kind, and numbers that depend on sizes say
-how. An extent is equal to one of the same expression, never to a number.
+Code written for known sizes serves unknown ones as well if it is given extents in place of sizes:
+it takes the paths for large sizes of no special kind, and numbers that depend on sizes say how. An
+extent is equal to one of the same expression, never to a number.
 """
 
 import ast
@@ -114,7 +114,7 @@ def _leaves(node: ast.expr) -> Iterator[str]:
 
 
 def is_expression(text: str) -> bool:
-    """Whether it is a name, or a sum or product of names and numbers."""
+    """True if the text is a name, or a sum or product of names and numbers."""
     return len(text) <= LONGEST and (body := parsed(text)) is not None and any(_leaves(body))
 
 
@@ -240,7 +240,7 @@ class Polynomial:
 
     @property
     def number(self) -> int | None:
-        """What it is where it has no atoms."""
+        """The value of an expression without atoms; None for others."""
         if not self.terms:
             return 0
         ((atoms, factor), *others) = self.terms
@@ -268,8 +268,8 @@ class Polynomial:
         return Polynomial((((f"({text} // {number})",), 1),), self.is_bound)
 
     def divided(self, other: "Polynomial") -> "Polynomial | None":
-        """Rounded down, by what is positive: a number, or a product of atoms that each term has;
-        None for anything else."""
+        """Quotient, rounded down, by something positive: a number, or a product of atoms that each
+        term has; None for any other divisor."""
         if (number := other.number) is not None:
             if number <= 0:
                 return None
@@ -449,7 +449,7 @@ def combined(
     a: Any,
     b: Any,
 ) -> Any:
-    """What is computed of two numbers; a plain one where no polynomial_of is known for it."""
+    """Result of an operation on two numbers; a plain number if no polynomial is known for it."""
     if not isinstance(a, int) or not isinstance(b, int):
         if isinstance(a, float) or isinstance(b, float):
             return OF_FLOATS[numbers](*(int(x) if isinstance(x, int) else x for x in (a, b)))

@@ -1,4 +1,5 @@
-"""Assembly formats of ge's ops: what is said in them once for all, and parts that xDSL has not.
+"""Assembly formats of ge's ops: conventions that hold for all of them, and directives that xDSL
+lacks.
 
     $input `,` $indices attr-dict `:` functional-type(operands, results)
 
@@ -77,9 +78,9 @@ class Parameter(CustomDirective):
 
 @dataclass(frozen=True)
 class Properties(FormatDirective):
-    """What stands behind the first operands, each behind its name, in any order: other operands,
-    parameters, and the properties that a format does not place. Those that have their defaults are
-    left out."""
+    """The part of a format behind the first operands, each item behind its name, in any order:
+    other operands, parameters, and the properties that a format does not place. Those that have
+    their defaults are left out."""
 
     groups: Mapping[str, OptionalGroupDirective]
     goes_on: bool  # whether something else follows: a word, then, is no beginning of another op
@@ -117,7 +118,7 @@ class Properties(FormatDirective):
         return form.replace("attr-dict", " ".join((*texts, "attr-dict")))
 
     def is_needed(self, name: str) -> bool:
-        """Whether all ops of the class have it, and none by default."""
+        """True if all ops of the class have it, and it has no default."""
         return not self.groups[name].anchor.is_anchorable()
 
 

@@ -37,7 +37,7 @@ NUMBER = Named(IntegerAttr.constr(i64, value=AtLeast(0)), "an i64 that is not ne
 
 @dataclass(frozen=True, slots=True)
 class Stated:
-    """What an attribute is, and where it stands."""
+    """The constraint of an attribute, and the places where it may stand."""
 
     constr: AttrConstraint
     of: Collection[str]
@@ -88,7 +88,7 @@ def near(name: str, names: Collection[str]) -> str:
 
 
 def wrong_attributes(op: Operation) -> Iterator[str]:
-    """What is wrong with attributes of an op of another dialect: a module, a function, a buffer."""
+    """Yield errors in attributes of an op of another dialect: a module, a function, a buffer."""
     tables: list[tuple[str, Mapping[str, Attribute]]] = [(OP, op.attributes)]
     if isinstance(op, ModuleOp):
         tables = [(MODULE, op.attributes)]

@@ -45,5 +45,5 @@ def stranger() -> str:
 
 
 def is_ours(other: Distribution) -> bool:
-    """Whether a distribution is this one, by the name that it had before it was published."""
+    """True if the distribution is this one, by the name that it had before it was published."""
     return any(e.value.startswith(f"{PACKAGE}.lowering.") for e in other.entry_points)

@@ -113,8 +113,8 @@ def name_hint(name: str) -> str | None:
 
 
 def lasting_hint(hint: str) -> str | None:
-    """What stays of a value name. Each time that a value gets one, xDSL takes a number at its end
-    off; of "_1_2" it leaves "_1", then "", which it refuses to copy."""
+    """The part of a value's name that copies keep. Each time that a value gets one, xDSL takes a
+    number at its end off; of "_1_2" it leaves "_1", then "", which it refuses to copy."""
     return re.sub(r"(_\d+)+$", "", hint) or None
 
 

@@ -38,7 +38,7 @@ ui2, ui4, ui8, ui16, ui32, ui64 = (
 
 @dataclass(frozen=True)
 class ElementType:
-    """What an element type is called elsewhere, and how its values are represented."""
+    """Names of an element type in other formats, and the representation of its values."""
 
     type: Attribute
     numpy: str  # name of the dtype, of numpy or of ml_dtypes
@@ -131,7 +131,7 @@ def bitwidth(t: Attribute) -> int:
 
 
 def elements_per_byte(t: Attribute) -> int:
-    """How many packed elements share a byte; 1 for others."""
+    """Number of packed elements that share a byte; 1 for types that are not packed."""
     return max(8 // bitwidth(t), 1)
 
 
@@ -144,7 +144,7 @@ def is_float(t: Attribute) -> bool:
 
 
 def is_integer(t: Attribute) -> bool:
-    """Whether t is an integer type other than i1 (which stands for truth values)."""
+    """True if t is an integer type other than i1 (which stands for truth values)."""
     return (row := row_of(t)) is not None and not row.is_float and row.bits > 1
 
 
@@ -153,7 +153,7 @@ def is_unsigned(t: Attribute) -> bool:
 
 
 def is_narrow(t: Attribute) -> bool:
-    """Whether t is a float of 16 bits: it is computed in f32 and rounded once."""
+    """True if t is a float of 16 bits: it is computed in f32 and rounded once."""
     return (row := row_of(t)) is not None and row.is_float and row.bits == 16
 
 
@@ -170,7 +170,7 @@ def type_name(t: Attribute) -> str:
 
 def element_named(what: object) -> Attribute:
     """The element type that an attribute, a name ("f16", "float16") or a dtype of numpy stands for.
-    Raises GeError for what is no element type."""
+    Raises GeError for anything else."""
     if isinstance(what, Attribute):
         return what
     rows = [r for r in ELEMENT_TYPES if str(what) in (r.name, r.numpy)]

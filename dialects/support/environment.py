@@ -26,7 +26,7 @@ def cache_folder() -> str:
 
 
 def truth(text: str) -> bool:
-    """Raises ValueError that names what is expected."""
+    """Parse a truth value. Raises ValueError that names what is expected."""
     try:
         return {"1": True, "true": True, "on": True, "0": False, "false": False, "off": False}[
             text.lower()
@@ -44,7 +44,7 @@ def switch(name: str) -> bool:
 
 
 def debugging() -> bool:
-    """Whether tracebacks are wanted. The command line reports a value that cannot be read."""
+    """True if tracebacks are wanted. The command line reports a value that cannot be read."""
     try:
         return switch("GE_DEBUG")
     except GeError:
@@ -52,7 +52,7 @@ def debugging() -> bool:
 
 
 def may_colour() -> bool:
-    """Whether a terminal may get colours. NO_COLOR counts if it is not empty
+    """True if a terminal may get colours. NO_COLOR counts if it is not empty
     (https://no-color.org)."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
@@ -67,8 +67,8 @@ PROFILING = "ASCEND_PROFILING_ENABLE"
 
 
 def profiling() -> str | None:
-    """What profiles are asked for, in `ASCEND_PROFILING_OPTIONS`; None: `ASCEND_PROFILING_ENABLE`
-    does not ask for any. Raises GeError where that is no truth value."""
+    """The profiles asked for, from `ASCEND_PROFILING_OPTIONS`; None if `ASCEND_PROFILING_ENABLE`
+    does not ask for any. Raises GeError if the latter is no truth value."""
     return os.environ.get("ASCEND_PROFILING_OPTIONS", "") if switch(PROFILING) else None
 
 
@@ -84,7 +84,7 @@ WRONG = (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionE
 
 
 def is_ours(info: os.stat_result) -> bool:
-    """Whether only the user or root can write to what `info` is about."""
+    """True if only the user or root can write to the file that `info` describes."""
     return info.st_uid in (0, os.geteuid()) and not info.st_mode & 0o022
 
 
@@ -107,9 +107,9 @@ def text_of(path: Path) -> str:
 
 
 def read_entry(path: Path) -> Any:
-    """What a file of ours holds: JSON, behind a line with the hash of it and the file's name.
-    Raises FileNotFoundError, and Unsound or one of `WRONG` for a file that does not hold together,
-    or is another one's under this name."""
+    """Contents of a file of ours: JSON, behind a line with the hash of it and the file's name.
+    Raises FileNotFoundError, and Unsound or one of `WRONG` for a file that is damaged, or is
+    another one's under this name."""
     digest, _, rest = text_of(path).partition("\n")
     if digest != digest_of(path, rest):
         raise Unsound
@@ -121,8 +121,8 @@ def digest_of(path: Path, rest: str) -> str:
 
 
 def write_entry(path: Path, held: Any) -> None:
-    """Have a file hold what is JSON. It appears whole (it is written beside and renamed), so any
-    number of processes may share its folder, which is made. Raises OSError."""
+    """Write a value as JSON to a file. The file appears whole (it is written beside and renamed),
+    so any number of processes may share its folder, which is made. Raises OSError."""
     path.parent.mkdir(0o700, parents=True, exist_ok=True)
     if not is_ours(path.parent.stat()):
         raise PermissionError("others may write to it")
@@ -133,8 +133,8 @@ def write_entry(path: Path, held: Any) -> None:
 
 
 def read_lines(path: Path, start: int) -> tuple[list[Any], int]:
-    """What the lines of a file of ours hold from a place on, each JSON behind its hash, and where
-    they end. Those that do not hold together are left out. Raises as `open_ours` does."""
+    """Read the lines of a file of ours from a position on, each JSON behind its hash. Returns their
+    values and the position of their end. Damaged lines are left out. Raises as `open_ours` does."""
     with open_ours(path) as file:
         if os.fstat(file.fileno()).st_size > TEXT_LIMIT:
             raise Unsound

@@ -35,7 +35,7 @@ def main_function(module: ModuleOp) -> FuncOp | None:
     return main
 
 
-_KNOWN = "_ge_symbols"  # of a module, which keeps what was found there
+_KNOWN = "_ge_symbols"  # of a module: its symbols, kept for the next look-up
 
 
 def module_around(op: Operation) -> ModuleOp | None:
@@ -47,8 +47,8 @@ def module_around(op: Operation) -> ModuleOp | None:
 
 
 def find_symbol(module: ModuleOp, name: str) -> Operation | None:
-    """Returns the op of that name at the top of the module. What was found once is looked at
-    again, as it may have another name by now, or be in another module."""
+    """The op of that name at the top of the module. An op returned before is checked again, as it
+    may have another name by now, or be in another module."""
     kept = cast("Mapping[str, Operation]", vars(module).get(_KNOWN, {}))
     known = kept.get(name)
     if known is None or known.parent is not module.body.first_block or _name(known) != name:

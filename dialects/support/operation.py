@@ -9,8 +9,8 @@ accessors make a view of all operands first, and unpack the sizes of segments ea
 xDSL reads assembly formats as it defines a class: two fifths of the time that a dialect takes to
 load. Most texts have ops of a few classes; here the formats of others are never read.
 
-xDSL's printer is called for each piece of a text. Who prints many ops at a time asks an op for its
-whole line instead, with names of its own keeping (`dialects/text/printing.py`).
+xDSL's printer is called for each piece of a text. A printer of many ops at a time asks an op for
+its whole line instead, and keeps the names itself (`dialects/text/printing.py`).
 """
 
 from abc import ABCMeta, abstractmethod
@@ -70,7 +70,8 @@ item: Callable[[Values, int], Any] = cast(Any, tuple).__getitem__
 
 
 def direct(accessor: Any) -> Any:
-    """What a class has in place of an accessor of xDSL's; anything else as it is."""
+    """The accessor that a class has in place of one of xDSL's; any other object is returned
+    unchanged."""
     if not isinstance(accessor, irdl.BaseAccessor | irdl.BaseAttrAccessor):
         return accessor
     values = READERS.get(accessor.construct)
@@ -82,7 +83,7 @@ def direct(accessor: Any) -> Any:
 
 
 class Indexed(property, irdl.BaseAccessor):
-    """Where the places of values follow from how many there are. Formats ask for `index`."""
+    """Accessor of values whose places follow from their number. Formats ask for `index`."""
 
     indexed: Callable[[Values], Any]
 
@@ -105,7 +106,7 @@ def _at_index(accessor: irdl.BaseAccessor, values: Callable[[Any], Values]) -> R
 
 
 def _in_segments(accessor: irdl.BaseAttrAccessor, values: Callable[[Any], Values]) -> Read:
-    """Where an attribute says how many values each definition has."""
+    """Reader of values for ops on which an attribute says how many values each definition has."""
     name, index = accessor.option.attribute_name, accessor.idx
     sizes_of: Callable[[Any], Mapping[str, Any]]
     sizes_of = attrgetter("properties" if accessor.option.as_property else "attributes")
@@ -130,7 +131,7 @@ def _in_segments(accessor: irdl.BaseAttrAccessor, values: Callable[[Any], Values
 
 @lru_cache(maxsize=4096)
 def _ends(sizes: bytes) -> tuple[int, ...]:
-    """Where segments begin, and where the last one ends, for their sizes as i32."""
+    """The places where segments begin, and where the last one ends, for their sizes as i32."""
     return tuple(accumulate(unpack(f"<{len(sizes) // 4}i", sizes), initial=0))
 
 
@@ -170,7 +171,7 @@ class Declared:
 
 
 class Methods(NamedTuple):
-    """What a class has of its format."""
+    """The methods that a format gives to a class."""
 
     parse: Any  # a class method
     print: Callable[[Any, Printer], None]
@@ -226,7 +227,7 @@ class OpClass(ABCMeta):
                 definition.assembly_format = text
                 declared = Declared(text, definition)
                 if not cls.__module__.startswith("ge."):
-                    _ = declared.program  # a mistake of an author is told at once
+                    _ = declared.program  # reports a mistake of an author at once
                 for method, made in Methods.of(declared)._asdict().items():
                     super().__setattr__(method, made)
 
@@ -234,7 +235,7 @@ class OpClass(ABCMeta):
 def _announce(cls: type[object], attributes: Iterable[str]) -> None:
     """Python keeps the attributes of an object side by side, where they take little memory and time
     to read, as long as the first few objects of the class had these attributes. Some of an op or a
-    value come later: where it stands, who uses it. So the first object of the class is made here,
+    value come later: its place, its users. So the first object of the class is made here,
     with all of them, and dropped."""
     first = object.__new__(cls)
     for name in attributes:
@@ -306,8 +307,8 @@ class GeOp(IRDLOperation, metaclass=OpClass):
             _READ_LATE.add(cls)
 
     def verify_more(self) -> None:
-        """What a class verifies beyond its definition: `verify_` as it is written. Raises
-        VerifyException."""
+        """Verify what a class demands beyond its definition: `verify_` as the class wrote it.
+        Raises VerifyException."""
 
     def __post_init__(self) -> None:
         for is_property, name, value in _defaults(type(self)):
@@ -315,7 +316,7 @@ class GeOp(IRDLOperation, metaclass=OpClass):
 
     @property
     def is_unread(self) -> bool:
-        """Whether there is a text of its regions, whose ops are made when they are asked for."""
+        """True if the op's regions are still text, whose ops are made when they are asked for."""
         return False
 
     @classmethod
@@ -390,8 +391,8 @@ Cloned = TypeVar("Cloned", bound=Operation)
 
 
 def cloned(op: Cloned, values: dict[SSAValue, SSAValue]) -> Cloned:
-    """As `op.clone(values)`, in half of its time: for an op without successors and with at most one
-    block in each region. What is cloned is added to `values`."""
+    """Clone like `op.clone(values)`, in half of its time: for an op without successors and with at
+    most one block in each region. The values of the clone are added to `values`."""
     new = type(op).__new__(type(op))
     regions = [_cloned_region(region, values) for region in op.regions]
     operands = [values.get(v, v) for v in operands_of(op)]
@@ -429,7 +430,7 @@ def _plain_operands(
     result_types: Sequence[Any],
     regions: Sequence[Any],
 ) -> list[SSAValue] | None:
-    """The operands, if nothing about arguments of a constructor is to be found out or refused."""
+    """The operands; None if an argument of the constructor needs conversion or refusal."""
     shape = _shape(kind)
     if shape is None or (len(result_types), len(regions)) != shape[1:]:
         return None
@@ -463,7 +464,8 @@ def _shape(kind: type[GeOp]) -> tuple[tuple[type, ...], int, int] | None:
 
 @cache
 def _filled(kind: type[Operation]) -> list[tuple[bool, str, Attribute]] | None:
-    """What `__post_init__` of a class adds to an op; None where it does something else, too."""
+    """Attributes that `__post_init__` of a class adds to an op; None if it does something else,
+    too."""
     if kind.__post_init__ not in FILLS:
         return None
     return _defaults(cast("type[IRDLOperation]", kind))
@@ -524,7 +526,7 @@ def ops_of(block: Block) -> list[Operation]:
 
 
 def count_ops(blocks: Iterable[Block]) -> int:
-    """How many ops there are in blocks and in the regions of their ops, but for unread ones."""
+    """Number of ops in blocks and in the regions of their ops, except unread ones."""
     count, todo = 0, list(blocks)
     while todo:
         op = todo.pop()._first_op  # pyright: ignore[reportPrivateUsage]
@@ -574,7 +576,7 @@ def segments(*sizes: int) -> DenseArrayBase:
 
 
 class Names(Protocol):
-    """Who knows the texts of values and attributes."""
+    """An object that knows the texts of values and attributes."""
 
     def name_of(self, value: SSAValue) -> str: ...
 
@@ -586,8 +588,8 @@ class LineOp(GeOp):
 
     @abstractmethod
     def line(self, names: Names, attributes: str) -> str:
-        """What stands behind the op's name. `attributes`: the text of those that are none of its
-        definition, "" for none."""
+        """The text behind the op's name. `attributes`: the text of those outside its definition, ""
+        for none."""
 
     def print(self, printer: Printer) -> None:
         names = Captured(printer)
@@ -608,7 +610,7 @@ class Captured:
         return self.text(lambda: self.printer.print_attribute(attribute))
 
     def text(self, write: Callable[[], object]) -> str:
-        """What is printed meanwhile, which the printer's stream does not get."""
+        """Collect and return what `write` prints; the printer's stream does not get it."""
         printer = self.printer
         out, printer.stream = printer.stream, StringIO()
         try:

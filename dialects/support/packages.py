@@ -1,4 +1,4 @@
-"""What installed packages add, by one entry point of the group `xdsl.universe`:
+"""Additions of installed packages, by one entry point of the group `xdsl.universe`:
 
     [project.entry-points."xdsl.universe"]
     acme = "acme_npu:PACKAGE"
@@ -52,7 +52,7 @@ def lazy(place: str) -> Callable[[], Any]:
 
 
 class Package(Universe):
-    """What a package adds. Values are places: `MODULE:NAME` of a dialect or a pass class,
+    """The additions of a package. Values are places: `MODULE:NAME` of a dialect or a pass class,
     `PACKAGE:FILE` of a target's TOML file, `MODULE` of what registers itself when it is imported.
 
     `kernels` are modules that compute the ops of its dialects (`@kernel`), `tiles` those with their
@@ -93,7 +93,7 @@ class Installed:
 
     @property
     def adds(self) -> Package:
-        """What it adds beyond dialects and passes: nothing where it has a plain universe."""
+        """Additions of the package beyond dialects and passes: none for a plain universe."""
         return self.universe if isinstance(self.universe, Package) else Package()
 
     def load(self, module: str) -> None:
@@ -101,7 +101,7 @@ class Installed:
         self.guard(f"module '{module}'", lambda: import_module(module))
 
     def guard(self, what: str, get: Callable[[], Any]) -> Any:
-        """What `get` returns. Raises GeError, which names the package, where that fails."""
+        """Return what `get` returns. Raises GeError, which names the package, if that fails."""
         try:
             return get()
         except (Exception, SystemExit) as e:
@@ -115,7 +115,7 @@ class Installed:
 
     @cached_property
     def folder(self) -> Path | None:
-        """Where its sources are, None where that is not known."""
+        """The folder of the package's sources; None if unknown."""
         file = getattr(sys.modules.get(self.module.partition(".")[0]), "__file__", None)
         return None if file is None else Path(file).parent
 
@@ -127,7 +127,7 @@ def of_dialect(name: str) -> Sequence[Installed]:
 
 @dataclass
 class Packages:
-    """The packages that were found, once they were looked for, and what they have loaded."""
+    """The installed packages, once they were looked for, and what they have loaded."""
 
     found: Sequence[Installed] | None = None
     warned: set[str] = field(default_factory=set[str])
@@ -176,7 +176,7 @@ def warn(line: str) -> None:
 
 
 def reason(error: BaseException) -> str:
-    """What an exception says, in one line, with the place in a package's own source."""
+    """The message of an exception, in one line, with the place in a package's own source."""
     if isinstance(error, GeError):
         return error.message
     if isinstance(error, SyntaxError):
@@ -228,7 +228,7 @@ def _name(entry: EntryPoint) -> str:
 
 
 def _load(entry: EntryPoint) -> Installed:
-    """Raises GeError for what is no universe, and for a package that wants another ge."""
+    """Load an entry point. Raises GeError if it is no universe, or its package wants another ge."""
     number = entry.dist.version if entry.dist else "0"
     if wanted := unmet(entry.dist.requires or () if entry.dist else (), version()):
         raise GeError(f"it requires {wanted}, and this is {version()}")
@@ -245,8 +245,8 @@ class _Names:
         self.names: dict[str, dict[str, str]] = {}
 
     def take_own(self, own: Sequence[EntryPoint]) -> None:
-        """Take those of ge and xDSL, found as others are: this room is below those that have them.
-        An installation under an earlier name may list ge a second time."""
+        """Take the entry points of ge and xDSL, which are listed as others are: this room is below
+        those that have them. An installation under an earlier name may list ge a second time."""
         for entry in {e.value: e for e in own}.values():
             self.take(Installed(entry.name, "", entry.module, entry.load()))
         self.names["target"] = dict.fromkeys(presets(), "ge")

@@ -68,7 +68,7 @@ def lock_held_while_forking() -> Any:
 
 
 def _imports_go_on() -> bool:
-    """Whether another thread is importing a module that ge needs."""
+    """True if another thread is importing a module that ge needs."""
     locks = [
         reference()
         for name, reference in list(_module_locks.items())
@@ -160,8 +160,8 @@ class Helpers:
 
     @property
     def most(self) -> int:
-        """How many there may be: one for each further processor. None where a thread might hold a
-        lock that a helper waits for, and where forks are not safe."""
+        """Most helpers there may be: one for each further processor, 0 where a thread might hold a
+        lock that a helper waits for or where forks are not safe."""
         if sys.platform != "linux" or active_count() > 1:
             return 0
         return len(os.sched_getaffinity(0)) - 1
@@ -182,8 +182,8 @@ class Helpers:
                 self.children.append(child)
 
     def take(self, name: str) -> bool:
-        """Whether nobody has begun a piece. Whoever asks begins it now, but for a moment in which
-        two may."""
+        """Begin a piece. Returns true if nobody has begun it before, except for a moment in which
+        two callers may both get true."""
         if (number := self.numbers.get(name)) is None:
             return True
         if self.taken[number]:

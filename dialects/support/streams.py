@@ -1,7 +1,7 @@
-"""Where a command prints. Standard output has what it was asked for: a module, or the tables and
-figures that flags ask for. Standard error has what it says by itself (progress, remarks, warnings)
-and errors; `--quiet` leaves errors alone there. Where a file that was asked for goes to standard
-output (`-o -`, `--report /dev/stdout`), nothing else does: tables go to standard error."""
+"""Output streams of a command. Standard output has what it was asked for: a module, or the tables
+and figures that flags ask for. Standard error has what it says by itself (progress, remarks,
+warnings) and errors; `--quiet` leaves errors alone there. Where a file that was asked for goes to
+standard output (`-o -`, `--report /dev/stdout`), nothing else does: tables go to standard error."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ def set_holds_file(holds: bool) -> None:
 
 
 def names_standard_output(values: Iterable[object]) -> bool:
-    """Whether one of the values of flags is a path of standard output."""
+    """True if one of the values of flags is a path of standard output."""
     return any(value in STANDARD_OUTPUT for value in values if isinstance(value, str))
 
 

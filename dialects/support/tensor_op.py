@@ -271,7 +271,7 @@ class TensorOp(InferenceInterface, InPlaceInterface):
     TAKES_INDICES: ClassVar[bool] = False
     # whether it multiplies matrices, and what follows may join its launch
     IS_MATMUL: ClassVar[bool] = False
-    # whether it scales rows by their statistics, and what is around may join its launch
+    # whether it scales rows by their statistics, and ops around it may join its launch
     NORMALIZES: ClassVar[bool] = False
     # how many of the first operands may be narrow floats: the kernel computes with them in float32
     # and rounds its result once
@@ -287,8 +287,8 @@ class TensorOp(InferenceInterface, InPlaceInterface):
         return [v for v in others if is_integer(element_type(v))]
 
     def can_fail(self) -> bool:
-        """Whether the kernel may refuse values that are known only at run time. Such an op must
-        not run where it did not run before."""
+        """True if the kernel may refuse values that are known only at run time. Such an op must not
+        run where it did not run before."""
         if self.TAKES_INDICES or any(getattr(self, name) is not None for name in self.PARAMETERS):
             return True
         return not all(
@@ -339,15 +339,15 @@ class SplitInterface(TensorOp):
     """Ops that can be split along an axis of their results."""
 
     def is_same_op(self, axis: int) -> bool:
-        """Whether the op, as it is, computes a part of the result, cut along an axis, if it is
-        given the parts of operands that this needs."""
+        """True if the op, unchanged, computes a part of the result, cut along an axis, when it is
+        given the parts of operands that this part needs."""
         return True
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """How the op comes apart when all its results are cut along `axis` (counted from the
-        front): for each operand the axis along which part i of the results needs part i of it
-        alone, None where each part needs all of it. None altogether when the parts are not
-        independent, or another op would have to compute them."""
+        """Cut all results along `axis` (counted from the front): for each operand, return the axis
+        along which part i of the results needs part i of it alone, None where each part needs all
+        of it. None altogether when the parts are not independent, or another op would have to
+        compute them."""
         if not self.is_same_op(axis):
             return None
         shape, part, axes = shape_of(self.results[0]), Unknown(), list[int | None]()
@@ -369,7 +369,7 @@ class SplitInterface(TensorOp):
 
 
 def is_plainly_pointwise(op: TensorOp) -> bool:
-    """Whether operands broadcast to the results, and boxes are those of any such op."""
+    """True if operands broadcast to the results, and boxes are those of any such op."""
     if op.ACCESS is not Access.POINTWISE:
         return False
     rank = len(shape_of(op.results[0]))
@@ -394,8 +394,8 @@ class SliceInterface(TensorOp, ABC):
 
 @dataclass(frozen=True, slots=True)
 class Permuted:
-    """How an op says the same of operands whose dimensions are in another order: which operands
-    (by number; the others stay), with which properties, and in which order the dimensions of the
+    """The equivalent of an op on operands whose dimensions are in another order: which operands (by
+    number; the others stay), with which properties, and in which order the dimensions of the
     results are then. Dimension i of a permuted value is dimension order[i] of the value."""
 
     operands: Sequence[int]

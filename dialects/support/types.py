@@ -68,7 +68,7 @@ def is_ranked(value: SSAValue) -> bool:
 
 
 def has_size(value: SSAValue) -> bool:
-    """Whether rank and all dimensions of a value are known."""
+    """True if rank and all dimensions of the value are known."""
     return is_ranked(value) and is_static(shape_of(value))
 
 
@@ -228,12 +228,12 @@ def times(dim: int, factor: int) -> int:
 
 
 def agree(a: Shape, b: Shape) -> bool:
-    """Whether two shapes may be the same at run time."""
+    """True if two shapes may be the same at run time."""
     return len(a) == len(b) and all(x == y or DYNAMIC in (x, y) for x, y in zip(a, b, strict=True))
 
 
 def is_dynamic(t: Attribute) -> bool:
-    """Whether a tensor or memref type has a dimension that is known only at run time."""
+    """True if a tensor or memref type has a dimension that is known only at run time."""
     dynamic: bool | None = t.__dict__.get(_DYNAMIC)
     if dynamic is None:
         is_ranked = isinstance(t, TensorType | MemRefType)
@@ -243,8 +243,8 @@ def is_dynamic(t: Attribute) -> bool:
 
 
 def is_refinement(precise: Attribute, general: Attribute) -> bool:
-    """Whether each value of type `precise` may stand where `general` is declared, or the other
-    way round: same element type and rank, dimensions equal or one of them dynamic."""
+    """True if each value of type `precise` may stand where `general` is declared, or the other way
+    round: same element type and rank, dimensions equal or one of them dynamic."""
     if precise is general or precise == general:
         return True
     if isinstance(precise, UnrankedTensorType) or isinstance(general, UnrankedTensorType):
@@ -304,7 +304,7 @@ def array_floats(array: Attribute) -> tuple[float, ...]:
 
 
 def folds(kind: type[Operation]) -> bool:
-    """Whether ops of a class have `fold`. While a thread defines another op that has it, Python
+    """True if ops of the class have `fold`. While a thread defines another op that has it, Python
     answers `issubclass` with an abstract base class for any op, and remembers that."""
     return HasFolderInterface in kind.__mro__
 
@@ -348,7 +348,7 @@ SHAPE_ELEMENTS = 64  # shape arithmetic is on vectors of at most so many integer
 
 
 def is_shape_like(value: SSAValue) -> bool:
-    """Whether a value is a scalar or a short vector of integers (i1 included)."""
+    """True if the value is a scalar or a short vector of integers (i1 included)."""
     shape = shape_of(value)
     return (
         len(shape) <= 1

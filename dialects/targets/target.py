@@ -1,4 +1,4 @@
-"""What an NPU has: cores, memories, bandwidths, limits. Read from a short TOML file.
+"""The description of an NPU: cores, memories, bandwidths, limits. Read from a short TOML file.
 
 `Target.load("910b2")` reads a preset of the package (`dialects/targets/*.toml`),
 `Target.load("my.toml")` a file of the user's. `dialects/targets/910b2.toml` explains each key.
@@ -250,7 +250,7 @@ class Target:
 
     @property
     def cores(self) -> dict[str, int]:
-        """How many there are of each kind."""
+        """Number of cores of each kind."""
         return {"cube": self.cube_cores, "vector": self.vector_cores}
 
     @property
@@ -288,8 +288,8 @@ class Target:
 
     @property
     def states_all(self) -> bool:
-        """Whether the time of any program follows from what it states: cycles for each instruction
-        of the vector unit, or lanes for all, and each rate."""
+        """True if the time of any program follows from what the target states: cycles for each
+        instruction of the vector unit, or lanes for all, and each rate."""
         rates = all(getattr(self, key) or getattr(self, other) for key, other in TAKEN_FOR.items())
         cycles = self.vector_cycles
         return rates and (not cycles or all(n in cycles for n in VECTOR_INSTRUCTIONS))
@@ -299,7 +299,7 @@ class Target:
         of `alignment`, or long enough for the full rate, each at a multiple of it; then all others,
         at multiples of `core_alignment`. That short ones lose nothing there is an assumption: the
         vendor's guide tells of up to 30 % less bandwidth at 32 bytes, for transfers in general; the
-        model of time gives what is shorter than `full_rate_bytes` the time of so many."""
+        model of time gives shorter ones than `full_rate_bytes` the time of so many."""
         short, total = min(self.core_alignment, alignment), 0
         for size in sizes:
             total += align_up(size, alignment if size >= self.full_rate_bytes else short)
@@ -391,7 +391,7 @@ def target_for(func: Operation, name: str = "") -> Target:
 
 
 def stated_facts(target: Target) -> dict[str, Any]:
-    """What a target states, by key: `Target.of` reads it."""
+    """The facts that a target states, by key: `Target.of` reads them."""
     facts = {f.name: (getattr(target, f.name), f.default) for f in dataclasses.fields(target)}
     return {key: value for key, (value, default) in facts.items() if value != default}
 

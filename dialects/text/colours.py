@@ -35,7 +35,7 @@ def read(text: str) -> When:
 
 
 def wanted(when: When, stream: TextIO) -> bool:
-    """Whether what goes to a stream is coloured."""
+    """True if output to the stream is coloured."""
     if when is not When.AUTO:
         return when is When.ALWAYS
     return stream.isatty() and may_colour()

@@ -177,7 +177,7 @@ def _from_ge_error(error: GeError, context: str) -> Diagnostic:
 
 
 def is_internal(error: BaseException) -> bool:
-    """Whether the exception is a bug of ours (or of a plugin) rather than the user's error. What a
+    """True if the exception is a bug of ours (or of a plugin) rather than the user's error. What a
     verifier raises about an op is the user's, if it says so: ValueError, as xDSL does."""
     known = GeError | ParseError | DiagnosticException | OSError | RecursionError | MemoryError
     root = _root(error)
@@ -232,8 +232,8 @@ SEE = "see current operation: "
 
 
 def with_op(diagnostic: Diagnostic, error: BaseException, wanted: bool | None) -> Diagnostic:
-    """A diagnostic of an exception with a note that shows the op as it is, or without it; None: as
-    `diagnose` found it."""
+    """The diagnostic of an exception with a note that shows the op in its present state (`wanted`
+    is true), or without it (false); None leaves the diagnostic as `diagnose` made it."""
     if wanted is None:
         return diagnostic
     notes = [n for n in diagnostic.notes if not n.message.startswith(SEE)]
@@ -250,7 +250,8 @@ def _see(op: Operation | None) -> tuple[Diagnostic, ...]:
 
 
 def _notes(op: Operation | None, internal: bool, reproducer: str) -> tuple[Diagnostic, ...]:
-    """The op as it is now (after a pass the source line shows another one); how to go on."""
+    """Notes that show the op in its present state (after a pass the source line shows another one)
+    and say how to go on."""
     notes: list[str] = []
     if internal:
         again = (

@@ -1,5 +1,5 @@
-"""The text of ops whose format is declared. Where spaces stand, and which parts an op has, xDSL
-finds out for each op; here it is found out once for each class and each choice of its parts.
+"""The text of ops whose format is declared. xDSL works out for each op where spaces stand and which
+parts the op has; here this is worked out once for each class and each choice of its parts.
 
     $source `[` $offsets `]` (`sizes` $sizes^)? attr-dict `:` type($source) `->` type($result)
 is, for ops that have sizes,
@@ -28,7 +28,7 @@ LITERAL = (xdsl.WhitespaceDirective, xdsl.PunctuationDirective, xdsl.KeywordDire
 
 
 class Texts(Names, Protocol):
-    """Who knows also the texts that variables give attributes."""
+    """An object that also knows the texts that variables give attributes."""
 
     def variable_text(self, variable: xdsl.AttributeVariable, attribute: Attribute) -> str: ...
 
@@ -82,7 +82,7 @@ class Format:
         self._collect(directives)
 
     def text(self, op: Operation, texts: Texts) -> str | None:
-        """What stands behind the name of an op; None where xDSL has to print it."""
+        """The text behind the name of an op; None where xDSL has to print it."""
         if op.attributes:
             return None
         choice = tuple([is_present(op) for is_present in self.choices]) if self.choices else ()
@@ -150,7 +150,7 @@ def printed(write: Callable[[Printer], object]) -> str:
 
 
 def choice_of(d: xdsl.FormatDirective) -> IsPresent | None:
-    """Whether an op has what a directive prints; None where all ops have."""
+    """A predicate that is true if an op has what the directive prints; None where all ops have."""
     match d:
         case xdsl.OptionalGroupDirective(anchor=Parameter() as anchor):
             return cast(IsPresent, anchor.is_present)
@@ -172,15 +172,15 @@ def choice_of(d: xdsl.FormatDirective) -> IsPresent | None:
 
 
 def is_said(d: xdsl.AttributeVariable, op: Operation) -> bool:
-    """Whether an op has an attribute, and no default."""
+    """True if an op has an attribute that is not the default."""
     attribute = (op.properties if d.is_property else op.attributes).get(d.name)
     is_default = attribute is d.default_value or attribute == d.default_value
     return attribute is not None and not is_default
 
 
 def text_of(d: xdsl.FormatDirective, singles: int) -> Part:
-    """What a directive prints, without the space before. So many operands of the op are single,
-    before any that are several or none. Raises Unknown."""
+    """A writer of what a directive prints, without the space before. The first `singles` operands
+    of the op are single, before any that are several or none. Raises Unknown."""
     match d:
         case xdsl.OperandVariable() if (at := d.index) < singles:
             return lambda texts, op: texts.name_of(item(operands_of(op), at))

@@ -31,7 +31,7 @@ def package_files() -> list[object]:
 
 
 def hash_of(path: str) -> str | None:
-    """The hash of a file's contents, None for what is no file (the name of a preset)."""
+    """The hash of a file's contents; None if the path is no file (the name of a preset)."""
     if not Path(path).is_file():
         return None
     with open(path, "rb") as file:

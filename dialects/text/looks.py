@@ -1,4 +1,4 @@
-"""Looks of a text that mlir-opt has flags for, and few ask for: who uses a value, regions left
+"""Looks of a text that mlir-opt has flags for, and few ask for: the users of a value, regions left
 out, one numbering for all functions, names from locations, constants as bytes."""
 
 from collections.abc import Sequence
@@ -95,7 +95,7 @@ class LookPrinter(TextPrinter):
         if isolated:
             self.exit_scope()
 
-    # ---- who uses a value --------------------------------------------------------------------
+    # ---- users of a value --------------------------------------------------------------------
 
     def users_of(self, value: SSAValue) -> str:
         """The names of what its users give, the last one first; none for no users."""

@@ -1,5 +1,5 @@
-"""What the parser says of a mistake, said so that it can be mended: the place of the word that is
-wrong, what is meant perhaps, and where the other half of a contradiction stands.
+"""Messages of the parser, rewritten so that the mistake can be mended: the place of the word that
+is wrong, the probable intention, and the place of the other half of a contradiction.
 
 Nothing here runs before something has gone wrong: xDSL's error and the text are all it looks at.
 """
@@ -14,7 +14,7 @@ from xdsl.utils.lexer import Input, Span
 
 Note = tuple[int, int, str]  # the characters that a note points to, and what it says
 
-# What an error says -> what is better said. An error is looked at once, by the first that fits
+# The text of an error -> a better one. An error is looked at once, by the first that fits
 Explain = Callable[["Mistake", re.Match[str]], ParseError]
 
 BUILTIN_TYPES = """bf16 complex f128 f16 f32 f64 f80 i1 i16 i32 i64 i8 index memref none tensor
@@ -56,8 +56,8 @@ class Mistake:
 
 
 def explained(error: ParseError, uses: "dict[str, Span[str]]", at_end: bool) -> ParseError:
-    """The error as it is shown. `uses`: where values were used first that were not defined then;
-    `at_end`: whether the parser stood at the end of the text."""
+    """The error in the form that users see. `uses`: where values were used first that were not
+    defined then; `at_end`: whether the parser stood at the end of the text."""
     if isinstance(error, MultipleSpansParseError) and not error.msg.startswith("region ends"):
         return error
     mistake = Mistake(error)
@@ -117,7 +117,7 @@ def definition(mistake: Mistake, name: str, note: str = "first defined here") ->
 
 
 def in_parentheses(text: str, place: int) -> bool:
-    """Whether a list in parentheses, on at most some lines, is open at a place."""
+    """True if a list in parentheses, on at most some lines, is open at a place."""
     depth = 0
     for c in reversed(text[max(place - 4000, 0) : place]):
         depth += (c == ")") - (c == "(")
@@ -208,7 +208,7 @@ def in_block(mistake: Mistake, _: re.Match[str]) -> ParseError:
 
 
 def on_its_line(mistake: Mistake) -> ParseError:
-    """What is missing at the end of a line is missing there, not at the next word."""
+    """Report something missing at the end of a line there, not at the next word."""
     text, start = mistake.text, mistake.start
     if start < len(text) and not begins_line(text, start):
         return mistake.error

@@ -25,7 +25,7 @@ from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.operation import LineOp, ops_of
 from ge.dialects.text.formats import format_of
 
-PLAIN = re.compile(rb"[ !#-\[\]-~]*")  # text that stands in quotes as it is
+PLAIN = re.compile(rb"[ !#-\[\]-~]*")  # text that stands in quotes unchanged
 LAUNCH = "npu_task.launch"  # by name: the dialect is not needed to print others
 
 
@@ -39,7 +39,7 @@ def element_count(attr: Any) -> int:
 
 @cache
 def has_syntax(kind: type[Operation]) -> bool:
-    """Whether ops of a class have a syntax of their own."""
+    """True if ops of the class have a syntax of their own."""
     return kind.print is not Operation.print and not issubclass(kind, UnregisteredOp)
 
 
@@ -166,7 +166,7 @@ class TextPrinter(Printer):
 
     @property
     def _is_plain(self) -> bool:
-        """Whether nothing but the text of ops is printed, in the syntax of their own."""
+        """True if nothing but the text of ops is printed, in the syntax of their own."""
         others = self.print_debuginfo or self.diagnostic.op_messages or self._next_line_callback
         return not (self.print_generic_format or others)
 
@@ -216,7 +216,7 @@ class TextPrinter(Printer):
         return name[1:]
 
     def print_attribute(self, attribute: Attribute) -> None:
-        if self.printing_location:  # what is printed then depends on where it stands
+        if self.printing_location:  # the text then depends on its place
             self.print_new_attribute(attribute)
         else:
             self.print_string(self.attribute_text(attribute), indent=0)
@@ -248,7 +248,7 @@ class TextPrinter(Printer):
         return text
 
     def _apart(self, write: Callable[[], object]) -> str:
-        """What is printed meanwhile, which the stream does not get."""
+        """Collect and return what `write` prints; the stream does not get it."""
         out, self.stream = self.stream, StringIO()
         try:
             write()
@@ -267,8 +267,8 @@ class TextPrinter(Printer):
             super().print_attribute(cast(Attribute, attribute))
 
     def is_listed(self, attribute: Any) -> bool:
-        """Whether a constant is a list, however long. Bits are: of bytes xDSL has one for each,
-        LLVM one for eight."""
+        """True if the constant is printed as a list, however long. Bits are: of bytes xDSL has one
+        for each, LLVM one for eight."""
         return attribute.get_element_type() == i1 and element_count(attribute) > 1
 
     def print_elements(self, attribute: Any) -> None:

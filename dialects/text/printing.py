@@ -13,8 +13,8 @@ from ge.dialects.text.printer import TextPrinter
 def text_printer(
     stream: TextIO, look: Look = PLAIN, attributes: dict[Any, str] | None = None
 ) -> TextPrinter:
-    """What prints to a stream. `attributes`: texts that others printed with the same look, which
-    this adds to."""
+    """A printer to a stream. `attributes`: texts that others printed with the same look, to which
+    this printer adds."""
     options: dict[str, Any] = {
         "stream": stream,
         "print_generic_format": look.generic,

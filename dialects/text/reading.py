@@ -226,7 +226,8 @@ class LocatingParser(DenseParser):
         return op
 
     def _parse_external_resources(self) -> None:
-        """What others wrote for tools, as a reproducer does for ours (see `reproducer.py`)."""
+        """Skip the resources that others wrote for tools, as a reproducer does for ours (see
+        `reproducer.py`)."""
         self.parse_comma_separated_list(self.Delimiter.BRACES, self._skip_resource)
 
     def _skip_resource(self) -> None:
@@ -419,7 +420,8 @@ class LocatingParser(DenseParser):
         return parsed
 
     def parse_dimension_list(self) -> list[int]:
-        """As upstream, which reads what is left of a shape again for each dimension."""
+        """Parse dimensions as upstream does, which reads the rest of a shape again for each
+        dimension."""
         if TOO_MANY_DIMS.match(self.lexer.input.content, start := self.pos):
             self.raise_error(f"a shape has at most {MOST_DIMS} dimensions", start, start + 1)
         return super().parse_dimension_list()
@@ -457,7 +459,7 @@ class LocatingParser(DenseParser):
 
 
 def describe(error: BaseException) -> str:
-    """What an exception says, on one line."""
+    """The message of an exception, on one line."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
     if isinstance(error, MemoryError):
@@ -471,7 +473,7 @@ def describe(error: BaseException) -> str:
 
 
 def parse_module(ctx: Context, source: SourceText, *, implicit: bool = True) -> ModuleOp:
-    """Parse a text. Raises ParseError for what is wrong in it."""
+    """Parse a text. Raises ParseError if it is wrong."""
     sys.setrecursionlimit(max(sys.getrecursionlimit(), RECURSION_LIMIT))
     if not source.has_code:
         if not source.is_part:

@@ -79,8 +79,8 @@ class Line(NamedTuple):
 
 
 def follower(content: str, at: int) -> str:
-    """What decides whether an op of which parts are optional ends before the token there: `%`
-    for all names, `.` for all words with a dot (they are names of ops), else the token."""
+    """The key that decides if an op with optional parts ends before the token at `at`: `%` for all
+    names, `.` for all words with a dot (they are names of ops), else the token."""
     if content[at : at + 1] == "%":
         return "%"
     word = WORD.match(content, at)
@@ -90,7 +90,7 @@ def follower(content: str, at: int) -> str:
 
 
 class Spelling(NamedTuple):
-    """What the line of an op says."""
+    """Contents of the line of an op."""
 
     kind: type[Operation]
     operand_types: tuple[Attribute, ...]
@@ -101,7 +101,7 @@ class Spelling(NamedTuple):
     before: int  # characters before the op's name, those of the names of results left out
 
     def name_at(self, line: Line) -> int:
-        """Where in a line the name of the op starts."""
+        """The column in a line at which the name of the op starts."""
         return self.before + sum(map(len, line.names[: len(self.result_types)]))
 
     def op(self, line: Line, values: Values) -> Operation | None:
@@ -159,8 +159,8 @@ class KnownLines:
 
 
 def spelling_of(line: Line, op: Operation, name_at: int, values: Values) -> Spelling | None:
-    """What is known of other lines once `op` is parsed from this one; None where its text alone
-    does not tell which op it is. `name_at`: where in the line its name starts."""
+    """The spelling that other lines share with that of the parsed op; None if the text of a line
+    alone does not tell which op it is. `name_at`: the column at which its name starts."""
     if op.regions or op.successors or not op.__dict__.keys() <= FIELDS:
         return None
     own = (*op.results, *operands_of(op))

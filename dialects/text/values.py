@@ -1,5 +1,5 @@
-"""Values that users write (`NAME=1x3x224x224`, `NAME=2`, `64M`, names with commas). What reads
-one value raises ValueError, which says what is expected."""
+"""Values that users write (`NAME=1x3x224x224`, `NAME=2`, `64M`, names with commas). The readers of
+one value raise ValueError, which says what is expected."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -54,7 +54,7 @@ ALIGNMENT = {Memory.L0A: 512, Memory.L0B: 512, Memory.L0C: 512}
 
 
 def copy_bytes(t: TileType | RingType) -> int:
-    """Bytes of a tile, or of one copy of a ring, with what is left free behind it."""
+    """Bytes of a tile, or of one copy of a ring, with the gap left free behind it."""
     return align_up(t.bytes, ALIGNMENT.get(t.space, BLOCK))
 
 
@@ -92,7 +92,7 @@ class AllocOp(GeOp):
 
     @property
     def copy_bytes(self) -> int:
-        """Of one copy, with what is left free behind it."""
+        """Bytes of one copy, with the gap left free behind it."""
         return copy_bytes(self.tile)
 
     @property
@@ -348,11 +348,12 @@ class FifoOp(GeOp):
             raise VerifyException(f"a fifo has at least one place, not {self.places}")
 
 
-# ---- what is asked about values --------------------------------------------------------------
+# ---- facts of values -------------------------------------------------------------------------
 
 
 def buffer_of(value: SSAValue) -> SSAValue:
-    """Whose bytes a value stands for: the result of a `tile.alloc` or `tile.fifo`, or a memref."""
+    """The buffer whose bytes a value stands for: the result of a `tile.alloc` or `tile.fifo`, or a
+    memref."""
     while True:
         owner = value.owner
         if isinstance(owner, SlotOp):

@@ -121,7 +121,7 @@ class VectorInstruction(Instruction, ABC):
 
 @irdl_op_definition
 class YieldOp(GeOp):
-    """What a `tile.map` writes."""
+    """The values that a `tile.map` writes."""
 
     name = "tile.yield"
     values = var_operand_def(ANY)
@@ -241,7 +241,8 @@ class ReduceOp(VectorInstruction, LineOp):
 
     @property
     def along_rows(self) -> bool:
-        """Whether it is of each row; of a single column, to one number, it is of the column."""
+        """True if it reduces each row; a single column that becomes one number is reduced as a
+        column."""
         return tile_type(self.target).shape == (tile_type(self.source).rows.data, 1)
 
     @classmethod
@@ -436,7 +437,7 @@ class FlagOp(Instruction, LineOp, ABC):
     id = operand_def(IndexType)
 
     def __init__(self, source: Pipe, target: Pipe, id: SSAValue):
-        # a third of a program's ops are flags: nothing is found out about the arguments
+        # a third of a program's ops are flags: their arguments are not examined
         properties: dict[str, Attribute] = {"source": PIPES[source], "target": PIPES[target]}
         initialize(self, (id,), (), properties)
 

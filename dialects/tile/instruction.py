@@ -1,4 +1,4 @@
-"""What every instruction of a core says of itself: its pipe, what it reads and what it writes.
+"""The facts that each instruction of a core states: its pipe, what it reads and what it writes.
 
 This is the one place that the passes, the emulated core, its costs and the checker take it from.
 
@@ -71,15 +71,15 @@ class Instruction(GeOp, ABC):
 
 
 class CoreProgram(GeOp, ABC):
-    """What each core of one kind runs."""
+    """The program of each core of one kind."""
 
     MEMORIES: ClassVar[frozenset[Memory]]
     PIPES: ClassVar[frozenset[Pipe]]
 
     @property
     def parts(self) -> int:
-        """How many cores run it beside each core of the other kind, with a part of the rows of each
-        tile in a fifo."""
+        """Number of cores that run it beside each core of the other kind, with a part of the rows
+        of each tile in a fifo."""
         return 1
 
 

@@ -224,7 +224,7 @@ class SizeOp(GeOp):
 
 @irdl_op_definition
 class CoresOp(OwnNumberOp):
-    """How many cores the kernel runs on."""
+    """The number of cores that the kernel runs on."""
 
     name = "tile.cores"
 
@@ -303,7 +303,7 @@ class KernelOp(GeOp):
 
     @property
     def is_open(self) -> bool:
-        """Whether sizes are its arguments: it has a dimension that is not known."""
+        """True if sizes are arguments of the kernel: it has a dimension that is not known."""
         return self.sizes is not None
 
     @property
@@ -314,7 +314,7 @@ class KernelOp(GeOp):
 
     @property
     def unchanged(self) -> "KernelOp":
-        """This kernel, for those who change nothing: texts that nobody has read share one."""
+        """This kernel, for callers that change nothing: unread ones of one text share an object."""
         return self
 
     @property
@@ -335,13 +335,13 @@ class KernelOp(GeOp):
 
     @property
     def parts(self) -> int:
-        """How many vector cores work beside each cube core."""
+        """Number of vector cores that work beside each cube core."""
         return max(p.parts for p in self.programs)
 
     @property
     def units(self) -> list[tuple[ProgramOp, int]]:
-        """What has pipes of its own on a core: its program, and the number of a vector core beside
-        the cube core."""
+        """The units with pipes of their own on a core: the program of each, and the number of a
+        vector core beside the cube core."""
         return [(p, part) for p in self.programs for part in range(p.parts)]
 
     @property
@@ -438,7 +438,7 @@ class KernelOp(GeOp):
 
 
 class MemrefUses(NamedTuple):
-    """What the programs of a kernel do to its memrefs."""
+    """The memrefs that the programs of a kernel read, store to and add to."""
 
     read: set[SSAValue]  # loaded from, or numbers in it
     stored: set[SSAValue]

@@ -1,7 +1,7 @@
-"""A kernel of which there is the text.
+"""A kernel that is kept as text.
 
-A program with many tile programs is written, and read by nobody but those who ask for one of them:
-the ops of such a kernel are made when somebody looks into it.
+A program with many tile programs is written, and read only by those who ask for one of them: the
+ops of such a kernel are made when somebody looks into it.
 """
 
 from collections.abc import Callable

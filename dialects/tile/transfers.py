@@ -53,7 +53,7 @@ OUT = {Memory.L0C: Pipe.FIX, Memory.UB: Pipe.MTE3}  # the ways out of a core
 @irdl_op_definition
 class LoadOp(Instruction, LineOp):
     """Copies a box to a tile in L1 or UB. What lies outside of the memref becomes `pad`; without it
-    the tile's bytes there stay as they are, and the box begins within the memref. With `rows` the
+    the tile's bytes there stay unchanged, and the box begins within the memref. With `rows` the
     box's rows become those of the tile from `first` on, `step` apart, and others stay.
 
         tile.load %box to %t pad 0.0
@@ -132,8 +132,8 @@ class LoadOp(Instruction, LineOp):
 @irdl_op_definition
 class StoreOp(Instruction, LineOp):
     """Copies a tile in L0C or UB to a box; only what lies within the memref is written. From L0C
-    sums become the box's element type, after `relu`. `add` adds to what is there, at one time for
-    all cores.
+    sums become the box's element type, after `relu`. `add` adds to the box's contents, at one time
+    for all cores.
 
         tile.store %acc to %box relu
     """
@@ -158,7 +158,7 @@ class StoreOp(Instruction, LineOp):
 
     @property
     def is_atomic(self) -> bool:
-        """Whether it adds to what is in the box."""
+        """True if it adds to the contents of the box."""
         return self.add is not None
 
     def pipe(self) -> Pipe:
@@ -354,8 +354,8 @@ class PopOp(FifoInstruction):
 
 
 def part_of(fifo: FifoType, tile: TileType, op: Instruction) -> FifoType:
-    """What of the tiles in a fifo passes a core at its end: where the vector program is split, the
-    rows of one of its cores. Not known before `op` is part of a program."""
+    """The type of the part of a fifo's tiles that passes a core at its end: where the vector
+    program is split, the rows of one of its cores. Not known before `op` is part of a program."""
     if tile.space is not Memory.UB:
         return fifo
     program, rows = program_of(op), fifo.rows.data
@@ -397,7 +397,8 @@ def check_way_out(what: str, source: TileType, target: Shaped) -> None:
 
 
 def check_cast(source: Shaped, target: Shaped) -> None:
-    """What FIX makes of sums: any float of f32, and i32 as it is."""
+    """Check the element type that FIX stores sums in: any float for f32, and i32 unchanged. Raises
+    VerifyException."""
     same = source.element == target.element
     if not same and not (source.element == f32 and is_float(target.element)):
         rule = f"sums of {f32} become floats, sums of {i32} stay"

@@ -108,7 +108,7 @@ class Shaped(ParametrizedAttribute, TypeAttribute):
 
     @property
     def tensor(self) -> TensorType[Attribute]:
-        """What the region of a `tile.map` sees."""
+        """The tensor type that the region of a `tile.map` sees."""
         return tensor(self.shape, self.element)
 
     def text(self) -> str:
@@ -270,7 +270,7 @@ def _memory(parser: AttrParser) -> MemoryAttr:
     return MEMORIES[parser.parse_str_enum(Memory)]
 
 
-# ---- what is asked about values --------------------------------------------------------------
+# ---- facts of values -------------------------------------------------------------------------
 
 
 def tile_type(value: SSAValue) -> TileType:

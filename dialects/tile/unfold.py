@@ -57,7 +57,7 @@ class UnfoldOp(Instruction, LineOp):
     channels, become a part of a matrix in L0: there is a window for each pixel of the result
     (`pixels` in a line), and each has the `kernel` elements of one channel after those of another.
     L0A has windows as rows, L0B as columns. The part begins at element `from`. With `pad` windows
-    may begin `left` of a line, and pass its end; what is not there is the pad value.
+    may begin `left` of a line, and pass its end; pixels beyond it have the pad value.
 
         tile.unfold %image to %l0b width 64 pixels 32 kernel [3, 3] strides [2, 2] dilations [1, 1]
             from 144 left 1 pad 0.0
@@ -105,7 +105,7 @@ class UnfoldOp(Instruction, LineOp):
 
     @property
     def window_rows(self) -> bool:
-        """Whether windows are the rows of the target."""
+        """True if windows are the rows of the target."""
         return tile_type(self.target).space is Memory.L0A
 
     @classmethod

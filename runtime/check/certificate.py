@@ -1,18 +1,18 @@
-"""Proof of what a program claims about its memory: `npu_task.certificate` on @main.
+"""Proof of the claims of a program about its memory: `npu_task.certificate` on @main.
 
-`prove_certificate(main)` finds out from the IR alone when each slot of the arena is used, in the
+`prove_certificate(main)` derives from the IR alone when each slot of the arena is used, in the
 order in which the host issues the tasks, and checks rules C1 to C7 (docs/proofs.md).
 
 The certificate counts a slot as live from the first to the last task that uses it. Branches and
-loops use what is defined outside of them from begin to end, a pinned slot is live always.
+loops use values defined outside of them from begin to end, a pinned slot is live always.
 `CertificateProof.least` counts a slot as dead between the last use of a value and the task that
 writes another one over all of it: no plan of these slots in the same order needs less.
 Nothing here is shared with the planner in `transforms`.
 
 The other figures that a program states about itself are proved as well, and that it fits into its
-target: `check_figures(module, target)` checks rules F1 to F6 and M20 (docs/proofs.md). Of buffers
-whose size is known only at run time the places count that they have. How constants lie in memory is
-trusted (`Target.constants_bytes`)."""
+target: `check_figures(module, target)` checks rules F1 to F6 and M20 (docs/proofs.md). Buffers
+whose size is known only at run time count with the places that they have. The layout of constants
+in memory is trusted (`Target.constants_bytes`)."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -83,7 +83,7 @@ class SlotUses:
         return slots
 
     def overwrites(self, op: Operation, slot: SSAValue) -> bool:
-        """Whether an op writes all of a slot and reads nothing of it."""
+        """True if an op writes all of a slot and reads nothing of it."""
         reads, writes, _ = access(op)
         if slot in map(owner_of, reads):
             return False
@@ -250,7 +250,7 @@ SEGMENTS = ("arena", "io", "weight", "state", "dynamic")
 
 
 def check_figures(module: ModuleOp, target: Target) -> list[Problem]:
-    """What is not true in the figures of a program; nothing if they are proved."""
+    """Errors in the figures of a program; none if they are proved."""
     if (main := main_function(module)) is None:
         return [Problem("F1", "there is no @main", module)]
     if problems := [Problem("F1", text, main) for text in _types(main)]:
@@ -260,8 +260,8 @@ def check_figures(module: ModuleOp, target: Target) -> list[Problem]:
 
 
 def without_slots(main: FuncOp) -> dict[SSAValue, int]:
-    """The bytes of each buffer on the device that has no place in a segment, where they are known:
-    what transfers, branches and loops make, and what is allocated."""
+    """The bytes of each buffer on the device that has no place in a segment, if they are known:
+    results of transfers, branches and loops, and allocations."""
     found: dict[SSAValue, int] = {}
     for value in _values(main):
         if is_buffer(value) and space_of(value.type) == HBM and not is_dynamic(value.type):

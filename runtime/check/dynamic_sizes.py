@@ -99,8 +99,8 @@ def sizes_in(ranges: Mapping[str, Range]) -> Iterator[dict[str, int]]:
 
 
 class TypesAt:
-    """The types of what a function computes outside of branches and loops, as those of values of
-    ops on tensors, so that what is computed of sizes is known too."""
+    """The types of the values that a function computes outside of branches and loops, as those of
+    values of ops on tensors, so that values computed from sizes are known too."""
 
     def __init__(
         self, func: FuncOp, kernels: Mapping[str, KernelOp], sizes: Mapping[str, int]
@@ -117,7 +117,7 @@ class TypesAt:
             self.values[arg] = placeholder([DYNAMIC if n is None else n for n in own], element)
 
     def of(self, value: SSAValue) -> SSAValue:
-        """What a buffer holds by now, as a value of known type."""
+        """The current contents of a buffer, as a value of known type."""
         if (known := self.values.get(value)) is None:
             element, shape = data_type(value.type)
             known = self.values[value] = placeholder(shape, element)

@@ -61,7 +61,7 @@ def name_of_state(op: Operation) -> str:
 
 
 def check_states(func: FuncOp) -> Iterator[Problem]:
-    """What is wrong with the names, sizes and use of the slots that keep states."""
+    """Yield errors in the names, sizes and use of the slots that keep states."""
     slots = states_of(func)
     names = [name_of_state(op) for op in slots]
     for op, name in zip(slots, names, strict=True):
@@ -96,7 +96,7 @@ def valid_region(op: SlotOp) -> ByteRegion | None:
 
 
 def check_growing(func: FuncOp, kernels: Mapping[str, KernelOp]) -> Iterator[Problem]:
-    """What is wrong with the states that grow, with their counters and their tables of blocks."""
+    """Yield errors in the states that grow, in their counters and in their tables of blocks."""
     axes: dict[SSAValue, int | None] = {}
     step, blocks = numbers(func, STEP), numbers(func, BLOCK)
     rows = next((n * numel(shape_of(arg)) for arg, n in blocks.items()), None)
@@ -142,7 +142,7 @@ def check_growing(func: FuncOp, kernels: Mapping[str, KernelOp]) -> Iterator[Pro
 
 
 def is_cast(kernel: KernelOp) -> bool:
-    """Whether a kernel changes the element type of its operand, and does nothing else."""
+    """True if a kernel changes the element type of its operand, and does nothing else."""
     first = kernel.body.block.first_op
     return isinstance(first, CastOp) and first.next_op is kernel.body.block.last_op
 
@@ -177,8 +177,8 @@ def numbers(func: FuncOp, name: str) -> dict[SSAValue, int]:
 
 @dataclass
 class CacheUse:
-    """What a kernel does with a state, one of its values, that grows along an axis (None: it does
-    not say that it grows)."""
+    """The use that a kernel makes of a state, one of its values, that grows along an axis (None: it
+    does not say that it grows)."""
 
     axis: int | None
     steps: set[int]
@@ -186,7 +186,7 @@ class CacheUse:
     appends: bool = False
 
     def wrong(self, cache: SSAValue, state: str) -> Iterator[tuple[str, str]]:
-        """What is wrong of it, with the rule."""
+        """Yield the errors of the use, each with its rule."""
         for use in cache.uses:
             op = use.operation
             if isinstance(op, FusedOp):
@@ -232,7 +232,7 @@ def masks_of(func: FuncOp, kernels: Mapping[str, KernelOp]) -> "Masks | None":
 class Masks(MovedAxes[StateRows]):
     """Follows arguments that have an element for each row to the masks of attention.
 
-    What is made of one by ways that are not followed has its name under an axis below 0."""
+    A value made of one in a way that is not followed has its name under an axis below 0."""
 
     symbol: str = ""
     step: int = 0
@@ -262,7 +262,7 @@ class Masks(MovedAxes[StateRows]):
             self.task(op)
 
     def lost_in(self, before: Iterable[StateRows], after: Marks[StateRows]) -> Marks[StateRows]:
-        """What is not followed any more, of what is known before and after a step."""
+        """Marks that are not followed any more, of those known before and after a step."""
         kept = {rows.name for rows in after.values()}
         gone = (rows for rows in before if rows.name not in kept)
         return {(-1 - self.names.index(rows.name), Digit(1, 1)): rows for rows in gone}

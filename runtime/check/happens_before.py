@@ -36,7 +36,7 @@ class Item:
     clock: Sequence[int] = ()
 
     def follows(self, other: "Item") -> bool:
-        """Whether the other item of the epoch is done whenever this one runs."""
+        """True if the other item of the epoch is done whenever this one runs."""
         return self.clock[other.stream] >= other.number
 
     @property
@@ -51,7 +51,7 @@ class Item:
 
 @dataclass(slots=True, eq=False)
 class Epoch:
-    """What is issued between two barriers, by stream, and what is wrong with it."""
+    """The items issued between two barriers, by stream, and their errors."""
 
     streams: list[list[Item]]
     items: list[Item] = field(default_factory=list[Item])
@@ -100,8 +100,8 @@ class Epoch:
                     self.report("S5", item, f"{text} waits for the one before")
 
     def run(self) -> None:
-        """Number what is done whenever an item runs. Waits come after their records, so no streams
-        wait for each other in a circle."""
+        """Number, for each item, the items that are done whenever it runs. Waits come after their
+        records, so no streams wait for each other in a circle."""
         clocks = [[0] * len(self.streams) for _ in self.streams]
         for item in self.items:
             clock = clocks[item.stream]
@@ -170,7 +170,7 @@ class HappensBefore:
         used = (_stream(op) for op in func.walk() if isinstance(op, STREAMED))
         limit = min(self.stated, MOST_STREAMS)
         self._streams = 1 + max((s for s in used if s < limit), default=-1)
-        self.strays: list[Problem] = []  # of what is on none of the streams
+        self.strays: list[Problem] = []  # of ops on none of the streams
         # The epochs of the outermost block, and the ops with regions between them
         self.parts = self._parts(func.body.block)
         for epoch in self.epochs:

@@ -1,6 +1,6 @@
-"""Proves what the threads of a host do in a call: that nothing is launched before its arguments and
-tilings are there, that no buffer is overwritten while somebody still reads it, and that threads
-and device do not wait for each other in a circle.
+"""Proof of the work that the threads of a host do in a call: that nothing is launched before its
+arguments and tilings are there, that no buffer is overwritten while somebody still reads it, and
+that threads and device do not wait for each other in a circle.
 
 It takes the schedule as data, and the order of the device's own tasks (streams and events) from the
 text of the program. Trusted are the buffers that a task says it reads and writes, and that those of
@@ -60,7 +60,7 @@ class HostSchedule(Protocol):
 
 
 def host_problems(schedule: HostSchedule, ops: Iterable[Operation]) -> list[str]:
-    """What is wrong with a schedule; `ops` are the program's between two barriers, events too."""
+    """Errors in a schedule; `ops` are the program's between two barriers, events too."""
     return _Proof(schedule, device_order(ops)).problems()
 
 
@@ -168,7 +168,7 @@ class _Proof:
         writers: Sequence[HostTask],
         copied: Mapping[Block, Sequence[TilingCopy]],
     ) -> Iterable[str]:
-        """What is wrong with a task's reading of a block that a unit has written."""
+        """Yield errors in a task's reading of a block that a unit has written."""
         node = self.number[id(task)]
         own = [w for w in writers if w.unit == unit]
         text = f"{block[0]} buffer {block[1]} of '{task.name}' (unit {task.unit})"

@@ -340,7 +340,7 @@ class Visit:
     item: Item | None = None
 
     def follows(self, other: "Visit") -> bool:
-        """Whether the other one is done in every run when this one starts."""
+        """True if the other one is done in every run when this one starts."""
         if other.epoch != self.epoch:
             return other.epoch < self.epoch
         return bool(self.item and other.item and self.item.follows(other.item))
@@ -384,7 +384,8 @@ class Checker:
         return span
 
     def place_results(self) -> None:
-        """What tensors of unknown size occupy that have a place: all of it, as at their largest."""
+        """Reserve the places of tensors of unknown size that have one: all of a place, as at the
+        tensor's largest."""
         ranges, alignment = dim_ranges(self.func), max(self.figure("alignment", 1), 1)
         limit = self.figure("dynamic_bytes", 0)
         for op in self.func.walk():
@@ -524,7 +525,7 @@ class Checker:
             self.report("M5", op, f"{name_of(op)} writes the same bytes twice")
 
     def may(self, op: Operation, out: int, operand: int) -> bool:
-        """Whether a launch may write destination `out` over an operand."""
+        """True if a launch may write destination `out` over an operand."""
         if not isinstance(op, LaunchOp) or (kernel := self.kernels.get(op.callee)) is None:
             return False
         if op.callee not in self.overwrites:
@@ -677,7 +678,7 @@ def _same(a: MemrefBytes, b: MemrefBytes) -> bool:
 
 
 def check_plan(module: ModuleOp, order: HappensBefore | None = None) -> list[Problem]:
-    """What is wrong with the memory plan and the events of a program; nothing if it is proved."""
+    """Errors in the memory plan and the events of a program; none if it is proved."""
     if (main := main_function(module)) is None:
         return []
     kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
@@ -691,5 +692,5 @@ def check_plan(module: ModuleOp, order: HappensBefore | None = None) -> list[Pro
 
 
 def require_safe(module: ModuleOp) -> None:
-    """Raises GeError that lists what is wrong with a program's plan and events, if anything is."""
+    """Raises GeError that lists the errors in a program's plan and events, if there are any."""
     require_none(check_plan(module), "plan")

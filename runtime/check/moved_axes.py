@@ -1,4 +1,4 @@
-"""Where an axis of an input goes: through copies, views of buffers and launches, op by op.
+"""The ways of an axis of an input: through copies, views of buffers and launches, op by op.
 
 Elements along an axis are told apart by a digit of their index, `index // unit % count`, which
 stays one where axes are joined or cut up:
@@ -54,7 +54,7 @@ Key: TypeAlias = tuple[int, Digit]  # an axis, and a digit of the index along it
 
 Source: TypeAlias = tuple[int, Key]  # of an operand, by its number
 
-T = TypeVar("T")  # what is known of what a digit tells apart
+T = TypeVar("T")  # the knowledge about the elements that a digit tells apart
 
 Marks: TypeAlias = dict[Key, T]
 
@@ -88,7 +88,7 @@ def digit_in(
 
 @dataclass
 class MovedAxes(Generic[T]):
-    """Follows what is known of digits through a program."""
+    """Follows knowledge about digits through a program."""
 
     kernels: Mapping[str, KernelOp]
     # Of the elements of buffers in their order, and of tensors of unknown size by their axes
@@ -99,18 +99,18 @@ class MovedAxes(Generic[T]):
     # ---- what classes that follow something say
 
     def made(self, op: TensorOp, key: Key, sources: Sequence[tuple[Source, T]]) -> T:
-        """What is known of a digit of a result that goes with these of operands."""
+        """Knowledge about a digit of a result that goes with these digits of operands."""
         return sources[0][1]
 
     def crossed(
         self, op: TensorOp, result: int, left: set[Source], known: Sequence[Marks[T]]
     ) -> Marks[T]:
-        """What an op makes of digits that do not go along an axis of a result: nothing is known
-        of them any more."""
+        """Marks of a result for digits that do not go along any of its axes: by default nothing is
+        known of them any more."""
         return {}
 
     def joined(self, a: T, b: T) -> T:
-        """What is known of a buffer of which parts hold each of these."""
+        """Knowledge about a buffer of which parts hold each of these."""
         return a
 
     def lost(self, op: Operation) -> None:
@@ -203,7 +203,7 @@ class MovedAxes(Generic[T]):
                         marks[result] = self.result(op, i, known)
 
     def result(self, op: TensorOp, index: int, known: Sequence[Marks[T]]) -> Marks[T]:
-        """What is known of the digits of a result."""
+        """Knowledge about the digits of a result."""
         if isinstance(op, View):
             return self.viewed(op, known[0])
         left = {(i, key) for i, marks in enumerate(known) for key in marks}
@@ -285,7 +285,7 @@ class Picked:
 
 
 def picked_elements(op: Picking, axis: int, indices: Dense) -> Picked:
-    """What constant indices say of one of the axes that they are along."""
+    """The elements that constant indices pick along one of the axes that they are for."""
     shape = shape_of(op.indices)
     elements = [int(n) for n in indices.get_values()]
     if len(elements) == 1:  # stored once

@@ -1,5 +1,5 @@
-"""Proof of what a program with gears says of inputs between them (`graph.padding`): padded with
-zeros along a dimension, and outputs cut along the axes that it names, they give the numbers of
+"""Proof of the claims of a program with gears about inputs between them (`graph.padding`): padded
+with zeros along a dimension, and outputs cut along the axes that it names, they give the numbers of
 their own size.
 
     graph.padding = {batch = {y = array<i64: 0>}}    y is cut along axis 0
@@ -87,7 +87,7 @@ from ge.runtime.check.problems import name_of as op_name
 
 
 class Held(Enum):
-    """What padded elements hold that is no known number."""
+    """Contents of padded elements that are no known number."""
 
     LOW = "what leaves no weight in a softmax"
     FINITE = "some finite value"
@@ -105,7 +105,7 @@ def is_finite(fill: Fill) -> bool:
 
 
 def is_low(fill: Fill, value: SSAValue) -> bool:
-    """Whether scores of this fill have no weight, beside others of up to `ORDINARY` of its size."""
+    """True if scores of this fill have no weight, beside others of up to `ORDINARY` of its size."""
     return fill is Held.LOW or (isinstance(fill, float) and fill <= lowest(value))
 
 
@@ -118,7 +118,7 @@ def is_ordinary(fill: Fill, value: SSAValue) -> bool:
 
 
 def joined(fills: Sequence[Fill]) -> Fill:
-    """What elements hold of which some hold each of these."""
+    """The fill of elements of which some hold each of these."""
     if all(fill == fills[0] for fill in fills):
         return fills[0]
     if all(map(is_finite, fills)):
@@ -127,7 +127,7 @@ def joined(fills: Sequence[Fill]) -> Fill:
 
 
 def computed(op: Operation, fills: Sequence[Fill]) -> Fill:
-    """What an elementwise op makes of these."""
+    """The fill that an elementwise op makes of these."""
     numbers = [f for f in fills if isinstance(f, float)]
     if len(numbers) == len(fills) and (result := evaluated(op, numbers)) is not None:
         return result
@@ -210,7 +210,7 @@ MIXED: Key = (-1, Digit(1, 1))  # of what follows from padded elements
 
 
 def mixed(mixes: Mixes) -> Marks[Fill]:
-    """What is known of what follows from padded elements."""
+    """The marks of values that follow from padded elements."""
     return {MIXED: cast(Fill, mixes)}
 
 
@@ -231,7 +231,7 @@ class PaddedAxes(MovedAxes[Fill]):
     by_indices: list[Operation] = field(default_factory=list[Operation])
     # Buffers and values whose valid elements need padded ones, and where: of no matter if unread
     wrong: dict[SSAValue, Mixes] = field(default_factory=dict[SSAValue, Mixes])
-    # What is padded of constants in kernels
+    # The padded parts of constants in kernels
     constants: dict[SSAValue, Marks[Fill]] = field(default_factory=dict[SSAValue, Marks[Fill]])
 
     def take_constants(self, padded: Mapping[Operation, Marks[Fill]]) -> None:
@@ -243,7 +243,7 @@ class PaddedAxes(MovedAxes[Fill]):
                 self.constants[op.results[0]] = marks
 
     def everywhere(self, value: SSAValue) -> Fill:
-        """What a value holds that is not padded."""
+        """The fill of the elements of a value that are not padded."""
         if (dense := self.constant(value)) is not None and len(numbers := dense.get_values()) == 1:
             return float(numbers[0])
         return Held.FINITE
@@ -328,7 +328,8 @@ class PaddedAxes(MovedAxes[Fill]):
     def crossed(
         self, op: TensorOp, result: int, left: set[Source], known: Sequence[Marks[Fill]]
     ) -> Marks[Fill]:
-        """Raises Mixes where what is padded may count in valid elements."""
+        """The marks of a result for padding that does not go along its axes. Raises Mixes where
+        padded elements may count in valid ones."""
         fills = {source: known[source[0]][source[1]] for source in left}
         found = Marks[Fill]()
         match op:
@@ -360,7 +361,7 @@ class PaddedAxes(MovedAxes[Fill]):
         return found
 
     def adds_nothing(self, op: MatmulOp, left: set[Source], known: Sequence[Marks[Fill]]) -> bool:
-        """Whether padded terms of sums are zeros times something finite."""
+        """True if padded terms of sums are zeros times something finite."""
         a, b = rank_of(op.lhs), rank_of(op.rhs)
         k = (a - (2 if op.transpose_lhs.value.data else 1),
              b - (1 if op.transpose_rhs.value.data else 2))  # fmt: skip
@@ -375,7 +376,7 @@ class PaddedAxes(MovedAxes[Fill]):
         return True
 
     def keeps_first(self, op: SliceOp, key: Key) -> bool:
-        """Whether a slice has the first elements along a padded axis, as many whatever its size."""
+        """True if a slice has the first elements along a padded axis, as many whatever its size."""
         bounds, (axis, digit) = op.bounds(), key
         if bounds is None or digit.unit * digit.count != shape_of(op.input)[axis]:
             return False
@@ -407,7 +408,7 @@ class PaddedAxes(MovedAxes[Fill]):
         return found
 
     def are_first(self, numbers: frozenset[int]) -> bool:
-        """Whether these are numbers of elements that all sizes have, the same in larger gears."""
+        """True if these are numbers of elements that all sizes have, the same in larger gears."""
         if max(numbers, default=0) == 0:
             return True
         self.firsts.add(numbers)
@@ -416,7 +417,7 @@ class PaddedAxes(MovedAxes[Fill]):
 
 
 def neutral_in(op: ReduceOp, key: Key, fill: Fill) -> bool:
-    """Whether what is padded along a reduced axis changes no sum, product or largest element."""
+    """True if padded elements along a reduced axis change no sum, product or largest element."""
     kind = op.kind.data
     if key[0] not in (op.reduced_axes() or ()):
         return False
@@ -426,7 +427,7 @@ def neutral_in(op: ReduceOp, key: Key, fill: Fill) -> bool:
 
 
 def attends_to_none(op: AttentionOp, left: set[Source], known: Sequence[Marks[Fill]]) -> bool:
-    """Whether valid queries have no weight for padded keys: a mask leaves them out, or positions,
+    """True if valid queries have no weight for padded keys: a mask leaves them out, or positions,
     where queries are padded as well."""
     operands, masks = list(op.operands), list(op.masks)
     keyed = {i: op.dimension(name, 2) for i, name in ((1, "key"), (2, "value"))}
@@ -549,7 +550,7 @@ def kinds(found: Sequence[Numbers]) -> list[tuple[str, list[str]]]:
 
 
 def held_by(op: Operation) -> Fill:
-    """What the elements of a constant are."""
+    """The fill of the elements of a constant."""
     value = op.properties.get("value")
     if isinstance(value, FloatAttr | IntegerAttr):
         return float(cast(Any, value).value.data)
@@ -568,8 +569,8 @@ SIZES = {"shape", "sizes", "size", "ends", "output_shape", "image_shape", "lengt
 
 
 def same_numbers(op: Operation, other: Operation) -> bool | None:
-    """Whether constants of two gears are the same, or one has the first elements of the other, and
-    numbers of ops are the same; None where others differ than sizes, or weights."""
+    """True if constants of two gears are the same, or one has the first elements of the other, and
+    numbers of ops are the same; None where properties other than sizes, or weights, differ."""
     if isinstance(op, SliceOp) and isinstance(other, SliceOp):
         return op.ints("starts") == other.ints("starts")
     is_known = True
@@ -589,7 +590,7 @@ def same_numbers(op: Operation, other: Operation) -> bool | None:
 
 
 def begins_with(a: Dense, b: Dense, m: Sequence[int], n: Sequence[int]) -> bool:
-    """Whether elements of one constant are the first ones of another along each axis."""
+    """True if elements of one constant are the first ones of another along each axis."""
     x, y = a.get_values(), b.get_values()
     if len(x) == 1 and numel(tuple(m)) != 1 and len(y) == 1:
         return x == y
@@ -735,8 +736,8 @@ class Gears:
                 yield target, value
 
     def grows(self, name: str, output: str, axis: int) -> bool:
-        """Whether the size of an output is in proportion to that of a dimension, or this is 1 in
-        all gears: then there is no size between."""
+        """True if the size of an output is in proportion to that of a dimension, or the latter is 1
+        in all gears: then there is no size between."""
         column, found = self.names.index(name), set[tuple[int, int]]()
         for row, region in zip(self.index.rows, self.case.regions, strict=False):
             value = dict(self.outputs(region.block)).get(output)
@@ -840,8 +841,8 @@ def claims_of(func: FuncOp) -> dict[str, dict[str, Sequence[int]] | None]:
 
 
 def check_padding(module: ModuleOp, func: FuncOp) -> tuple[list[Problem], list[str]]:
-    """What is wrong with what a program says of sizes between its gears, and what the proof of it
-    relies on."""
+    """Errors in the claims of a program about sizes between its gears, and the assumptions that the
+    proof of them relies on."""
     claims = claims_of(func)
     if all(axes is None for axes in claims.values()):
         return [], []

@@ -1,4 +1,4 @@
-"""What a check says: a problem, and the names by which problems call ops."""
+"""Results of checks: problems, and the names by which they call ops."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -34,7 +34,7 @@ RULES = {
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """What is wrong with a program, and at which op."""
+    """An error of a program, and the op that has it."""
 
     rule: str  # that is broken
     text: str
@@ -75,7 +75,7 @@ MOST_PROBLEMS = 20  # of one kernel
 
 @dataclass
 class Problems:
-    """Problems by what is said and where, each once."""
+    """Problems by their text and place, each once."""
 
     found: dict[tuple[str, Operation, Operation | None], Problem] = field(
         default_factory=dict[tuple[str, Operation, Operation | None], Problem]

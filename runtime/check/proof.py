@@ -145,8 +145,8 @@ def check_program(module: ModuleOp, target: Target | None = None, with_tiles: bo
 def assumptions(
     main: FuncOp, kernels: Mapping[str, KernelOp], stated: int, allocated: int
 ) -> Iterator[str]:
-    """What the proof of a program relies on, each as a clause. `stated`: tensors of whose size
-    nothing follows from types; `allocated`: those that have no place in the plan."""
+    """The assumptions that the proof of a program relies on, each as a clause. `stated`: tensors of
+    whose size nothing follows from types; `allocated`: those that have no place in the plan."""
     ops = list(main.walk())
     if any(isinstance(op, LoopOp) and op.condition is not None for op in ops):
         yield "loops with a condition end"
@@ -166,9 +166,9 @@ def assumptions(
 
 
 def require_proved(module: ModuleOp, with_tiles: bool = True) -> str:
-    """Raises GeError that lists what is wrong with a program, if anything is; with its tile
-    programs where these are to run. Of one that states no figures (written by hand) only these,
-    plan and schedule are proved. Says what is."""
+    """Raises GeError that lists the errors of a program, if there are any; with its tile programs
+    where these are to run. Of a program that states no figures (written by hand) only these, plan
+    and schedule are proved. Returns a text that says what is proved."""
     main = main_function(module)
     has_tiles = any(isinstance(op, KernelOp) and op.tiles is not None for op in module.ops)
     left_out = "; its tile programs, which do not run, are not" if has_tiles > with_tiles else ""
@@ -185,7 +185,7 @@ def require_proved(module: ModuleOp, with_tiles: bool = True) -> str:
 
 
 def _optimality(main: FuncOp, certificate: CertificateProof) -> str:
-    """How far the arena is from the least that the order of the tasks needs."""
+    """The distance of the arena from the least that the order of the tasks needs, in words."""
     peak = figure(main, "arena_bytes") or 0
     if peak == certificate.least:
         return "which is optimal for the order of its tasks"

@@ -189,9 +189,9 @@ class StreamChecker:
 def check_streams(
     module: ModuleOp, target: Target | None = None, order: HappensBefore | None = None
 ) -> list[Problem]:
-    """What is wrong with the streams and events of a program, and with the bytes that it states to
-    be live at most. Without a target, its limits are those of the one that the program names.
-    Raises GeError when that cannot be read."""
+    """Errors in the streams and events of a program, and in the bytes that it states to be live at
+    most. Without a target, its limits are those of the one that the program names. Raises GeError
+    if that cannot be read."""
     if (main := main_function(module)) is None:
         return []
     return StreamChecker(main, target or target_for(main), order or HappensBefore(main)).check()
@@ -224,7 +224,7 @@ def require_schedule(
 
 
 def engine_problem(kernel: KernelOp) -> str | None:
-    """Why the engine of a kernel cannot run it."""
+    """The reason why the engine of a kernel cannot run it; None if it can."""
     engine, op = kernel.engine.data, kernel.main
     members = op.members if isinstance(op, FusedOp) else [op]
     work = op.work()
@@ -247,7 +247,7 @@ ON_CORES = Engine.CUBE, Engine.VECTOR
 
 @dataclass
 class CoreProof:
-    """The kernels of a program by who says what they do on a core."""
+    """The proof of a program's kernels, counted by what states their work on a core."""
 
     problems: list[Problem] = field(default_factory=list[Problem])
     programs: int = 0
@@ -271,7 +271,7 @@ def plural(count: int) -> str:
 
 
 def prove_cores(module: ModuleOp, target: Target) -> CoreProof:
-    """Whether each kernel runs on an engine that can run it, on no more cores than there are."""
+    """Prove that each kernel runs on an engine that can run it, on no more cores than there are."""
     proof = CoreProof()
     for kernel in module.ops:
         if not isinstance(kernel, KernelOp):
@@ -321,7 +321,7 @@ class Touched(NamedTuple):
 
 
 def check_runs(main: FuncOp, tasks: Sequence[Issued], prefetch: int) -> Iterator[Problem]:
-    """What is wrong with runs that overlap, of which so many copies are made ahead."""
+    """Yield errors in overlapping runs, of which so many copies are made ahead."""
     before: dict[Issued, int] = {}  # a bit for each task that has ended
     for i, task in enumerate(tasks):
         before[task] = 1 << i

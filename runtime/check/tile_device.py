@@ -1,4 +1,5 @@
-"""Device memory in the proof of a tile program: what cores do to the elements of its arguments.
+"""Device memory in the proof of a tile program: the accesses of cores to the elements of its
+arguments.
 
 Launches may write a result over an operand: then both arguments are the same elements, one by one,
 in the shapes that the program gives them (`Sharing`). Their boxes are compared as those of one
@@ -6,14 +7,15 @@ memref, in a shape whose dimensions are parts of those of both.
 
 Results hold nothing when a launch begins: the launches of a program say which arguments they are
 (`Use`). Of a kernel alone they are those that it stores to, and those that it does
-nothing with. What is only added to holds values then, which the summary says.
+nothing with. An argument that is only added to holds
+values then, which the summary says.
 
 Nothing orders cores but barriers. Between two of them, in a phase, no core touches what another one
-writes, but for sums that all of them add to. What was written in a phase before is there.
+writes, but for sums that all of them add to. Data written in an earlier phase is there.
 
-The elements of a workspace and of results are unwritten when a launch begins: what is read of them,
-or added to, was stored before a barrier by any core, or by the same program before it reads (that
-these two are in order is for the replay of the core to find). All elements of a result are
+The elements of a workspace and of results are unwritten when a launch begins: elements that are
+read, or added to, were stored before a barrier by any core, or by the same program before it reads
+(that these two are in order is shown by the replay of the core). All elements of a result are
 stored."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
@@ -43,10 +45,10 @@ NOTHING: Sharing = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a program says of the arguments of a tile program, by their numbers. `sharings`: those
-    of its launches; `results`: which arguments are, None for a kernel alone; `in_part`: results of
-    which a launch stores only so many elements where they lie over an operand: others stay what
-    they were."""
+    """Facts that a program states about the arguments of a tile program, by their numbers.
+    `sharings`: those of its launches; `results`: the arguments that are results, None for a kernel
+    alone; `in_part`: results of which a launch stores only so many elements where they lie over an
+    operand: others keep their values."""
 
     sharings: frozenset[Sharing] = frozenset((NOTHING,))
     results: frozenset[int] | None = None
@@ -64,7 +66,8 @@ Grains: TypeAlias = "Span | NDArray[np.int64]"
 
 
 class BoxAccess(NamedTuple):
-    """What an instruction of a core does to a box; `unit`: which of its programs has it."""
+    """An access of an instruction of a core to a box; `unit`: which of the core's programs has
+    it."""
 
     core: int
     unit: int
@@ -78,7 +81,7 @@ class BoxAccess(NamedTuple):
 
 
 def accesses(core: int, unit: int, steps: Iterable[TileStep]) -> Iterator[BoxAccess]:
-    """What the steps of a core read and write of device memory."""
+    """The reads and writes of device memory by the steps of a core."""
     for step in steps:
         for is_write, regions in ((False, step.read_boxes), (True, step.written_boxes)):
             for region in regions:
@@ -143,11 +146,11 @@ class Device:
         self.added = tuple(a for a in args if a in added - stored)
 
     def is_fresh(self, memref: BlockArgument) -> bool:
-        """Whether a memref holds nothing when a launch begins."""
+        """True if a memref holds nothing when a launch begins."""
         return memref in self.results or memref in self.kernel.workspace
 
     def is_alone(self, memref: BlockArgument) -> bool:
-        """Whether a memref shares its elements with no other one."""
+        """True if a memref shares its elements with no other one."""
         return sum(home is self.homes[memref] for home in self.homes.values()) == 1
 
     def home(self, region: Region) -> SSAValue:
@@ -160,7 +163,7 @@ class Device:
         return boxes_in(shapes[0], region.bounds, shapes[1])
 
     def reach(self, access: "BoxAccess") -> list[Bounds]:
-        """Where an access may be, for other numbers than those of the walk."""
+        """The places that an access may have, for other numbers than those of the walk."""
         region, op = access.region, access.step.op
         dims = self.anywhere.get(op) if isinstance(op, StoreOp) else None
         if dims is None:
@@ -171,7 +174,7 @@ class Device:
         return self.boxes(region._replace(bounds=bounds))
 
     def check(self, problems: Problems) -> None:
-        """What is read as a number is not stored to: nothing orders that."""
+        """Report stores to memrefs that are read as numbers: nothing orders these."""
         stores = [op for op in self.kernel.walk() if isinstance(op, StoreOp)]
         results = {self.homes[r]: r for op in stores for r in [box_of(op.target).source]}
         for arg, home in self.homes.items():
@@ -287,7 +290,7 @@ class DeviceGrid:
 
     @property
     def elements(self) -> NDArray[np.int64]:
-        """How many each cell has."""
+        """Number of elements of each cell."""
         sizes = np.ones((), np.int64)
         for edges in self.borders:
             sizes = np.multiply.outer(sizes, np.diff(edges))
@@ -318,7 +321,7 @@ def ordered_memory(
 def compare_cores(
     device: Device, home: SSAValue, rows: Sequence[BoxAccess], problems: Problems
 ) -> bool:
-    """Find what is wrong between cores, and elements of a result that nothing stores; whether a
+    """Report errors between cores, and elements of a result that nothing stores. Returns true if a
     core touches cells twice, one time writing."""
     args = device.kernel.body.block.args
     fresh = {a for a in args if device.homes[a] is home and device.is_fresh(a)}
@@ -346,7 +349,7 @@ def compare_cores(
 def what_is_missing(
     device: Device, grid: DeviceGrid, stored: NDArray[np.bool_], result: BlockArgument
 ) -> str:
-    """What is wrong with the cells that cores store of a result; empty: nothing."""
+    """The error in the cells that cores store of a result; "" if there is none."""
     wanted = None if device.is_alone(result) else dict(device.use.in_part).get(result.index)
     if wanted is not None:
         count = int((stored * grid.elements).sum())
@@ -364,7 +367,7 @@ def what_is_missing(
 
 @dataclass
 class Phases:
-    """What was found of one memref, or of those that are the same elements, in the phases so far.
+    """Findings about one memref, or about those that are the same elements, in the phases so far.
     `fresh`: those that are read or added to and hold nothing at first; `owner`: the number of the
     argument that each cell was written as last."""
 

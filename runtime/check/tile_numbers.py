@@ -1,9 +1,9 @@
-"""Stores at places that depend on numbers which a kernel reads: where no two of them meet, whatever
-the numbers are.
+"""Stores at places that depend on numbers which a kernel reads: proof that no two of them meet,
+whatever the numbers are.
 
-A proof walks a kernel for some of the numbers that it may read; where its stores go for others is
-said here, by sums of what is known of each value (loops, cores, remainders), dimension by dimension
-of the memref that is stored to:
+A proof walks a kernel for some of the numbers that it may read; for others,
+this module says where its stores go, by sums of the facts known of each value (loops, cores,
+remainders), dimension by dimension of the memref that is stored to:
 
     group    between two neighbours of numbers that ascend: from offsets[i] on, and ending at
              offsets[i + 1] or before. Groups have no elements in common
@@ -74,7 +74,7 @@ def constant(number: int) -> LinearExpression:
 
 @dataclass
 class IndexValues:
-    """What the index values of a kernel add up to, and between which others they lie."""
+    """The sums that the index values of a kernel stand for, and the values that bound them."""
 
     kernel: KernelOp
     known: dict[SSAValue, LinearExpression] = field(
@@ -107,8 +107,8 @@ class IndexValues:
         return LinearExpression({atom: 1})
 
     def is_natural(self, total: LinearExpression, steps: int = MOST_STEPS) -> bool:
-        """Whether a sum is at least 0, whatever the core and the numbers that are read are. Values
-        are replaced by their bounds, those that others are bounds of last."""
+        """True if a sum is at least 0, for any core and any numbers that are read. Values are
+        replaced by their bounds, those that others are bounds of last."""
         if not total.terms:
             return total.number >= 0
         if not steps:
@@ -123,7 +123,7 @@ class IndexValues:
         )
 
     def depth(self, atom: Atom) -> tuple[int, int]:
-        """More for what is computed of others, and for inner loops."""
+        """Depth of a value: more for values computed of others, and for inner loops."""
         value, loops = self.of_atom[atom], 0
         op = value.owner if isinstance(value.owner, Operation) else value.owner.parent_op()
         while op is not None:
@@ -183,7 +183,7 @@ class StoredPlaces:
     """The stores of a kernel whose places depend on numbers that it reads. `anywhere`: those that
     may be elsewhere for other numbers, with the dimensions along which they may be at any place
     (along others they may end later); `refused`: those that may lie half over another one;
-    `groups`: the memrefs of the numbers that part what is stored."""
+    `groups`: the memrefs of the numbers that separate the stored elements."""
 
     kernel: KernelOp
     anywhere: dict[StoreOp, frozenset[int]] = field(default_factory=dict[StoreOp, frozenset[int]])
@@ -203,8 +203,8 @@ class StoredPlaces:
             self.find(stores)
 
     def find(self, stores: Sequence[StoreOp]) -> None:
-        """What is said of the stores to one memref; where they say different things, or not all
-        depend on numbers, each may be anywhere."""
+        """Classify the stores to one memref; if their kinds differ, or not all depend on numbers,
+        each may be anywhere."""
         found = [{d: self.kind(box_of(op.target), d) for d in self.dims(op)} for op in stores]
         alike = len({frozenset(kinds.items()) for kinds in found}) == 1
         for op, kinds in zip(stores, found, strict=True):
@@ -252,7 +252,7 @@ class StoredPlaces:
     # ---- along one dimension
 
     def kind(self, view: ViewOp, dim: int) -> Any:
-        """What is said of a store along a dimension; equal for those that it holds for together."""
+        """The kind of a store along a dimension; equal for those that it holds for together."""
         values, size = self.values, view.box_sizes[dim]
         start = values.sum(view.offsets[dim])
         ends = [start.plus(constant(size)), *map(values.sum, view.ends[dim : dim + 1])]
@@ -273,14 +273,14 @@ class StoredPlaces:
         return ANY if size == 1 or self.in_slots(start, size) else REFUSED
 
     def is_one(self, total: LinearExpression) -> bool:
-        """Whether the numbers that a sum depends on are the same wherever it is computed."""
+        """True if the numbers that a sum depends on are the same wherever it is computed."""
         reads = frozenset[ReadOp]().union(
             *(self.reads(self.values.of_atom[a]) for a in total.terms)
         )
         return all(not self.values.sum(o).terms for op in reads for o in op.offsets)
 
     def in_slots(self, start: LinearExpression, size: int) -> bool:
-        """Whether places are as many elements apart as are stored, or a multiple of them."""
+        """True if places are as many elements apart as are stored, or a multiple of them."""
         return not start.number % size and not any(n % size for n in start.terms.values())
 
     def moved(self, view: ViewOp, dim: int, start: LinearExpression) -> Any:

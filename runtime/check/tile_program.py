@@ -1,4 +1,5 @@
-"""What a tile program asks of a core, instruction by instruction: its second reading, for proofs.
+"""The work of a core for a tile program, instruction by instruction: its second reading, for
+proofs.
 
 `Walk(kernel, program, core)` runs the scalar part of a program (loops, branches, indices) as the
 core's scalar unit does, and lists the instructions in the order of issue, each with its pipe and
@@ -42,9 +43,9 @@ MOST_INSTRUCTIONS = 1 << 21  # of one core, and rounds of its loops
 
 
 class ReadNumbers(Enum):
-    """Which of the numbers that a `tile.read` may find a walk takes. Those that ascend part all
-    elements in groups: the first or the last one has all, all have as many, or each has more than
-    the one before."""
+    """The numbers that a walk takes for a `tile.read`, of those that it may read. Those that ascend
+    part all elements in groups: the first or the last one has all, all have as many, or each has
+    more than the one before."""
 
     LARGEST, LEAST, EVEN, UNEVEN = range(4)
 
@@ -112,14 +113,14 @@ class TileStep:
     part: int = 0
 
     def shape(self) -> tuple[object, ...]:
-        """What two cores must have in common for one proof to hold for both."""
+        """The facts that two cores must share for one proof to hold for both."""
         return id(self.op), self.reads, self.writes, self.flag
 
 
 @dataclass(frozen=True, slots=True)
 class TilePlace:
-    """Where the tile of a value lies: in an allocation, or one copy of it, as sub-tile of sub-tiles
-    (row, column, type, type of the tile around), the innermost first."""
+    """The place of the tile of a value: in an allocation, or one copy of it, as sub-tile of
+    sub-tiles (row, column, type, type of the tile around), the innermost first."""
 
     tile: TileType
     bits: int  # of an element
@@ -148,7 +149,7 @@ class TilePlace:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BoxFacts:
-    """What the text says of a box of a memref."""
+    """Facts of a box of a memref in the text."""
 
     memref: BlockArgument
     starts: tuple[SSAValue, ...]
@@ -208,7 +209,7 @@ Follow: TypeAlias = Callable[["Walk", Any], None]
 
 
 def lines_of(block: Block) -> list[tuple[Follow, Operation]]:
-    """What a walk does in a block."""
+    """The ops of a block that a walk follows, each with its way to do so."""
     return [(follow, op) for op in block.ops if (follow := follow_of(op)) is not None]
 
 
@@ -249,7 +250,7 @@ def arithmetic_of(op: Binary) -> Follow:
 
 
 class KernelFacts:
-    """What the text of a kernel says, whatever the core: it is read once."""
+    """Facts of the text of a kernel that hold for all cores: it is read once."""
 
     def __init__(self) -> None:
         self.place, self.box, self.operands, self.lines, self.region = (
@@ -385,7 +386,7 @@ class Walk:
             step.fifo = cast(FifoOp, queue.owner)
         step.read_boxes = [self.region(v, op) for v in operands.read_boxes]
         step.written_boxes = [self.region(v, op) for v in operands.written_boxes]
-        box = None  # that cuts what is read or written of a tile
+        box = None  # that cuts the bytes read or written of a tile
         if operands.loaded is not None:
             box = step.read_boxes[0]
         elif isinstance(op, StoreOp):
@@ -397,7 +398,7 @@ class Walk:
         step.reads, step.writes, step.around = tiles
 
     def tiles(self, op: Instruction, operands: Operands, box: Region | None) -> Tiles:
-        """What an instruction touches of its tiles, where a box cuts that or none does."""
+        """The bytes that an instruction touches of its tiles, cut by a box if there is one."""
         reads, skipped, around = operands.reads, operands.skipped, ()
         if skipped is not None and self.values[skipped[1]]:
             reads = [v for v in reads if v is not skipped[0]]
@@ -409,8 +410,8 @@ class Walk:
     def touched(
         self, tiles: Sequence[SSAValue], user: Instruction, box: Region | None
     ) -> tuple[Bytes, ...]:
-        """What an instruction touches of its tiles: all, where a box has elements, or the rows of
-        this vector core."""
+        """The bytes that an instruction touches of its tiles: all, where a box has elements, or the
+        rows of this vector core."""
         found: list[Bytes] = []
         for value in tiles:
             first, (rows, cols) = 0, cast(TileType, value.type).shape
@@ -434,7 +435,7 @@ class Walk:
         return first, step
 
     def bytes(self, value: SSAValue, user: Instruction, part: Part) -> Bytes:
-        """Where a part of a tile lies. Bytes that are its only in part are counted."""
+        """The bytes of a part of a tile. Bytes that belong to it only in part are counted."""
         place = self.facts.place(value)
         (skipped, rows, left, cols), (first, step) = part, self.rows(user, place.tile)
         bits, pitch = place.bits, place.pitch
@@ -493,7 +494,7 @@ def region_of(box: BoxFacts, starts: Sequence[int], ends: Sequence[int]) -> Regi
 
 
 def stretches(dims: Sequence[tuple[range, int]]) -> list[tuple[int, int]]:
-    """Where numbers exist along several dimensions seen as one: stretches from, count."""
+    """Stretches (from, count) of the numbers that exist along several dimensions seen as one."""
     found, length = [(0, 1)], 1
     for exist, size in reversed(dims):
         if found == [(0, length)]:  # all so far: longer stretches
@@ -505,5 +506,5 @@ def stretches(dims: Sequence[tuple[range, int]]) -> list[tuple[int, int]]:
 
 
 def is_cut(region: Region, shape: Sequence[int]) -> bool:
-    """Whether a box of this shape passes its memref."""
+    """True if a box of this shape passes its memref."""
     return sum(rows * cols for _, rows, _, cols in region.parts) < shape[0] * shape[1]

@@ -1,4 +1,4 @@
-"""What one core of a tile program does, replayed in one legal order with vector clocks.
+"""One core of a tile program, replayed in one legal order with vector clocks.
 
 Bytes of its memories are kept in grains: the largest stretches of which every access takes all or
 nothing; device memory in cells. For each stand the numbers of the last write, read and sum by each
@@ -71,7 +71,7 @@ class Core:
 
     @property
     def barriers(self) -> int:
-        """How many it comes to."""
+        """Number of barriers."""
         return max((step.phase for step in self.steps()), default=0)
 
     def grids(self, device: Device, ordered: set[SSAValue]) -> dict[SSAValue, DeviceGrid]:
@@ -93,11 +93,11 @@ class Core:
         return tuple(steps), tuple(cells)
 
 
-# ---- who touched what last ----
+# ---- the last accesses of each byte ----
 
 
 class Did(Enum):
-    """What an access does to its bytes."""
+    """The effect of an access on its bytes."""
 
     READS = "reads"
     WRITES = "writes"
@@ -153,7 +153,7 @@ class MemoryGrains:
         return cls(max(grain, 1))
 
     def grains(self, a: Bytes) -> Grains:
-        """Which grains an access touches."""
+        """The grains that an access touches."""
         if (at := self.known.get(a)) is None:
             low, width = a.low // self.grain, a.width // self.grain
             if a.rows <= 1:
@@ -175,7 +175,7 @@ def replay(
     flags: int,
     problems: Problems,
 ) -> None:
-    """Find what is wrong on one core. What a load finds does not matter if nothing reads its tile
+    """Report errors on one core. The data of a load do not matter if nothing reads its tile
     (queries, where there are no keys)."""
     run = Replay(core, device, grids, flags)
     run.run()
@@ -192,7 +192,7 @@ class Replay:
 
     core: Core
     device: Device
-    shared: Mapping[SSAValue, DeviceGrid]  # what is ordered of it
+    shared: Mapping[SSAValue, DeviceGrid]  # of device memory whose accesses are ordered
     flags: int  # of the target, between two pipes
     skipped: Collection[TileStep] = ()  # loads, for what they read
     problems: Problems = field(default_factory=Problems)
@@ -333,19 +333,19 @@ class Replay:
                     history.note_write(at, q, number, region.memref.index)
 
     def grains(self, unit: int, a: Bytes) -> tuple[History, Grains]:
-        """What an access touches of a memory of the core."""
+        """The grains that an access touches of a memory of the core."""
         place = unit, a.memory
         return self.histories[place], self.grids[place].grains(a)
 
     def cells(self, region: Region) -> Iterator[tuple[History, Grains]]:
-        """What a region touches of memrefs whose accesses have to be ordered."""
+        """The cells that a region touches of memrefs whose accesses have to be ordered."""
         home = self.device.home(region)
         if home in self.shared and not region.is_empty:
             for box in self.device.boxes(region):
                 yield self.histories[home], self.shared[home].grains(box)
 
     def note_loaded(self, history: History, at: Grains) -> None:
-        """What is read may come from the last writes on each pipe that loads."""
+        """Note that data read may come from the last writes on each pipe that loads."""
         for q, (_, pipe) in enumerate(self.queues):
             if pipe is Pipe.MTE2:
                 self.loaded.update((q, int(n)) for n in np.unique(history.last[Did.WRITES][q, at]))
@@ -370,8 +370,8 @@ class Replay:
             self.problems.add("T10", text, step.op)
 
     def check_sum(self, step: TileStep, history: History, at: Grains, region: Region) -> None:
-        """What is added to is 0, or was stored by the same name; what other cores stored before a
-        barrier is for `tile_cores.py`."""
+        """Check that elements added to are 0, or were stored by the same name; elements that other
+        cores stored before a barrier are left to `compare_cores`."""
         owners = history.owner[at]
         others = owners != region.memref.index
         if step.phase:
@@ -408,7 +408,7 @@ class Replay:
     def order(
         self, step: TileStep, did: Did, history: History, at: Grains, clock: Clock, *others: Did
     ) -> bool:
-        """Whether a step comes after all accesses of these kinds; those that it may come before are
+        """True if a step comes after all accesses of these kinds; accesses that it may overtake are
         reported."""
         is_ordered = True
         for other in others:

@@ -6,7 +6,7 @@ a wait after the set that it is for, a pop after its push, a push after the pop 
 behind a barrier after all before it, on any core.
 Whatever two instructions touch, one of them writing, must be ordered so.
 
-What is proved is for the shapes of the kernel's arguments, its number of cores, and the results
+The proof is for the shapes of the kernel's arguments, its number of cores, and the results
 that its launches write over operands (`uses_of`; a kernel alone has none); cores whose
 instructions touch the same bytes of their memories are replayed once. Sums that several cores or
 pipes add to are the same but for rounding. The rules are T1 to T24 (docs/proofs.md).
@@ -19,8 +19,8 @@ the last group has all, that all have as many, and that they grow: the summary s
 memrefs that is a condition. An emulated run refuses others; a device does not look. That stores at
 such numbers do not meet is proved for all of them, or the kernel is refused (`tile_numbers.py`).
 
-Not proved: that numbers are right, nor that what pads a tile is right for what is computed of it: a
-load without `pad` leaves what was computed or filled in before, and is right where that pads. Tiles
+Not proved: that numbers are right, nor that the padding of a tile is right for what is computed of
+it: a load without `pad` leaves earlier contents there, and is right where these pad. Tiles
 lie in memory row by row here, not in the fractals of L1 and L0, which matters only where buffers
 overlap in parts. Of a result that a launch stores in part over an operand (`graph.append`), as many
 elements are stored as the op says; not proved is which. What a proof relies on stands in its
@@ -58,7 +58,7 @@ from ge.runtime.check.tile_replay import Core, replay
 
 @dataclass(frozen=True, slots=True)
 class KernelProof:
-    """What was found about one kernel."""
+    """The result of the proof of one kernel."""
 
     name: str
     cores: int
@@ -171,7 +171,7 @@ def for_numbers(
 
 
 def meets(op: StoreOp, place: SSAValue) -> str:
-    """What is wrong with a store whose place is refused."""
+    """The error of a store whose place is refused, in words."""
     target = name(box_of(op.target).source)
     text = f"{placed(op)} stores to {target} from a number on that the kernel reads, and may lie"
     text = f"{text} over a part of what another one stores: end its box where the next begins"
@@ -181,7 +181,7 @@ def meets(op: StoreOp, place: SSAValue) -> str:
 def assumptions(
     kernel: KernelOp, reads: Sequence[ReadOp], devices: Sequence[Device], use: Use
 ) -> Iterator[str]:
-    """What the proof of a kernel relies on, each as a clause."""
+    """The assumptions that the proof of a kernel relies on, each as a clause."""
     if distinct := dict.fromkeys(name(op.source) for op in reads if op.distinct is not None):
         yield f"no two elements of {', '.join(distinct)} are the same"
     for op in {op.source: op for op in reads if op.ascending is not None}.values():
@@ -232,9 +232,9 @@ def check_barriers(kernel: KernelOp, cores: Sequence[Core], problems: Problems) 
 
 
 def only_chooses_boxes(op: ReadOp, device: Device) -> bool:
-    """Whether a number that is read says nothing but where boxes of memrefs begin that are only
-    loaded from, and these begin later the larger it is, or where such boxes end, of loads that pad:
-    what is true of the largest numbers and of the least ones, all at once, is then true of those
+    """True if a number that is read only says where boxes of memrefs begin that are only loaded
+    from, and these begin later the larger it is, or where such boxes end, of loads that pad: a fact
+    that holds for the largest numbers and for the least ones, all at once, then holds for those
     between. Distinct numbers are not all the least or the largest at once."""
     if op.distinct is not None or op.ascending is not None:
         return False
@@ -253,7 +253,7 @@ def only_chooses_boxes(op: ReadOp, device: Device) -> bool:
 
 
 def factor(value: SSAValue) -> int:
-    """A constant, -1 for what is none."""
+    """The value of a constant; -1 for other values."""
     number = constant_index(value)
     return -1 if number is None else number
 
@@ -268,7 +268,7 @@ def _is_loaded_box(view: ViewOp, device: Device) -> bool:
 
 
 def _is_padded(view: ViewOp) -> bool:
-    """Whether all loads of a box write all of their tiles."""
+    """True if all loads of a box write all of their tiles."""
     users = (use.operation for use in view.result.uses)
     return all(isinstance(op, LoadOp) and op.pad is not None for op in users)
 

@@ -1,4 +1,4 @@
-"""How fast any schedule of a set of tasks can be at best.
+"""Lower bounds of the time of any schedule of a set of tasks.
 
 Each task has a head (the longest chain of tasks that make what it needs, with their launches and
 its own) and a tail (the longest chain that needs it). No schedule is shorter than
@@ -26,7 +26,7 @@ LEFT_OVER = (0.0, 0.25, 0.5)
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A task as the bound sees it. Jobs are in an order in which what is needed comes first."""
+    """A task in the form that the bound needs. Jobs are ordered so that those needed come first."""
 
     time_us: float  # alone on the machine, without its launch
     needs: Sequence[int]  # the jobs that make what it needs

@@ -1,4 +1,4 @@
-"""When a program's tasks run: a discrete-event simulation of streams, events and engines.
+"""Simulated times of a program's tasks: a discrete-event simulation of streams, events and engines.
 
 - A stream is a queue: a task starts after the one before it on its stream. A wait holds the tasks
   after it back until all that was issued before the record is done.
@@ -64,7 +64,8 @@ class UnknownShapes(GeError):
 
 
 class TaskBuilder:
-    """The tasks of an epoch (what is issued between two barriers), with what each waits for."""
+    """The tasks of an epoch (those issued between two barriers), with the tasks that each waits
+    for."""
 
     def __init__(self, regions: ByteRegions) -> None:
         self.tasks: list[Task] = []
@@ -104,8 +105,8 @@ class TaskBuilder:
         self.tasks.append(new)
 
     def needed(self, reads: Iterable[SSAValue]) -> list[Task]:
-        """The tasks that made what is read: no schedule can do without these dependencies. Who
-        planned the memory has buffers written again, or share bytes: that is not looked at."""
+        """The tasks that wrote these buffers: no schedule can do without these dependencies. That
+        the memory plan has buffers written again, or share bytes, is ignored."""
         writers = map(self._history.writers, map(self._regions.of, reads))
         return list(dict.fromkeys(chain.from_iterable(writers)))
 
@@ -121,8 +122,8 @@ class TaskBuilder:
 
 
 def stated(block: Block) -> Iterator[Issue | Operation]:
-    """What the host issues in a block by the streams and events of the IR: tasks, and control flow,
-    before which all tasks end. Raises GeError for what is no part of a program."""
+    """The tasks that the host issues in a block by the streams and events of the IR, and control
+    flow, before which all tasks end. Raises GeError for ops that are no part of a program."""
     queue = IssueQueue()
     for op in block.ops:
         if type(op) in PASSIVE:
@@ -200,8 +201,8 @@ class ProgramClock:
         return timeline
 
     def block(self, block: Block, host_driven: bool) -> Timeline:
-        """The timeline of a block: simulated piece by piece, since control flow waits for all that
-        was issued before. Raises GeError for what is no part of a program."""
+        """The timeline of a block: simulated piece by piece, since control flow waits for all tasks
+        issued before. Raises GeError for ops that are no part of a program."""
         result = Timeline(self.target)
         builder = TaskBuilder(self.regions)
         for item in stated(block) if self.issued is None else self.issued.get(block, ()):
@@ -220,9 +221,9 @@ class ProgramClock:
         return result
 
     def in_isolation(self, issues: Sequence[Issue], before: Timeline | None = None) -> Timeline:
-        """When tasks run, of which what engines do meanwhile is not noted. `before`: of the same
-        tasks, in another order or on other streams, which any schedule of them has the bounds of.
-        """
+        """Timeline of tasks, without notes of what engines do meanwhile. `before`: a timeline of
+        the same tasks, in another order or on other streams, whose bounds hold for any schedule of
+        them."""
         self.traffic.cache = L2Cache(self.target.l2_bytes)
         builder = TaskBuilder(self.regions)
         if before is None:
@@ -382,11 +383,11 @@ def simulate(
     absent: Collection[Operation] = (),
     rows: int | None = None,
 ) -> Timeline:
-    """When the tasks of a program run, but for `absent` ones. Attention reads so many `rows` of
-    states that grow, by default all. Kernels take what their tile programs take, where these can
-    run on the target as they are, and elsewhere what one is estimated to take: `Timeline.machine`
-    says which. Raises GeError for a module that is no program and for one whose shapes are known
-    only at run time."""
+    """Timeline of a program's tasks, except `absent` ones. Attention reads so many `rows` of states
+    that grow, by default all. Kernels take what their tile programs take, where these can run on
+    the target as they are, and elsewhere what one is estimated to take: `Timeline.machine` says
+    which. Raises GeError for a module that is no program and for one whose shapes are known only at
+    run time."""
     clock = ProgramClock(module, target, absent=absent, rows=rows)
     clock.taken = taken
     return clock.main(module)

@@ -1,5 +1,5 @@
-"""What the host issues between two barriers: tasks with their streams and what events make each of
-them wait for, as a program states it or as a scheduler plans it."""
+"""The tasks that the host issues between two barriers, with their streams and the tasks that events
+make each of them wait for, as a program states them or as a scheduler plans them."""
 
 from dataclasses import dataclass, field
 

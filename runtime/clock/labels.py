@@ -1,5 +1,5 @@
-"""What tasks are called: the node of the model that does the work of a launch, the input or output
-that a copy between host and device is of."""
+"""Names of tasks: the node of the model that does the work of a launch, the input or output that a
+copy between host and device is of."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,5 @@
-"""What all launches of a kernel have in common, and how their times differ by what L2 has."""
+"""Facts that all launches of a kernel share, and the differences of their times by the operands
+that L2 holds."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,7 @@ STEPS = 16  # of what L2 holds of an operand
 
 @dataclass
 class Launched:
-    """What all launches of a kernel have in common."""
+    """Facts that all launches of a kernel share."""
 
     # How many it has: the first operands of a launch are inputs, what follows, and results, outputs
     inputs: int
@@ -150,8 +151,8 @@ def launched(
     rows: int | None = None,
     core: CoreTimes | None = None,
 ) -> Launched:
-    """What all launches of a kernel have in common, worked out once. `rows`: how many keys there
-    are, for kernels that are told. `core`: what its tile program takes."""
+    """The facts that all launches of a kernel share, worked out once. `rows`: the number of keys,
+    for kernels that are given it. `core`: the times of its tile program."""
     if rows is not None and not attentions(kernel):
         rows = None
     key = (engine := kernel.engine.data), target, rows, core

@@ -1,5 +1,5 @@
-"""When many runs of a program overlap: the copies of the next inputs and of the last outputs with
-what computes (`Session.run_many`).
+"""Times of many runs of a program that overlap: the copies of the next inputs and of the last
+outputs run while a run computes (`Session.run_many`).
 
 Inputs and outputs that have slots of their own (`places.py`) have `prefetch` of each, in turn; the
 arena is there once. So, for run n,

@@ -1,4 +1,4 @@
-"""How tasks that run together share bandwidths.
+"""Shares of bandwidths among tasks that run together.
 
 Dominant resource fairness (Ghodsi et al., NSDI 2011), by progressive filling: all tasks get more of
 what they need, in proportion, until a bandwidth is used up; those that need it stop there, the

@@ -1,4 +1,5 @@
-"""When tasks run: an event after the other, from idle engines to idle engines (see `clock.py`)."""
+"""Simulation of tasks: an event after the other, from idle engines to idle engines (see
+`clock.py`)."""
 
 from collections import deque
 from collections.abc import Sequence

@@ -52,7 +52,7 @@ class Task:
 
     @property
     def timed_by(self) -> str:
-        """Where the time of a launch comes from; empty for a copy."""
+        """The source of the time of a launch; "" for a copy."""
         if self.kernel is None:
             return ""
         return ESTIMATED if self.time.estimated else SIMULATED
@@ -82,7 +82,7 @@ class IdleGap:
 
 @dataclass(slots=True)
 class Timeline:
-    """What a simulation of tasks came to."""
+    """Result of a simulation of tasks."""
 
     target: Target
     tasks: list[Task] = field(default_factory=list[Task])
@@ -117,7 +117,7 @@ class Timeline:
             self.gaps.append(gap)
 
     def shown(self, body: "Timeline", times: int) -> int:
-        """How many of so many iterations are shown: of nested loops as many as of one."""
+        """Number of iterations that are shown, of so many: of nested loops as many as of one."""
         return max(1, min(times, SHOWN_ITERATIONS // body.iterations))
 
     def append(self, other: "Timeline", times: int = 1) -> None:
@@ -146,8 +146,8 @@ class Timeline:
 
     @property
     def estimated(self) -> tuple[int, int, float]:
-        """How many launches there are, how many of them no tile program times, and the share of
-        the time of all launches that these take."""
+        """Number of launches, number of those that no tile program times, and the share of the time
+        of all launches that these take."""
         return estimated(self.tasks)
 
     @property

@@ -1,4 +1,5 @@
-"""Which bytes of a program's tasks cross HBM: its buffers as places in memory, seen through L2."""
+"""The bytes of a program's tasks that cross HBM: its buffers as places in memory, seen through
+L2."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from ge.runtime.library.costs.l2 import AddressRange, L2Cache
 
 
 class Moved(NamedTuple):
-    """What L2 makes of an access: `hits` bytes that need not be read from HBM, and `evicted`
+    """The effect of L2 on an access: `hits` bytes that need not be read from HBM, and `evicted`
     bytes that are written to HBM meanwhile."""
 
     hits: int
@@ -74,7 +75,7 @@ class Traffic:
             self.cache.forget(access.place)
 
     def moved(self, accesses: Accesses) -> Moved:
-        """What L2 makes of a task, which is issued now."""
+        """The effect of L2 on a task, which is issued now."""
         before, hits = self.cache.written_back, list[int]()
         for place, size in accesses.reads:
             hits.append(0 if place is None else size - self.cache.read(place, size))
@@ -83,8 +84,8 @@ class Traffic:
         return Moved(sum(hits), self.cache.written_back - before, tuple(hits))
 
     def _access(self, value: SSAValue) -> _Access | None:
-        """Where a buffer or view is, and its bytes; None for what is not on the device, and for
-        what has a shape that is not known."""
+        """Place and bytes of a buffer or view; None if it is not on the device, or its shape is not
+        known."""
         if value not in self._accesses:
             self._accesses[value] = self._find(value)
         return self._accesses[value]

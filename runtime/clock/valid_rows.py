@@ -1,4 +1,4 @@
-"""Kernels that are told how many keys there are, as they are timed with so many.
+"""Kernels that are given the number of keys, in the form in which they are timed with so many.
 
     npu_task.kernel @attention_0 on cube ... {
     ^bb0(%0: ..., %1: tensor<1x4x64x16xf32>, %2: tensor<i64>):
@@ -27,7 +27,7 @@ from ge.dialects.support.types import element_type, set_type, shape_of, tensor
 
 
 def room_for_rows(main: FuncOp) -> int | None:
-    """How many rows the states of a program have that grow; None where none does."""
+    """Number of rows for which a program's growing states have room; None if no state grows."""
     sizes = [
         shape_of(op.result)[axis.value.data]
         for op in main.body.block.ops
@@ -37,8 +37,8 @@ def room_for_rows(main: FuncOp) -> int | None:
 
 
 def rows_read(main: FuncOp, rows: int | None) -> tuple[int, str] | None:
-    """How many rows of its states a program reads, and how that is told; None where no state grows.
-    Raises GeError for more than there are."""
+    """Number of rows of its states that a program reads, and a text that says so; None if no state
+    grows. Raises GeError for more rows than there are."""
     symbol, most = growing_symbol(main), room_for_rows(main)
     if symbol is None or most is None:
         return None

@@ -1,9 +1,9 @@
-"""What each instruction does to bytes. `prepare` makes a function of it once; that takes, for each
-time the instruction runs, the offsets of its tiles, of its box, and its scalars, in the order of
-the operands.
+"""The effect of each instruction on bytes. `prepare` makes a function of it once; that takes, for
+each time the instruction runs, the offsets of its tiles, of its box, and its scalars, in the order
+of the operands.
 
 The cube multiplies f16, bf16 and f32 and adds in f32; i8 it adds in i32, which may wrap around.
-Maps run the numpy kernels of their graph ops; what reduces narrow floats adds in f32.
+Maps run the numpy kernels of their graph ops; reductions of narrow floats add in f32.
 """
 
 from collections.abc import Callable, Mapping
@@ -108,7 +108,7 @@ class TileBox:
         self.known: dict[Offsets, tuple[Slices, Slices]] = {}
 
     def cut(self, offsets: Offsets) -> tuple[Slices, Slices]:
-        """What is in the memref, and its place in a tile of `shape`."""
+        """The part of a box that is in the memref, and its place in a tile of `shape`."""
         if (known := self.known.get(offsets)) is None:
             spans = within(self.view, offsets)
             dims = zip(offsets[: len(spans)], spans, self.steps, strict=True)

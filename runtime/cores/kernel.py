@@ -5,9 +5,9 @@
 Each core is simulated on its own (`replay.py`), cores that issue the same records once, and of what
 repeats itself (tiles of a matmul that are not cut off) only the first ones. They meet only in
 bandwidth: a load takes no more than its core's share of HBM, if all cores load at once, of which L2
-gives what was loaded before (`shares`), and each byte of what is loaded crosses HBM once, or again
-where L2 has no room for what is loaded meanwhile (`nest.py`); of what is stored,
-where cores are split, nothing that L2 has room for. The workspace is in L2 if it has room for
+gives what was loaded before (`shares`), and each loaded byte crosses HBM once, or again where L2
+has no room for the loads in between (`nest.py`); of the stored bytes, where cores are split, none
+that L2 has room for. The workspace is in L2 if it has room for
 it. A cube core and the vector cores beside it run together; where those are several, the cube's
 pushes and pops are an instruction for the rows of each.
 
@@ -131,7 +131,7 @@ def explained(tables: Tables, issue: Sequence[Sequence[int]]) -> Generator[None]
 
 @dataclass(frozen=True, slots=True)
 class PipeTime:
-    """What one pipe of the busiest core does."""
+    """The work of one pipe of the busiest core."""
 
     pipe: str
     instructions: int
@@ -152,7 +152,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class KernelTime:
-    """What a kernel takes, and what its busiest core does in that time."""
+    """Time of a kernel, and the work of its busiest core in that time."""
 
     kernel: str
     kind: str  # of those that have a start of their own: see `Target.kernel_start_us`
@@ -171,7 +171,7 @@ class KernelTime:
 
     @property
     def bound(self) -> str:
-        """What sets the time: the start, HBM, or the pipe that is busy longest."""
+        """The cause that sets the time: the start, HBM, or the pipe that is busy longest."""
         if self.start_us >= max(self.core_us, self.hbm_us):
             return "start"
         if self.hbm_us >= self.core_us or not self.pipes:
@@ -196,7 +196,7 @@ class TileKernel:
         self.tables = Tables(target, op)
         self._walks: dict[bool, list[Walk]] = {}
         self._issued: list[Issue] | None = None
-        self._rounds: dict[int, Rounds] = {}  # by the identity of what is issued
+        self._rounds: dict[int, Rounds] = {}  # by the identity of the issue
         self._cycles: dict[Held, list[float]] = {}
         self.known: dict[Held, Known] = {}  # what rounds take
         self._alone: list[float] = []
@@ -211,7 +211,7 @@ class TileKernel:
 
     @cached_property
     def adds(self) -> bool:
-        """Whether cores add to device memory."""
+        """True if cores add to device memory."""
         return bool(MemrefUses.of(self.op).added)
 
     @cached_property
@@ -220,7 +220,7 @@ class TileKernel:
 
     @property
     def needs_all_cores(self) -> bool:
-        """Whether what one core stores depends on others: a sum is whole when all have added to
+        """True if the stores of one core depend on others: a sum is whole when all have added to
         it."""
         return self.adds or self.meets
 
@@ -229,7 +229,8 @@ class TileKernel:
     def walk(
         self, core: int, with_values: bool
     ) -> tuple[list[list[int]], list[list[Any]], list[Trace]]:
-        """What a core issues, by pipe, with that the operands, and the steps of each unit."""
+        """The records that a core issues, by pipe, their operands if `with_values`, and the steps
+        of each unit."""
         if with_values not in self._walks:
             # records are the same either way: their ops are numbered in the order of the program
             self.tables.ops.clear()
@@ -341,7 +342,8 @@ class TileKernel:
             return simulate(issue, *facts, keep_steps, rounds, released, known)
 
     def released(self, held: Held) -> list[float]:
-        """When each barrier lets the cores go on: the slowest up to there sets the time."""
+        """The times at which each barrier lets the cores go on: the slowest up to there sets the
+        time."""
         if held not in self._released:
             different = {id(issue): issue for issue in self.issued} if self.meets else {}
             alone = [self.simulate(i, held=held, released=()).met for i in different.values()]
@@ -529,7 +531,7 @@ class TileKernel:
 
 
 def at_op(op: Operation, function: Callable[..., T], *arguments: Any) -> T:
-    """What the function returns; its errors are at the op."""
+    """Return the function's result; its errors are placed at the op."""
     try:
         return function(*arguments)
     except GeError as e:

@@ -1,4 +1,4 @@
-"""What a core holds: bytes by memory, and what is in the fifos.
+"""Contents of a core: bytes by memory, and tiles in fifos.
 
 All bytes are 0xff before they are written (nan for floats), so that what reads too early shows.
 Integers are -1 then, which is a number like others: of them only the proof tells.
@@ -65,7 +65,7 @@ class CoreMemory:
             self.fifos[fifo].restore(*state)
 
     def end(self, value: SSAValue) -> TileAt:
-        """What of a tile passes the fifos of this vector core."""
+        """The part of a tile that passes the fifos of this vector core."""
         tile, shape = self.tile(value), tile_type(value).shape
         if tile_type(value).space is Memory.UB or self.parts == 1:
             return tile
@@ -182,7 +182,7 @@ def argument_names(op: KernelOp) -> list[str]:
 
 
 def array_of(argument: Argument, given: Mapping[str, Array]) -> Array:
-    """A copy of what is given, by name; else what nothing was written to."""
+    """A copy of the given array of that name; otherwise an array that nothing was written to."""
     element, shape = data_type(argument.memref.type)
     if argument.name not in given and not argument.is_added_to:
         return unwritten(argument.memref)
@@ -193,7 +193,7 @@ def array_of(argument: Argument, given: Mapping[str, Array]) -> Array:
 
 
 def unwritten(memref: SSAValue) -> Array:
-    """What nothing was written to."""
+    """An array that nothing was written to."""
     _require(memref)
     element, shape = data_type(memref.type)
     return poisoned(shape, dtype_of(element))

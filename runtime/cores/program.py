@@ -1,5 +1,5 @@
-"""The scalar unit: what a core issues to its pipes. Each program is translated to a Python function
-once, since loops of thousands of instructions run through it:
+"""The scalar unit: the instructions that a core issues to its pipes. Each program is translated to
+a Python function once, since loops of thousands of instructions run through it:
 
     scf.for %k = %c0 to %c4 step %c1 {                   for x0 in span0(0, 4, 1):
       %row = arith.muli %k, %c128 : index                  x1 = x0 * 128
@@ -11,7 +11,7 @@ once, since loops of thousands of instructions run through it:
 `q1` appends to the queue of a pipe the number of a record (`queues.Record`): one for each op, and
 more where its box is cut off at the memref's end, or its flag has several ids. Where numbers are
 computed as well, `v1` takes the operands: offsets of tiles in their memories, of boxes in memrefs.
-Indices are taken as numbers of any size; what is unsigned must not be negative.
+Indices are taken as numbers of any size; unsigned operands must not be negative.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -73,7 +73,7 @@ EXPRESSIONS = {
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=", "<", "<=", ">", ">=")  # by predicate of arith.cmpi
 
 
-# ---- what is known of a kernel -----------------------------------------------------------------
+# ---- facts of a kernel -------------------------------------------------------------------------
 
 
 Issued: TypeAlias = Instruction | BarrierOp
@@ -133,7 +133,7 @@ class Tables:
         return f"{program.kind}{number} {PIPES[local]}"
 
     def awaited(self, channel: int) -> str:
-        """What a pipe waits for at a channel, or at the negative number of a fifo."""
+        """Text of what a pipe waits for at a channel, or at the negative number of a fifo."""
         if channel < 0:
             return f"room in {self.channels[~channel]}"
         return (
@@ -274,7 +274,8 @@ class _Translation:
             self.body(op.false_region.block)
 
     def steps(self, op: ForOp, index: str) -> None:
-        """The body of an outermost loop: what a step issues is not found out again."""
+        """Write the body of an outermost loop: the records of a known step are issued again without
+        running it."""
         signature = Signature(self.names, self.own, expression)
         key = signature.key(op, index) or "None"
         steps = self.known("steps", LoopSteps(len(self.scope)))
@@ -387,7 +388,7 @@ class _Translation:
 
 
 def expression(op: Operation, names: Sequence[str]) -> str:
-    """What an op of `arith` computes of what has these names."""
+    """The expression of an op of `arith` on operands of these names."""
     if isinstance(op, CmpiOp):
         return f"{names[0]} {COMPARISONS[op.predicate.value.data]} {names[1]}"
     return EXPRESSIONS[op.name.removeprefix("arith.")].format(*names)
@@ -414,8 +415,8 @@ def _span(op: ForOp) -> Callable[[int, int, int], range]:
 
 
 def _reader(op: ReadOp, arrays: Mapping[SSAValue, Array], with_values: bool) -> Callable[..., int]:
-    """What the scalar unit reads; without values the largest number that it may be, or of those
-    that ascend the one that parts groups of one size."""
+    """A function that reads a number as the scalar unit does; without values it returns the largest
+    number that may be read, or of those that ascend the one that divides groups of one size."""
     span, shape = op.span, memref_shape(op.source)
 
     def read(*at: int) -> int:

@@ -15,12 +15,12 @@ order in which the pipes are simulated (a Kahn network): each one runs until it 
 All records are in the queues from the beginning: that the scalar unit takes time to issue them is
 not modelled, nor that queues are of finite length.
 
-Steps of a loop that repeat themselves are simulated once: what happens in a step depends on its
-records and on how it begins: when each queue of the loop ended the step before, and which sets,
-pushes and places in fifos are still to be met. Times are sums and maxima of these and of what is
-constant, so that a step that begins as another one of its kind did, only later, takes what that one
-took. The pipes of a loop come to a pace after a few steps, and come back to it in the same way
-after each tile that is cut off; what is `Known` of one core holds for others, too. So few steps are
+Steps of a loop that repeat themselves are simulated once: a step depends on its records and on the
+state at which it begins: when each queue of the loop ended the step before, and which sets, pushes
+and places in fifos are still to be met. Times are sums and maxima of these and of constants, so
+that a step that begins as another one of its kind did, only later, takes what that one took. The
+pipes of a loop come to a pace after a few steps, and come back to it in the same way after each
+tile that is cut off; facts that are `Known` of one core hold for others, too. So few steps are
 simulated, however many there are.
 
 Exact but for rounding: what counts as the same differs by less than `EQUAL_CYCLES`, and as sums and
@@ -40,7 +40,7 @@ RUN, SET, WAIT, PUSH, POP, MEET = range(6)
 
 
 class Record(NamedTuple):
-    """What instructions of one op have in common that last equally long."""
+    """Facts shared by the instructions of one op that last equally long."""
 
     kind: int
     pipe: int
@@ -192,7 +192,7 @@ class Replay:
 def all_meet(
     queues: Sequence[Sequence[int]], heads: Sequence[int], kind: Callable[[int], int]
 ) -> bool:
-    """Whether all queues that have records have come to a barrier."""
+    """True if all queues that have records have come to a barrier."""
     here = [(queue, n) for queue, n in zip(queues, heads, strict=True) if queue]
     return bool(here) and all(n < len(queue) and kind(queue[n]) == MEET for queue, n in here)
 
@@ -238,15 +238,15 @@ def side_by_side(by_unit: Sequence[Rounds]) -> Rounds:
 
 
 class Touched(NamedTuple):
-    """What rounds have records of."""
+    """The pipes and channels of which rounds have records."""
 
     pipes: tuple[int, ...]
     channels: tuple[int, ...]
 
 
 class Pending(NamedTuple):
-    """Of a channel: what was taken that counts for what is given later (the last wait for a flag,
-    places in a fifo), and what was given since then."""
+    """State of a channel: the times that were taken and count for later ones (the last wait for a
+    flag, places in a fifo), and those given since then."""
 
     channel: int
     taken: tuple[float, ...]
@@ -255,7 +255,8 @@ class Pending(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Beginning:
-    """How a round begins, in cycles after the last of its queues ended the one before."""
+    """The state at which a round begins, in cycles after the last of its queues ended the one
+    before."""
 
     touched: Touched
     ends: tuple[float, ...]
@@ -264,7 +265,7 @@ class Beginning:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Passed:
-    """What a round takes that begins in a certain way."""
+    """The result of a round that begins in a certain way: its end state, and its cycles."""
 
     after: Beginning
     cycles: float  # from the last end before to the last end
@@ -362,8 +363,9 @@ def sets_twice(replay: Replay) -> int | None:
 
 
 def _beginning(replay: Replay, touched: Touched, now: float, known: Known) -> Beginning:
-    """How things are; those that were nearly so before are taken for it. What was taken before any
-    queue could wait for it is as good as taken just then, or when the next one was given."""
+    """Canonical state of the queues: times relative to `now`, and a state that is nearly equal to a
+    known one is replaced by that. Times taken before any queue could wait for them count as taken
+    just then, or when the next one was given."""
     ends = tuple(replay.simulation.ends[pipe] - now for pipe in touched.pipes)
     over, pending, times = min(ends) - max(replay.latencies), list[Pending](), [*ends]
     for channel in touched.channels:
@@ -405,10 +407,10 @@ def simulate(
     known: Known | None = None,
 ) -> Simulation:
     """Run the queues of numbers of `records`, which take so many `cycles`; `depths` are those of
-    the fifos. With `keep_steps` the steps too, in an order in which what was waited for comes
-    first; else what repeats itself in the `rounds` is not run again, nor what is `known` of other
-    queues with the same records and cycles. `released`: when each barrier lets the queues go on;
-    without it, as if no other core were there. Raises Stuck, and BadFlag."""
+    the fifos. With `keep_steps` the steps too, in an order in which a record comes after those it
+    waited for; else steps that repeat in the `rounds` are not run again, nor those `known` of other
+    queues with the same records and cycles. `released`: the times at which each barrier lets the
+    queues go on; without it, as if no other core were there. Raises Stuck, and BadFlag."""
     table = [(r.kind, c, r.channel) for r, c in zip(records, cycles, strict=True)]
 
     def begin() -> Replay:
@@ -434,8 +436,8 @@ def simulate(
 
 
 def meetings(alone: Sequence[Sequence[float]], latency: float) -> list[float]:
-    """When barriers let all cores go on, of the times at which each of these comes to them, when it
-    goes on without the others."""
+    """The times at which barriers let all cores go on, from the times at which each of these comes
+    to them when it goes on without the others."""
     released: list[float] = []
     for number in range(len(alone[0]) if alone else 0):
         begins = [met[number - 1] + latency if number else 0.0 for met in alone]

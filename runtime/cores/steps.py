@@ -32,7 +32,7 @@ from ge.runtime.cores.replay import END, LoopRound
 
 
 class LoopStep(NamedTuple):
-    """What a step of an outermost loop issued."""
+    """The records that a step of an outermost loop issued."""
 
     kind: tuple[int, int]  # the loop's number, and which of its different steps
     parts: tuple[tuple[int, tuple[int, ...]], ...]  # pipes and their records
@@ -47,7 +47,7 @@ class Trace:
     steps: list[LoopStep] = field(default_factory=list["LoopStep"])
 
     def key(self, queues: list[list[int]]) -> Hashable:
-        """What tells issues apart: the steps, and all records that are in none."""
+        """A key that tells issues apart: the steps, and all records that are in none."""
         if len({step.kind[0] for step in self.steps}) != 1:
             return tuple(map(tuple, queues))
         counts = map(sum, zip(*(step.counts for step in self.steps), strict=True))
@@ -68,7 +68,7 @@ class Trace:
 
 @dataclass(slots=True)
 class LoopSteps:
-    """What the steps of an outermost loop issue, by their keys (`Signature`)."""
+    """The records that the steps of an outermost loop issue, by their keys (`Signature`)."""
 
     loop: int
     known: dict[Any, LoopStep] = field(default_factory=dict[Any, "LoopStep"])
@@ -98,7 +98,7 @@ class LoopSteps:
 
 
 class UnknownSignature(Exception):
-    """What a step issues may depend on more than a key says."""
+    """A step whose records may depend on more than a key says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +273,7 @@ class Signature:
         self.items.append(f"{rest} if {a.least} >= 0 else ({a.base},)")
         if name.startswith("rem"):
             return IndexText("0", f"(0 if {a.least} >= 0 else {1 - n})", str(n - 1))
-        # rounded to zero, what is negative is greater by one at most
+        # rounded to zero, a negative one is greater by one at most
         low, high = f"({rest} + {a.low}) // {n}", f"({rest} + {a.high}) // {n} + ({a.least} < 0)"
         return IndexText(f"{a.base} // {n}", low, high)
 

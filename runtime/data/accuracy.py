@@ -1,4 +1,4 @@
-"""How far an array is from what it should be, and whether that is near enough for what it was
+"""Distance of an array from its reference, and a test that it is near enough for the type it was
 computed in: the one place where tolerances of numbers against other programs' are stated."""
 
 import math
@@ -46,9 +46,9 @@ def cosine_of(signal: float, noise: float, other: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What outputs have to keep: `share` is the largest error there may be, as part of the largest
-    magnitude of the output; `snr` (dB) and `cos` are the least there may be. None: not asked for.
-    Integers may differ by `step`."""
+    """Bounds that outputs have to keep: `share` is the largest error there may be, as part of the
+    largest magnitude of the output; `snr` (dB) and `cos` are the least there may be. None: not
+    asked for. Integers may differ by `step`."""
 
     share: float | None = None
     snr: float | None = None
@@ -79,7 +79,7 @@ TOLERANCES: Mapping[str, Tolerance] = {
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """How far an array is from another one of its shape. `error`: the largest, of `largest`, the
+    """Distance of an array from a reference of its shape. `error`: the largest, of `largest`, the
     largest magnitude of what it should be; `strange`: elements that are nan or infinite in one of
     the two only; `differ`: elements that are not equal, counted for integers alone."""
 
@@ -98,7 +98,7 @@ class Measured:
         return self.error / max(self.largest, LEAST)
 
     def complaint(self, tolerance: Tolerance) -> str:
-        """What is beyond the tolerance; empty where nothing is."""
+        """Text of the bound that is broken; "" if the array is within the tolerance."""
         if self.strange:
             return f"nan or infinity in other places: {self.strange} of {self.size} elements"
         if not self.is_float:
@@ -114,8 +114,9 @@ class Measured:
 
 
 def measured(want: Array, got: Array) -> Measured:
-    """How far `got` is from `want`, of the same shape. Of floats of up to 32 bits sums are taken in
-    32 bits first, which is enough for decibels and costs a tenth of the time of wider ones."""
+    """Measure the distance of `got` from `want`, of the same shape. For floats of up to 32 bits
+    sums are taken in 32 bits first, which is enough for decibels and costs a tenth of the time of
+    wider ones."""
     kinds = {kind_of(want.dtype), kind_of(got.dtype)}
     is_float = "f" in kinds
     if is_float and want.size and max(want.dtype.itemsize, got.dtype.itemsize) <= 4:

@@ -4,7 +4,7 @@ packing.
 Elements of less than a byte: several in a byte in files and in the memory of the device, the
 first in the low bits; one in a byte in arrays. Of the last byte, bits that are no element are 0.
 
-PyTorch is not imported here: who has a tensor has imported it."""
+PyTorch is not imported here: a caller with a tensor has imported it."""
 
 import sys
 from collections.abc import Sequence

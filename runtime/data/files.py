@@ -163,14 +163,14 @@ def same_file(one: Path | str, other: Path | str) -> bool:
 
 
 def is_device(path: Path) -> bool:
-    """Whether a path is written to directly, with nothing beside it and nothing to rename: a
-    pipe, a device, /dev/stdout even where that is a file. /dev/shm is a folder of files."""
+    """True if a path is written to directly, with nothing beside it and nothing to rename: a pipe,
+    a device, /dev/stdout even where that is a file."""
     in_dev = path.parts[:2] == ("/", "dev") and path.parts[2:3] != ("shm",)
     return in_dev or (path.exists() and not path.is_file())
 
 
 def weights_path(path: Path | str) -> Path:
-    """Where the weights of a module go that is written to `path`: beside the file, not beside a
+    """The path for the weights of a module that is written to `path`: beside the file, not beside a
     link to it."""
     path = Path(path)
     path = path.resolve() if path.is_symlink() else path

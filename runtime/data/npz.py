@@ -50,7 +50,7 @@ def read_npz(
 ) -> dict[str, Array]:
     """The arrays of these names; other entries come without elements, so that errors can name them
     unread. A file of a megabyte may unpack to gigabytes: nothing is read before `fits` has seen
-    the shape that each large array declares. Raises GeError for what is no such file, and for an
+    the shape that each large array declares. Raises GeError if it is no such file, and for an
     array that has other elements than it declares, or more than this machine can hold."""
     shapes = read_shapes(path, names)
     for name, shape in shapes.items():
@@ -95,7 +95,7 @@ def _of_entry(read: Callable[[Any, str], T], archive: Any, name: str, path: str 
 
 
 def _shape(archive: Any, name: str) -> Shape:
-    """What the header of an entry says. Raises ValueError where there are not as many bytes."""
+    """The shape in the header of an entry. Raises ValueError if there are not as many bytes."""
     members = [m for m in (f"{name}.npy", name) if m in archive.zip.namelist()]
     with archive.zip.open(members[0]) as member:
         head = BytesIO(_readable(member.read(HEADER)))

@@ -125,5 +125,5 @@ class Binding:
 
     @property
     def latency_us(self) -> float:
-        """The simulated time of a run, without the copies of what is bound."""
+        """The simulated time of a run, without the copies of bound inputs and outputs."""
         return timeline_of(self).latency_us

@@ -1,4 +1,4 @@
-"""What a block of ops becomes before it runs: a list of steps over a file of registers.
+"""The executable form of a block of ops: a list of steps over a file of registers.
 
 A step is a function of the registers, made once; running is a loop over steps. A register is
 emptied after its last use, so a large model does not keep its intermediate values.
@@ -177,8 +177,8 @@ class Code:
         self._steps[index] = (both, dead)
 
     def stepper(self, registers: Registers) -> Callable[[Operation | None], None]:
-        """A function that runs the steps that are left up to that of an op (None: all), for who
-        decides when."""
+        """A function that runs the remaining steps up to that of an op (None: all), for callers
+        that decide when."""
         places = {instruction.op: i for i, instruction in enumerate(self.instructions)}
         start = 0
 
@@ -214,8 +214,8 @@ class Code:
         return parts[0], parts[1], parts[2]
 
     def bind(self, registers: Registers, scratch: Scratch) -> Action:
-        """What runs the steps on the arrays that are in the registers and stay there. All steps are
-        calls with one result, whose register has its array."""
+        """An action that runs the steps on the arrays that are in the registers and stay there. All
+        steps are calls with one result, whose register has its array."""
         calls: list[Action] = []
         for call in (i.action for i in self.instructions):
             assert isinstance(call, Call)

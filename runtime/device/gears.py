@@ -1,6 +1,6 @@
-"""Which gear of a program inputs have the sizes of, and inputs padded to the next larger one: a
-program that was compiled for some sizes of its dynamic inputs has a table of them
-(`npu_task.map_index`), and says which dimensions can be padded (`graph.padding`)."""
+"""Choice of the gear of a program that has the sizes of the inputs, and padding of inputs to the
+next larger one: a program that was compiled for some sizes of its dynamic inputs has a table of
+them (`npu_task.map_index`), and says which dimensions can be padded (`graph.padding`)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -166,7 +166,7 @@ class GearTable:
         return padded, self.cut(sizes, row)
 
     def cut(self, sizes: Sequence[int], row: Sequence[int]) -> "Cut":
-        """What cuts outputs of a gear to these sizes."""
+        """A function that cuts outputs of a gear to these sizes."""
         grown = [(n, a, b) for n, a, b in zip(self.names, row, sizes, strict=True) if a != b]
 
         def cut(results: dict[str, Array], places: Mapping[str, Array]) -> dict[str, Array]:

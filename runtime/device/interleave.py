@@ -35,7 +35,7 @@ class Timing:
         self.now, self.events = defaultdict[int, float](float), defaultdict[int, float](float)
 
     def visit(self, op: Operation) -> tuple[float, float] | None:
-        """Issue an op; start and end of a task, None for what is none."""
+        """Issue an op; return start and end of a task, None for other ops."""
         match op:
             case RecordOp():
                 self.events[event_number(op)] = self.now[op.stream.value.data]

@@ -286,7 +286,7 @@ class Translator:
 
 
 class KernelRunner(Protocol):
-    """What runs a kernel on input arrays and, for static results, destinations."""
+    """An object that runs a kernel on input arrays and, for static results, destinations."""
 
     output_types: tuple[Attribute, ...]
 
@@ -377,9 +377,9 @@ class KernelCode:
     def bind(
         self, inputs: Sequence[Array], outs: Sequence[Array], scratch: Scratch
     ) -> Action | None:
-        """What does the same as `run`, each time with the elements of that time, for arrays that
-        stay where they are; None where some step has to make its result itself, and for arrays so
-        large that it takes long in any case."""
+        """An action that does the same as `run`, each time with the elements of that time, for
+        arrays that stay where they are; None where some step has to make its result itself, and for
+        arrays so large that it takes long in any case."""
         if any(a.nbytes > BOUND_BYTES for a in (*inputs, *outs)):
             return None
         registers = self.registers(inputs, outs)

@@ -76,7 +76,7 @@ class Port:
 
     @property
     def is_known(self) -> bool:
-        """Whether the session knows it, by what states hold or of itself."""
+        """True if the session knows it, by what states hold or of itself."""
         return bool(self.step or self.block or self.seed)
 
     def __str__(self) -> str:
@@ -144,7 +144,7 @@ def output_ports(func: FuncOp) -> list[Port]:
 
 
 def unknown_name(name: str, what: str, expected: Sequence[Port]) -> str | None:
-    """What is wrong with the name of an input or output."""
+    """The error in the name of an input or output; None if the name is known."""
     if any(p.name == name for p in expected):
         return None
     near = get_close_matches(name, [p.name for p in expected], 1)
@@ -217,7 +217,8 @@ def check_outputs(
 
 
 def _mismatch(port: Port, array: Array, sizes: dict[str, tuple[int, str]]) -> str | None:
-    """What is wrong with an input. `sizes` holds the symbolic dimensions of the inputs before."""
+    """The error in an input; None if there is none. `sizes` holds the symbolic dimensions of the
+    inputs before."""
     if array.dtype != dtype_of(port.element):
         return f"input '{port.name}' is {array.dtype}, not {dtype_of(port.element)}"
     declared = zip(array.shape, port.shape, strict=False)
@@ -236,8 +237,8 @@ def _mismatch(port: Port, array: Array, sizes: dict[str, tuple[int, str]]) -> st
 
 @dataclass
 class RunSeed:
-    """`session.seed`: its own number, and that of the next run, from 0 on; who sets `run` gets the
-    numbers of that run again. `names`: the arguments that are both."""
+    """`session.seed`: its own number, and that of the next run, from 0 on; setting `run` repeats
+    the numbers of that run. `names`: the arguments that are both."""
 
     number: int
     run: int = 0

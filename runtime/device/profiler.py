@@ -60,7 +60,7 @@ DEFAULT = "op_stats,trace,output:ascend_profile"
 
 @dataclass
 class Files:
-    """What is to be written, and what has been seen."""
+    """The files to write, and the runs seen so far."""
 
     kinds: frozenset[str]
     folder: Path
@@ -110,7 +110,7 @@ class Files:
 
 @dataclass
 class Requests:
-    """What the environment has asked for, by its text."""
+    """The files that the environment has asked for, by its text."""
 
     files: dict[str, Files] = field(default_factory=dict[str, Files])
 
@@ -128,8 +128,8 @@ def new_requests() -> AbstractContextManager[Requests]:
 
 
 def requested(profiler: "Callable[[], Profiler]") -> Files | None:
-    """What the environment asks for; None: nothing. The folder is made. Raises GeError for what it
-    asks that there is not."""
+    """The files that the environment asks for; None if it asks for nothing. The folder is made.
+    Raises GeError if it asks for unknown files."""
     if (text := profiling()) is None:
         return None
     own = at_hand(Requests)
@@ -148,7 +148,7 @@ def requested(profiler: "Callable[[], Profiler]") -> Files | None:
 
 @dataclass
 class Written:
-    """What the ops of a run have written; called for each."""
+    """The arrays that the ops of a run have written; called for each op."""
 
     arrays: "dict[str, Array]" = field(default_factory=dict[str, Any])
     ops: int = 0
@@ -163,7 +163,7 @@ class Written:
 
 
 def watch_of(files: Files | None) -> Written | None:
-    """What keeps the tensors of a run, where they are asked for."""
+    """A recorder of the tensors of a run, if they are asked for; otherwise None."""
     return None if files is None or "tensor_dump" not in files.kinds else Written()
 
 
@@ -327,7 +327,7 @@ def _stats(rows: Sequence[Mapping[str, Any]], total_us: float) -> OperatorStats:
 
 
 class Report(dict[str, Any]):
-    """What a profiler has seen: `runs` has an entry for each program, and for each length of states
+    """The record of a profiler: `runs` has an entry for each program, and for each length of states
     and each shape of inputs, `per_run` one for each run, in order."""
 
     def __init__(self, order: Sequence[tuple[Profiled, float]]) -> None:
@@ -440,8 +440,8 @@ def observe(
     outputs: "Mapping[str, Array] | None" = None,
     written: Written | None = None,
 ) -> None:
-    """Tell those who listen of a run: what the emulation took, its arrays where the caller has them
-    at hand, and what its ops have written where that was asked for."""
+    """Notify listeners of a run: of the time that the emulation took, of its arrays if the caller
+    has them at hand, and of the arrays that its ops have written if these were asked for."""
     files, listeners = requested_files(), listening()
     if files is None and not listeners:
         return
@@ -455,6 +455,5 @@ def observe(
 
 
 def requested_files() -> Files | None:
-    """The files that the environment asks for. Raises GeError for what it asks
-    that there is not."""
+    """The files that the environment asks for. Raises GeError if it asks for unknown files."""
     return requested(Profiler)

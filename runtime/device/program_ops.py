@@ -1,4 +1,5 @@
-"""How the ops of tasks, buffers and programs run (launches, copies, slots), and control flow.
+"""Execution of the ops of tasks, buffers and programs (launches, copies, slots), and of control
+flow.
 
 Streams and events need no step of their own: the text order of a program is one of the orders
 that they allow. (`clock.py` simulates when things happen.)
@@ -97,7 +98,7 @@ def prepared(
 
 
 def placer(t: Translator, op: Operation) -> Callable[[SSAValue, Array], Array]:
-    """What puts results of unknown size where their places are, if they have any."""
+    """A function that puts results of unknown size at their places, if they have any."""
     around, device = op.parent_op(), t.device
     ranges = dim_ranges(around) if around is not None and OFFSETS in op.attributes else {}
     places: dict[SSAValue, tuple[int, int]] = {
@@ -272,7 +273,7 @@ def copy_all(targets: Sequence[Target], values: Sequence[Array | PackedView]) ->
 
 
 class _BlockEnd:
-    """What becomes of the values that a block yields: some are copied to their targets, or to rows
+    """The end of a block: some of the values that it yields are copied to their targets, or to rows
     of these; the rest is returned."""
 
     def __init__(self, t: Translator, block: Block) -> None:
@@ -299,7 +300,7 @@ class _BlockEnd:
 
 
 def _is_reused(value: SSAValue) -> bool:
-    """Whether others write to the memory of a value later."""
+    """True if others write to the memory of a value later."""
     return is_writable(owner_of(value))
 
 

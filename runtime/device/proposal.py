@@ -1,4 +1,5 @@
-"""What a program could keep on the device between its runs, and what that would save."""
+"""Proposal of state that a program could keep on the device between its runs, and of the time that
+this would save."""
 
 from dataclasses import dataclass
 

@@ -22,7 +22,7 @@ from ge.runtime.device.session import main_of
 
 
 def _size(name: str, sizes: Mapping[str, int]) -> int:
-    """Of a dimension, with 1 for what is not known."""
+    """Size of a dimension, with 1 for unknown ones."""
     size = size_of(name, dict.fromkeys(symbols(name), 1) | dict(sizes))
     return 1 if size is None else size
 

@@ -108,7 +108,7 @@ class Session:
         tiles: str = "",
         seed: int | RunSeed = 0,
     ) -> None:
-        requested_files()  # a wrong request is told now, not after the first run
+        requested_files()  # reports a wrong request now, not after the first run
         main = main_of(module)
         planned = STREAMS in main.attributes
         if sanitize is None:
@@ -143,7 +143,7 @@ class Session:
         self.state = State((*kept, *self._function.states), table)
         self.seed = RunSeed.of(seed, arguments)
         self.cast_inputs = cast_inputs
-        self.lock = Lock()  # of who runs
+        self.lock = Lock()  # held by the thread that runs
         self._queue: ThreadPoolExecutor | None = None
         renew_in_children(self)
         is_open = any(DYNAMIC in p.shape for p in self.inputs) and self.gears is None
@@ -167,7 +167,7 @@ class Session:
 
     @property
     def rows(self) -> int | None:
-        """How many rows states that grow have; None where none has any."""
+        """Number of rows of states that grow; None if no state has any."""
         return (self.state.rows() or None) if self._symbol else None
 
     @property

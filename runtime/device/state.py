@@ -1,4 +1,4 @@
-"""What stays on the device from run to run: `session.state`.
+"""State that stays on the device from run to run: `session.state`.
 
     session.state["past"]               a copy of what the next run reads
     session.state["past"] = array       sets it
@@ -35,8 +35,8 @@ from ge.runtime.device.ports import Port
 
 
 class BlockTable:
-    """Where blocks of rows lie, for all states that grow: `table` has the place of each block that
-    is taken, in order, and -1 for others."""
+    """The places of blocks of rows, for all states that grow: `table` has the place of each block
+    that is taken, in order, and -1 for others."""
 
     def __init__(self, count: int, rows: int) -> None:
         self.rows = rows  # of a block
@@ -48,7 +48,7 @@ class BlockTable:
 
     @property
     def taken(self) -> int:
-        """How many blocks hold rows."""
+        """Number of blocks that hold rows."""
         return len(self.table) - len(self._free)
 
     def take(self, rows: int) -> Array:
@@ -65,7 +65,7 @@ class BlockTable:
             self.table[last] = -1
 
     def places(self, rows: int) -> Array:
-        """Where the first rows lie."""
+        """The places of the first rows."""
         numbers = np.arange(rows)
         return self.take(rows)[numbers // self.rows] * self.rows + numbers % self.rows
 
@@ -83,7 +83,7 @@ class StateValue(ABC):
     blocks: BlockTable | None = field(default=None, init=False)  # None: rows lie in order
 
     def part(self, shape: Shape) -> tuple[Any, ...]:
-        """Where a value of a shape lies within the whole."""
+        """The index of a value of a shape within the whole."""
         where: list[Any] = [slice(n) for n in shape]
         if self.blocks is not None and self.grows is not None:
             where[self.grows] = self.blocks.places(shape[self.grows])
@@ -230,7 +230,7 @@ class HostState(StateValue):
         pass  # the session fills it with the result
 
     def argument(self) -> Array:
-        """What the function reads."""
+        """The array that the function reads."""
         if self.grows is None:
             return self.value
         whole = np.zeros(self.reads, self.value.dtype)
@@ -238,7 +238,7 @@ class HostState(StateValue):
         return whole
 
     def take(self, result: Array, step: int) -> None:
-        """What the function has made of it."""
+        """Store the result that the function has computed for it."""
         if self.grows is None:
             self.fill(result)
         else:
@@ -346,11 +346,11 @@ class State:
 
     @property
     def is_full_after_a_run(self) -> bool:
-        """Whether the next run reads less than the last one left."""
+        """True if the next run reads less than the last one left."""
         return any(v.grows is None and v.axis is not None for v in self.values.values())
 
     def rows(self) -> int:
-        """How many rows states that grow have. Raises GeError where they differ."""
+        """Number of rows of states that grow. Raises GeError if they differ."""
         grown = self.grown
         for value in grown[1:]:
             if value.rows != grown[0].rows:

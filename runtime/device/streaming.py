@@ -52,8 +52,8 @@ Outputs: TypeAlias = Generator[dict[str, Array], None, bool]
 
 @dataclass(slots=True)
 class Read:
-    """A batch as the arrays of a session. `other_s`: seconds that it took, but for what is
-    computed."""
+    """A batch as the arrays of a session. `other_s`: seconds that it took, apart from those to
+    compute."""
 
     number: int
     arrays: list[Array]
@@ -138,7 +138,7 @@ def seconds_to_copy(arrays: Iterable[Array]) -> float:
 
 
 class Stages:
-    """What is done to each batch, in whichever thread, and what it takes."""
+    """The stages of the work on each batch, in whichever thread, and the time that they take."""
 
     def __init__(self, session: "Session", batches: Iterator[Any]) -> None:
         self.session, self.batches = session, batches
@@ -188,14 +188,14 @@ class Stages:
         return outputs if cut is None else cut(outputs, {})
 
     def note(self, compute_s: float, other_s: float) -> None:
-        """Note what overlapping saves, or would save, of a batch: what is less, the seconds to
-        compute it or those of all else, with what the caller did with its outputs."""
+        """Note what overlapping saves, or would save, of a batch: the lesser of the seconds to
+        compute it and those of all else, with those that the caller used its outputs for."""
         self.saved.append(min(compute_s, other_s))
 
     @property
     def saved_s(self) -> float:
-        """What overlapping saves of a batch: the mean over the last ones, of which there are
-        some."""
+        """Seconds that overlapping saves of a batch: the mean over the last ones, of which there is
+        at least one."""
         return sum(self.saved) / len(self.saved)
 
 
@@ -221,7 +221,8 @@ class Stream:
         self.computer.start()
 
     def next(self) -> Batch | Ended:
-        """What was computed next. Raises GeError in a child of the process that has the threads."""
+        """The batch that was computed next. Raises GeError in a child of the process that has the
+        threads."""
         if os.getpid() != self.process:
             text = "this stream of batches belongs to the process that began it"
             raise GeError(text, hint="call run_many in the child, where its threads are")
@@ -336,7 +337,8 @@ class BatchReader:
 
 
 def as_array(value: Any, name: str) -> Any:
-    """What a tensor holds, as numpy's; anything else as it is."""
+    """The contents of a tensor, or any other value, as an array of numpy. Raises GeError for values
+    that cannot be read."""
     if type(value) is np.ndarray:
         return value
     try:

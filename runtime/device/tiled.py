@@ -58,7 +58,7 @@ def rounding(
     """For each element of the results of a kernel on these inputs, which are `wanted`: the
     greatest difference that rounding explains. Shapes are static."""
     relative = most_terms(kernel) ** 0.5 * _eps(wanted)
-    # a change must not be lost in elements of 16 bits: what is larger counts for less
+    # a change must not be lost in elements of 16 bits: larger ones count for less
     eps = [float(float_limits(a.dtype).eps) for a in inputs if kind_of(a.dtype) == "f"]
     change = max([relative, *eps])
     rng = np.random.default_rng(0)
@@ -75,7 +75,7 @@ def rounding(
 
 
 def explained(got: Array, want: Array, allowed: Array) -> Array:
-    """Which elements differ by no more than is allowed."""
+    """A mask of the elements that differ by no more than is allowed."""
     with np.errstate(all="ignore"):
         return _distance(got, want, np.inf) <= allowed
 
@@ -111,8 +111,9 @@ SAMPLE = "sample:"
 
 @dataclass
 class TileKernels:
-    """What runs the kernels of a module: their tile programs, or where there is none their bodies.
-    With a `sample`, bodies, and so many cores of each tile program, to be compared with them."""
+    """Runner of the kernels of a module: of their tile programs, or where there is none of their
+    bodies. With a `sample`, bodies, and so many cores of each tile program, to be compared with
+    them."""
 
     target: Target
     programs: Mapping[str, TileKernelOp]
@@ -269,8 +270,8 @@ def differences_of(
     wanted: Sequence[Array],
     masks: Sequence[Array] | None = None,
 ) -> list[Array]:
-    """Which elements of each result are others than rounding explains: those that differ by more
-    than units of the largest one, and by more than other orders of the sums of this kernel."""
+    """Masks of the elements of each result that rounding does not explain: those that differ by
+    more than units of the largest one, and by more than other orders of the sums of this kernel."""
     differences = [differs(got, want) for got, want in zip(found, wanted, strict=True)]
     if masks is not None:
         differences = [wrong & mask for wrong, mask in zip(differences, masks, strict=True)]
@@ -284,9 +285,9 @@ def differences_of(
 
 
 def differs(got: Array, want: Array, tolerance: float | None = None) -> Array:
-    """Which elements of a result are others than where sums are made in another order: floats
-    within 4 units in the last place of the largest one (8 of those of more than 16 bits, whose sums
-    have no wider type), integers and truth values bit for bit."""
+    """A mask of the elements that another order of sums does not explain: floats may differ by 4
+    units in the last place of the largest one (8 for those of more than 16 bits, whose sums have no
+    wider type), integers and truth values not by a bit."""
     if kind_of(want.dtype) != "f":
         return got != want
     if tolerance is None:

@@ -218,8 +218,8 @@ TURNS = 4
 
 
 def turns_of(inputs: Mapping[str, Array], kind: str) -> int:
-    """How many sets of a kind it takes, `TURNS` at most, until half of each input has been each
-    of the kind's values."""
+    """Number of sets of a kind, `TURNS` at most, until half of each input has been each of the
+    kind's values."""
     turns = [1.0]
     for array in inputs.values():
         if (numbers := kind_of(array.dtype)) == "b":
@@ -234,7 +234,7 @@ def turns_of(inputs: Mapping[str, Array], kind: str) -> int:
 
 
 def nudged(array: Array, seed: int) -> Array:
-    """Floats up to two ULPs off; other arrays as they are."""
+    """Floats up to two ULPs off; other arrays unchanged."""
     if kind_of(array.dtype) != "f":
         return array
     rng = np.random.default_rng((seed, array.size))
@@ -265,7 +265,7 @@ class Trial:
 
     @property
     def is_padded(self) -> bool:
-        """Whether the sizes lie between those of gears."""
+        """True if the sizes lie between those of gears."""
         return self.kind == PADDED
 
     def __str__(self) -> str:
@@ -279,7 +279,7 @@ def tried(module: ModuleOp) -> Iterator[FuncOp]:
 
 
 def tried_sizes(func: FuncOp) -> str:
-    """What there is to say of the sizes that a function was tried at."""
+    """A note about the sizes that a function was tried at; "" if they are all known."""
     is_open = any(DYNAMIC in p.shape for p in input_ports(func))
     return "sizes of 1 to 5 were tried: fix its dimensions with --dim or --shape" if is_open else ""
 
@@ -434,8 +434,8 @@ class Trials:
     def run(
         self, module: ModuleOp, nudge: int = 0, tiles: TileKernels | None = None
     ) -> list[Outcome]:
-        """What each trial gives with another module; with `nudge`, on inputs and weights that
-        are a few ULPs off, differently for each number; with `tiles`, which are the module's, with
+        """Outcomes of each trial with another module; with `nudge`, on inputs and weights that are
+        a few ULPs off, differently for each number; with `tiles`, which are the module's, with
         kernels run by their tile programs."""
         payload = NudgedPayload(self.payload, nudge) if nudge else self.payload
         ports = (p for func in tried(module) for p in input_ports(func))
@@ -451,8 +451,8 @@ class Trials:
 
 
 def refuse_large(module: ModuleOp) -> None:
-    """Raise GeError when the weights, as they are and as `@prepare` leaves them, do not fit into
-    the memory of this machine."""
+    """Raise GeError when the weights, both the given ones and those that `@prepare` makes, do not
+    fit into the memory of this machine."""
     total = sum(byte_size(t) for t in weights_of(module).values())
     if 3 * total > machine_bytes():
         raise GeError(
@@ -562,7 +562,7 @@ class GrowingTrials:
         return StepsTrial(kind, rows, states, runs)
 
     def run(self, module: ModuleOp, nudge: int = 0) -> list[Outcome]:
-        """What each trial gives with another module, also one whose states have no capacity yet;
+        """Outcomes of each trial with another module, also one whose states have no capacity yet;
         with `nudge`, on inputs, states and weights a few ULPs off."""
         payload = NudgedPayload(self.payload, nudge) if nudge else self.payload
         try:
@@ -576,7 +576,7 @@ class GrowingTrials:
 
 
 def runner_for(module: ModuleOp, payload: Payload) -> Trials | GrowingTrials:
-    """What a module is run on to be validated."""
+    """The trials on which a module is run to be validated."""
     main = functions(module).get("main")
     grows = main is not None and main.body.blocks and growing_symbol(main) is not None
     return GrowingTrials(module, payload) if grows else Trials(module, payload)

@@ -1,5 +1,5 @@
-"""What calls on one device share: streams, rings of tiling buffers, workspace, and the tilings of
-kernels that are found again instead of being chosen anew.
+"""State shared by the calls on one device: streams, rings of tiling buffers, workspace, and the
+tilings of kernels that are reused instead of being chosen anew.
 
 A cache of tilings has a few slots, which are filled one after the other, round-robin; a search
 begins at the slot of the last hit. An operation looks into its own (local) cache first, then into
@@ -69,7 +69,7 @@ class Ring:
 
 
 class Recorder(ABC):
-    """Takes what is issued to a stream instead of the device."""
+    """Takes work that is issued to a stream instead of the device."""
 
     @abstractmethod
     def called(self, pack: Any) -> None: ...
@@ -80,15 +80,16 @@ class Recorder(ABC):
 
 @dataclass(slots=True, eq=False)
 class Stream:
-    """A queue of the device; a `recorder` takes what is issued to it while it is captured."""
+    """A queue of the device; a `recorder` takes the work that is issued to it while it is
+    captured."""
 
     number: int
     recorder: Recorder | None = None
 
 
 class Context:
-    """What is issued goes to the `current` stream. `workspace` grows to the most that a call asked
-    for; all calls share it, since they run one after the other."""
+    """State shared by calls: work is issued to the `current` stream. `workspace` grows to the most
+    that a call asked for; all calls share it, since they run one after the other."""
 
     def __init__(self, streams: int = 1, ring_blocks: int = DEFAULTS.ring_blocks) -> None:
         if type(streams) is not int or streams < 1:
@@ -134,7 +135,7 @@ class Context:
 
 
 class Found(StrEnum):
-    """Where the tiling of a kernel came from."""
+    """The source of the tiling of a kernel."""
 
     LOCAL = "local"
     GLOBAL = "global"
@@ -143,7 +144,7 @@ class Found(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Lookup:
-    """Where a tiling was found, if it was."""
+    """The result of a search for a tiling."""
 
     found: Found
     patched: bool = False  # another length had to be written into it
@@ -158,7 +159,8 @@ class KernelCache:
     _next: int = 0
 
     def find(self, key: Hashable, sizes: Hashable) -> Lookup | None:
-        """Whether the key is there, and whether with other sizes (which take their place)."""
+        """Look the key up: None if it is not there; otherwise it says whether it had other sizes,
+        which are replaced."""
         count = len(self._keys)
         for i in (*range(self._last, count), *range(min(self._last, count))):
             if self._keys[i] == key:
@@ -179,7 +181,7 @@ class KernelCache:
 
 @dataclass
 class KernelCaches:
-    """What the caches of a host have in common: their sizes, and the global ones by kind."""
+    """State shared by the caches of a host: their sizes, and the global ones by kind."""
 
     local_slots: int = DEFAULTS.local_slots
     global_slots: int = DEFAULTS.global_slots

@@ -1,9 +1,9 @@
-"""A call of a program in one of the modes: real setups, caches, buffers and threads; what each
-thread did, and what it waited for, is the schedule that the clock times.
+"""A call of a program in one of the modes: real setups, caches, buffers and threads; the schedule
+that the clock times is what each thread did, and what it waited for.
 
 A unit is set up (`setup`: checks, shapes, tilings), made ready (`prelaunch`: arguments, and a copy
 of its tilings where the device does not have them any more), and launched (`launch`). The modes
-differ in what a unit is, in how many threads do the three, and in what is kept for the next call.
+differ in their units, in how many threads do the three, and in what they keep for the next call.
 
 Several threads. As long as there is nothing to set up, the first thread has time: when it has
 handed a unit over it asks for the copies to the device that wait for nothing but each other, which
@@ -44,7 +44,7 @@ Perform = Callable[[Operation], None]
 
 @dataclass
 class Counts:
-    """What the calls of a host came to."""
+    """Counts of the work in the calls of a host."""
 
     setups: int = 0
     skipped: int = 0
@@ -111,7 +111,7 @@ class Call:
         self.target, self.perform = target, perform
         tasks = [leaf.op for unit in units for leaf in unit.leaves]
         self.schedule = HostSchedule(mode.threads, len(tasks))
-        self._blocks: list[tuple[Block, int]] = []  # of each unit: its tilings, and who wrote them
+        self._blocks: list[tuple[Block, int]] = []  # of each unit: tilings, and their writer
         self._copies: dict[int, TilingCopy] = {}  # unit -> the copy of its tilings
         self._writers: dict[int, int] = {}  # block -> the unit that wrote it
         self._stale: list[bool] = []  # whether they are yet to be copied to the device
@@ -121,7 +121,7 @@ class Call:
         self._has_time = len(mode.threads) > 1  # the first thread, so far
         self._free = copies_ahead(tasks if self._has_time else ())
         self._asked: dict[int, HostTask] = {}  # copies that the first thread has asked for
-        self._asked_last: HostTask | None = None  # of these, before what is launched now
+        self._asked_last: HostTask | None = None  # of these, before the task launched now
         if waits:
             self.add(0, HostWork.SYNCHRONISATION, target.host_sync_us, units[0], 0)
 

@@ -1,7 +1,7 @@
 """A host that calls programs in one of the modes: numbers, time, and what the call came to.
 
 Launches of a call may be recorded once and then replayed as one. A replay needs the same operations
-on tensors of the same descriptions: the recorded arguments and tilings are used as they are. For
+on tensors of the same descriptions: the recorded arguments and tilings are used unchanged. For
 others it is refused; the tasks are captured again, or, in the mode that updates, those that differ
 are written anew, if their number and kinds are the same."""
 
@@ -49,7 +49,7 @@ from ge.runtime.host.schedule import (
 
 @dataclass(slots=True)
 class CapturedTasks:
-    """What a capture recorded, and for which shapes."""
+    """The tasks that a capture recorded, and the shapes that they are for."""
 
     descs: list[Hashable]  # of each unit
     kinds: list[Hashable]  # of each task
@@ -159,7 +159,7 @@ class HostProgram:
 
 @dataclass
 class Called:
-    """What one call came to."""
+    """The result of one call."""
 
     outputs: dict[str, Array]
     timeline: Timeline | None
@@ -372,8 +372,9 @@ COLUMNS = (
 
 
 def modes_table(calls: Mapping[str, Sequence[Mapping[str, Any]]]) -> str:
-    """A row for each mode and call: when it ended; the time of the host threads, and the time for
-    which the device waited for them, by what they did; what was set up, skipped, and found."""
+    """A table with a row for each mode and call: the time of its end; the time of the host threads,
+    and the time for which the device waited for them, by their work; the numbers of setups, of
+    skipped ones, and of lookups of tilings."""
     rows: list[Sequence[str]] = [GROUPS, COLUMNS]
     for mode, figures in calls.items():
         for number, call in enumerate(figures, 1):

@@ -1,4 +1,4 @@
-"""When a program's tasks run if host threads feed them: the clock's simulation with the tasks of
+"""Times of a program's tasks if host threads feed them: the clock's simulation with the tasks of
 the threads in it, on the engine "host", each thread a stream with a negative number.
 
 A task of the device does not start before the host has issued it, nor a launch before its tilings
@@ -142,7 +142,8 @@ class HostSimulation(Simulation):
 
 
 def idle_gaps(timeline: Timeline) -> Iterator[IdleGap]:
-    """What the device waited for before each task for which it was idle, until the last one."""
+    """Yield the gaps before each task for which the device was idle, with their causes, until the
+    last one."""
     tasks = sorted((t for t in timeline.tasks if _computes(t)), key=lambda t: t.start_us)
     end = 0.0
     for task in tasks:
@@ -152,7 +153,7 @@ def idle_gaps(timeline: Timeline) -> Iterator[IdleGap]:
 
 
 def first_launch(timeline: Timeline) -> float:
-    """When the first kernel starts, in us; the device waits for it as for others."""
+    """Start of the first kernel, in us; the device waits for it as for others."""
     return min((t.start_us for t in timeline.tasks if _computes(t)), default=0.0)
 
 
@@ -180,7 +181,7 @@ def _causes(task: Task, since: float, launch_us: float) -> Iterator[IdleGap]:
 
 
 def _waits(task: Task, launch_us: float) -> Iterator[tuple[str, float, float]]:
-    """What a task waited for between the time when it was ready and its start."""
+    """Yield the causes for which a task waited between the time when it was ready and its start."""
     if task.on_device:
         started = min(task.ready_us + launch_us, task.start_us)
         yield START, task.ready_us, started
@@ -188,7 +189,7 @@ def _waits(task: Task, launch_us: float) -> Iterator[tuple[str, float, float]]:
 
 
 def cause_of(before: Task) -> str:
-    """What who waits for a task waits for."""
+    """The cause of a wait for a task."""
     if not before.on_device:
         return before.kind.partition(" ")[0]
     return str(HostWork.COPY) if before.kind == TILINGS else TRANSFER

@@ -7,9 +7,9 @@
         pack = VariantPack([values[n] for n in call.inputs], [values[n] for n in call.outputs])
         call.operation.execute(pack, context.workspace(call.operation.setup(pack)), context)
 
-A layer is found once: calls of the same kernels, wired the same way, have one operation. Inputs are
-what its launches read and do not write before, weights among them; outputs are what others read.
-What a buffer holds before and after a launch are two tensors:
+Each layer has one operation: calls of the same kernels, wired the same way, share it. Inputs are
+the values that its launches read and do not write before, weights among them; outputs are those
+that others read. The contents of a buffer before and after a launch are two tensors:
 
     launch @add ins(%a, %b) outs(%a)
     launch @exp ins(%a) outs(%c)        ->  add [a, b] -> [t], exp [t] -> [c]
@@ -97,7 +97,7 @@ def layers(program: HostProgram) -> Layers:
 
 
 class _Buffers:
-    """The buffers of a program: their names, and who uses them."""
+    """The buffers of a program: their names, and their users."""
 
     def __init__(self, program: HostProgram) -> None:
         assert program.session is not None
@@ -124,7 +124,8 @@ class _Buffers:
         return self._known[op.callee]
 
     def users(self, owner: SSAValue) -> Iterator[Operation]:
-        """The program's ops that read or write a buffer, with what is nested in them."""
+        """Yield the program's ops that read or write a buffer; an op nested in one of these counts
+        as that one."""
         for use in owner.uses:
             op: Operation | None = use.operation
             if isinstance(op, ReinterpretCastOp):
@@ -349,12 +350,12 @@ class _Trace:
         return self._holds[owner]
 
     def _holds_values(self, owner: SSAValue, leaf: Leaf) -> bool:
-        """Whether somebody has written to a buffer before a launch."""
+        """True if somebody has written to a buffer before a launch."""
         at = self.buffers.order[leaf.op]
         return owner in self._holds or self._is_used(owner, -1, at)
 
     def _is_used(self, owner: SSAValue, after: int, before: int) -> bool:
-        """Whether others use a buffer in a part of the program's text."""
+        """True if others use a buffer in a part of the program's text."""
         order = self.buffers.order
         users = (op for op in self.buffers.users(owner) if op not in self._own)
         return any(after < order[op] < before for op in users)

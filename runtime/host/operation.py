@@ -1,4 +1,4 @@
-"""What the host calls: operations of one or more kernels, and graphs of operations.
+"""The interface that the host calls: operations of one or more kernels, and graphs of operations.
 
     pack = VariantPack([x, w], [y])
     workspace = context.workspace(operation.setup(pack))
@@ -86,7 +86,7 @@ def _desc(value: Array | TensorDesc) -> TensorDesc:
 
 @dataclass(slots=True)
 class SetupOutcome:
-    """What a call of `setup` had to do."""
+    """Counts of the work of a call of `setup`."""
 
     skipped: int = 0  # operations whose setup was skipped
     done: int = 0  # operations that were set up
@@ -111,7 +111,7 @@ class Operation(ABC):
 
     @property
     def operations(self) -> int:
-        """How many operations of one kernel these are."""
+        """Number of operations of one kernel."""
         return 1
 
     def setup(self, pack: VariantPack) -> int:
@@ -470,7 +470,7 @@ def _copy(sources: Sequence[Array | TensorDesc], targets: Sequence[Array | Tenso
 
 @contextmanager
 def capture(stream: Stream) -> Generator[CapturedGraph]:
-    """Record what is issued to a stream. Raises GeError when it is captured already."""
+    """Record the work that is issued to a stream. Raises GeError when it is captured already."""
     if not isinstance(stream, Stream):  # pyright: ignore[reportUnnecessaryIsInstance]
         hint = "give it one of a context: context.stream(0)"
         raise GeError(f"{stream!r} is no stream", hint=hint)

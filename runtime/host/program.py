@@ -1,6 +1,6 @@
 """A compiled program as operations: one for each launch, and a graph for each part of it.
 
-A layer is found once: launches that repeat (the same kernels but for the values of constants and
+Each layer has one graph: launches that repeat (the same kernels but for the values of constants and
 for sizes, wired the same way) are calls of one graph.
 
     @norm @linear @attention @linear @norm @linear @attention @linear @head
@@ -172,8 +172,8 @@ def repeats(keys: Sequence[int], first: int = 0) -> Iterator[tuple[int, int, int
 
 @dataclass(slots=True)
 class HostUnit:
-    """What is set up and executed in one go: an operation, and the tasks that are its launches,
-    with the copies between host and device that come among them."""
+    """A part that is set up and executed in one go: an operation, and the tasks that are its
+    launches, with the copies between host and device that come among them."""
 
     operation: host.Operation
     pack: VariantPack
@@ -215,7 +215,7 @@ class Operations:
         return units
 
     def graphs(self, leaves: Sequence[Leaf]) -> list[HostUnit]:
-        """A unit for each layer, and for what is between layers."""
+        """A unit for each layer, and for each part between layers."""
         launches = [leaf for leaf in leaves if leaf.signature is not None]
         if not launches:
             return [self._graph("part", [], [*leaves])]
@@ -308,7 +308,7 @@ class ProgramGraph(GraphOperation):
 
 
 def _with_copies(leaves: Sequence[Leaf], ends: Sequence[Leaf]) -> list[tuple[Leaf, list[Leaf]]]:
-    """The leaves in groups that end with these; what is left is in the last one."""
+    """The leaves in groups that end with these; the remaining ones are in the last group."""
     groups: list[tuple[Leaf, list[Leaf]]] = []
     group: list[Leaf] = []
     remaining = iter(ends)

@@ -1,5 +1,5 @@
-"""How a host may feed a program to the device: its modes, the sizes of its caches and rings (the
-defaults are ATB's), its threads, and what these do in a call, as data: the clock times it,
+"""Ways for a host to feed a program to the device: its modes, the sizes of its caches and rings
+(the defaults are ATB's), its threads, and their work in a call, as data: the clock times it,
 `runtime/check` proves it."""
 
 from collections.abc import Callable, Iterable, Sequence
@@ -15,7 +15,7 @@ from ge.dialects.support.errors import GeError
 
 
 class HostWork(StrEnum):
-    """What a host thread does, and what the device waits for when it is idle."""
+    """Work of a host thread, and so the cause for which the device waits when it is idle."""
 
     SETUP = "setup"
     TILING = "tiling"
@@ -32,7 +32,7 @@ EARLIER = -1
 
 @dataclass(slots=True, eq=False)
 class HostTask:
-    """What a thread does without a break. It comes after the one before on its thread."""
+    """Work of a thread without a break. It comes after the one before on its thread."""
 
     thread: int
     kind: HostWork
@@ -76,7 +76,8 @@ class HostSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """How a host feeds the device: on which threads, and what it keeps from call to call."""
+    """A way for a host to feed the device: on which threads, and what it keeps from call to
+    call."""
 
     name: str
     what: str
@@ -152,7 +153,7 @@ def run_stages(stages: Sequence[Stage[T]], items: Sequence[T], ahead: int) -> No
                 errors.append(e)
                 stop.set()
                 for queue in ready:
-                    queue.put(False)  # wakes who waits
+                    queue.put(False)  # wakes the waiting thread
                 return
             ready[(place + 1) % len(stages)].put(True)
 

@@ -1,12 +1,12 @@
-"""Whether a launch would have a tile program, and what that takes, asked before it is made: fusion
-makes none that no lowering takes.
+"""Answers to two questions about a launch before it is made: does it have a tile program, and what
+time does that take? Fusion makes only launches that a lowering takes.
 
-Answers are kept in a file: a compilation that finds its programs in a folder need not find out
+Answers are kept in a file: a compilation whose programs are in a folder already need not work out
 again which launches have one. Launches are told apart by all that a program follows from: ops with
-their properties, how they are wired, types, what short constants are, and the target. The file
-belongs to one compiler, whose hash is in its name. Compilations add lines to it, so that what was
-asked before is never written again, and take those of others; a line that does not hold together is
-none."""
+their properties, how they are wired, types, the values of short constants, and the target. The file
+belongs to one compiler, whose hash is in its name. Compilations add lines to it, so that no answer
+is written twice, and take those of others; a damaged line is ignored.
+"""
 
 import json
 from collections.abc import Generator, Hashable, Iterator
@@ -54,7 +54,7 @@ class Answers:
     path: Path
     known: dict[str, Any] = field(default_factory=dict[str, Any])
     new: dict[str, Any] = field(default_factory=dict[str, Any])
-    end: int = 0  # of what is known of the file
+    end: int = 0  # of the known part of the file
 
     @classmethod
     @cache
@@ -69,9 +69,9 @@ class Answers:
                 self.known.update(line)
 
     def write(self) -> None:
-        """Add what was found out."""
+        """Add the new answers to the file."""
         if self.new:
-            with suppress(OSError):  # then it is found out again
+            with suppress(OSError):  # then it is worked out again
                 start, end = add_line(self.path, self.new)
                 self.end = end if start == self.end else self.end
             self.new.clear()
@@ -133,7 +133,8 @@ SCALAR_CYCLES = 10.0  # of an operation of a plain loop: an assumption
 
 
 class Answer(NamedTuple):
-    """Why no lowering has a program for a launch; or what that takes, if somebody asked."""
+    """The reason why no lowering has a program for a launch; or the figures of the program's time,
+    if somebody asked."""
 
     refusal: str | None = None
     figures: Figures | None = None
@@ -175,7 +176,7 @@ def held_by_l2(body: Body, target: Target) -> tuple[float, ...]:
 
 
 def estimated_times(body: Body, target: Target) -> CoreTimes | None:
-    """What the program of a body takes on cores, which nobody has simulated; None while a shape is
+    """Estimated times of the program of a body on cores, without simulation; None while a shape is
     dynamic."""
     if not body.is_static:
         return None
@@ -185,7 +186,7 @@ def estimated_times(body: Body, target: Target) -> CoreTimes | None:
 
 
 def plain_times(body: Body, target: Target) -> CoreTimes:
-    """What a plain loop over its elements takes (`plain_us`)."""
+    """Times of a plain loop over the elements (`plain_us`)."""
     us, work = plain_us(body, target), body.work()
     time = CoreTime(0.0, us, 0.0, us, 0.0, 0.0)
     size = 0 if work is None else work.read + work.written
@@ -207,15 +208,15 @@ def plain_us(body: Body, target: Target) -> float:
 
 
 def asked(body: TensorOp | Body, target: Target) -> Answer:
-    """Whether a lowering has a program for a launch of a body, and what that takes. Shapes are
-    static. Where an op has an author by hand, nobody knows what that writes next time: it is asked
-    anew."""
+    """Answer whether a lowering has a program for a launch of a body, and what time that takes.
+    Shapes are static. Where an op has an author by hand, nobody knows what that writes next time:
+    it is asked anew."""
     return answered(Body.of(body), target, timed=True)
 
 
 def refused(body: TensorOp | Body, target: Target) -> str | None:
-    """Why no lowering has a program for a launch, None where one has: what that takes is found out
-    only where it may not follow from the target. Shapes are static."""
+    """The reason why no lowering has a program for a launch, None if one has; its time is worked
+    out only if that may not follow from the target. Shapes are static."""
     return answered(Body.of(body), target, timed=not target.states_all).refusal
 
 
@@ -243,7 +244,7 @@ def key_of(body: TensorOp | Body, target: Target) -> str:
 
 @once
 def found(body: TensorOp | Body, target: Target, timed: bool) -> Answer:
-    """What the lowering itself says; the program waits for who makes the launch."""
+    """The lowering's own answer; the program is kept for the caller that makes the launch."""
     answer, kernel, program = written(Body.of(body), target, timed)
     if program is not None:
         if len(_written) == MOST_WRITTEN:
@@ -266,7 +267,7 @@ def cut_us(body: TensorOp | Body, target: Target) -> float | None:
 
 @once
 def found_us(body: TensorOp | Body, target: Target) -> float | None:
-    """What the lowering says of its cut."""
+    """Time of the cut by the lowering's own estimate, in us; None if there is no program."""
     from ge.runtime.library.table import lowering_of  # it takes long to import
 
     kernel = kernel_of(Body.of(body))

@@ -1,4 +1,5 @@
-"""Kernels that gather elements at indices along an axis, and put them there in a copy of a tensor.
+"""Kernels that gather elements at indices along an axis, and kernels that put them there in a copy
+of a tensor.
 
 Along the last axis a core has some lines whole, and each has indices of its own. Along another one
 it has a few columns of all rows, one behind the other as they come (`Lines`), of which column c of
@@ -40,7 +41,7 @@ over all of it:
         scatter u at (i - part) * width + (0, 1, .. width - 1, 0, 1, ..) to t
       store t
 
-What is none of a part's elements is left out.
+Elements outside of a part are left out.
 """
 
 from collections.abc import Callable
@@ -67,7 +68,7 @@ from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written
 from ge.runtime.library.moves import MOST_SINGLE, lower_moves
 from ge.runtime.library.rows.vector import LEAST, lower_vector, place, shared
 
-NUMBERS = 12  # bytes of what is made of an index on the way
+NUMBERS = 12  # bytes of the numbers made of an index on the way
 
 Op = TypeVar("Op", bound=GatherElementsOp | ScatterElementsOp)
 
@@ -169,8 +170,8 @@ def lower_gather_elements(launch: Launch) -> Written:
 
 
 def is_sparse(op: GatherElementsOp) -> bool:
-    """Whether one by one elements, which are blocks each, are fewer bytes than all of the input, or
-    the indices are of a part of it."""
+    """True if loading elements one by one, in a block each, takes fewer bytes than the whole input,
+    or if the indices are of a part of it."""
     shape, indices = shape_of(op.input), shape_of(op.indices)
     axis = normalize_axis(op.axis.value.data, len(shape))
     dims = enumerate(zip(shape, indices, strict=True))
@@ -180,8 +181,8 @@ def is_sparse(op: GatherElementsOp) -> bool:
 
 
 def cut_of(w: Gathered, launch: Launch) -> GatherCut:
-    """Three quarters of UB are for what is gathered of. Raises NotLowered where f32 has not all
-    places."""
+    """The cut of a gather; three quarters of UB are for the input's elements. Raises NotLowered if
+    f32 cannot hold all places."""
     room, cores = launch.target.ub_bytes * 3 // 4, launch.target.vector_cores
     left = launch.target.ub_bytes - room
     unit = w.unit
@@ -317,7 +318,7 @@ class ScatterCut:
         return ScatterCut(lines, width, part, high)
 
     def items(self, p: Scattered) -> int:
-        """What cores share."""
+        """Number of items that cores share."""
         return prod(self.counts(p))
 
     def counts(self, p: Scattered) -> tuple[int, int, int]:
@@ -482,7 +483,7 @@ class Boxes:
     def line(
         self, tile: v.Tile, of: Argument, at: tuple[Scalar, ...], number: Scalar, pad: int
     ) -> v.Tile:
-        """What update `number` of a box's lines has."""
+        """Load the elements of update `number` for the lines of a box."""
         *lead, row, col = at
         box = of[row:, number] if self.w.is_last else of[*lead, number, col:]
         return self.c.load(tile, box, pad=pad)

@@ -1,16 +1,16 @@
-"""What a lowering of kernels to tiles is given, what it returns, and which of its cuts it takes.
+"""Input and output of a lowering of kernels to tiles, and the choice among its cuts.
 
 A lowering is a function `Launch -> Written`: it looks at what one launch computes, and returns a
 function that writes the tile program with the calls of `ge.tile`, as authors of kernels do. It
-raises `NotLowered`, with a reason, for what it has no program for.
+raises `NotLowered`, with a reason, for a launch that it has no program for.
 
-Kernels by hand (`ge.FusedOp(kernel=gemm.returning(...))`, `@ge.tile.program(MyOp)`): what their
-authors wrote is the tile program of their launches. What is registered here decides, for op classes
-of ge's own as for others.
+Kernels by hand (`ge.FusedOp(kernel=gemm.returning(...))`, `@ge.tile.program(MyOp)`): their authors'
+code is the tile program of their launches. A program registered here decides, for op classes of
+ge's own as for others.
 
 A lowering lists its candidates with the one that its estimate calls the fastest first, and takes
 the first that fits. While a kernel is tuned (`tuning.py`), or where tunings are at hand, another
-one may come first: that which is asked for by its text."""
+one may come first: the one asked for by its text."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -54,7 +54,8 @@ Arguments: TypeAlias = "Mapping[SSAValue, Argument]"
 
 @dataclass(frozen=True)
 class Written:
-    """How a tile program is written, and on how many cores it runs (None: all of their kind).
+    """The function that writes a tile program, and the number of cores that it runs on (None: all
+    of their kind).
 
     `shapes`: those of memrefs that are not the values' own; the elements are the same, in the same
     order. `us`: how long it takes with its start, by the estimate of its cut, where there is one.
@@ -68,7 +69,7 @@ class Written:
 
 @dataclass(frozen=True)
 class Launch:
-    """What one kernel computes, and for which target."""
+    """A kernel, and the target it is lowered for."""
 
     kernel: KernelOp
     target: Target
@@ -172,7 +173,7 @@ def registered() -> Sequence[type[Operation]]:
 
 
 def author_of(op: Operation) -> Author | None:
-    """Who has written the tile program of an op. For the first op of a dialect the modules of its
+    """The author of the tile program of an op. For the first op of a dialect the modules of its
     package are imported, those of all packages for ops that no package defines. Raises GeError
     where that fails for the package of the op; another package is left out with a warning."""
     if type(op) in _PROGRAMS:
@@ -224,7 +225,7 @@ T = TypeVar("T")
 
 @dataclass
 class Choice:
-    """What is asked for, and what there is: the texts of up to `most` candidates, the fastest by
+    """The wanted cut, and those there are: the texts of up to `most` candidates, the fastest by
     estimate first. A text that no candidate has, or one that does not fit, asks for nothing:
     `taken` is the one that was looked at last."""
 
@@ -240,8 +241,8 @@ class Choice:
 
 @dataclass
 class Decisions:
-    """What is decided while a program is written for some sizes, in order; then `again` it is so
-    for others, which are extents."""
+    """Decisions made while a program is written for some sizes, in order; if `again`, they are
+    repeated for other sizes, which are extents."""
 
     made: list[Any] = field(default_factory=list[Any])
     again: bool = False
@@ -258,13 +259,13 @@ def deciding(decisions: Decisions) -> AbstractContextManager[Decisions]:
 
 
 def is_open() -> bool:
-    """Whether a program is written for more sizes than one: what depends on how many there are of
-    something is decided as for any number."""
+    """True if a program is written for more sizes than one: decisions that depend on a count are
+    then made as for any number."""
     return (decisions := at_hand(Decisions)) is not None and decisions.again
 
 
 def decided(find: Callable[[], T]) -> T:
-    """What is found, or was found for the sizes that a program is cut for."""
+    """Result of `find`, or its earlier result for the sizes that a program is cut for."""
     if (decisions := at_hand(Decisions)) is None:
         return find()
     if decisions.again:
@@ -287,12 +288,12 @@ def choosing(choice: Choice) -> AbstractContextManager[Choice]:
 
 
 def is_free() -> bool:
-    """Whether lowerings choose cuts by themselves."""
+    """True if lowerings choose cuts by themselves."""
     return at_hand(Choice) is None and at_hand(Decisions) is None
 
 
 def is_passed_over() -> bool:
-    """Whether a cut is asked for that is none, or does not fit."""
+    """True if the cut asked for does not exist, or does not fit."""
     return (choice := at_hand(Choice)) is not None and choice.is_passed_over
 
 

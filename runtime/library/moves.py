@@ -52,12 +52,12 @@ Gathering: TypeAlias = GatherOp | GatherElementsOp | GatherNdOp
 
 
 def moves(launch: Launch) -> bool:
-    """Whether a kernel moves elements, but for views."""
+    """True if a kernel moves elements, other than by views."""
     return any(op.ACCESS in MOVING - {Access.VIEW} or is_repeat(op) for op in launch.body.ops)
 
 
 def is_repeat(op: object) -> bool:
-    """Whether each element of the result is one of the operand's, which comes several times."""
+    """True if each element of the result is one of the operand's, which comes several times."""
     if isinstance(op, ResizeOp):
         return all(n is not None for n in op.repeats().values())
     return isinstance(op, TileOp)
@@ -215,7 +215,7 @@ def viewed(launch: Launch) -> Views:
 
 @dataclass(frozen=True)
 class Region:
-    """Where a result is made of these operands of its concatenations: begins and ends."""
+    """The part of a result, by begins and ends, made of these operands of its concatenations."""
 
     target: Target
     reach: "Reach"
@@ -291,11 +291,11 @@ def evenly(extent: int, most: int, unit: int) -> int:
 
 
 class Reach:
-    """Which dimensions of what is stored move along which of the values that it is made of."""
+    """Dimensions of a stored value that move along each of the values that it is made of."""
 
     def __init__(self, launch: Launch, value: SSAValue, views: Views):
         self.body, self.value = launch.body, value
-        self.loaded = [views.get(x, x) for x in launch.body.inputs]  # as they are in memory
+        self.loaded = [views.get(x, x) for x in launch.body.inputs]  # as memory has them
         self.shape = shape = shape_of(value)
         self.whole = self.boxes({})
         self.along = {d: self.boxes({d: (0, 1)}) for d, size in enumerate(shape) if size > 1}
@@ -383,7 +383,7 @@ class MovePull(Pull):
             self.c.store(v.Subview(argument, starts, spans, (1,) * len(starts)), found)
 
     def filled(self, shape: v.Shape, like: SSAValue, found: Any) -> v.Tile:
-        """A tile of its own for what is computed."""
+        """A tile of its own that holds a computed expression."""
         target = self.ring(shape, like)
         self.c.assign(target, found)
         return target
@@ -460,7 +460,8 @@ class MovePull(Pull):
         return tile
 
     def gathered(self, op: Gathering, source: SSAValue, box: Box, column: bool) -> v.Expression:
-        """What is at indices of `source`: the op's input, or an elementwise op's that it is of."""
+        """The elements at indices of `source`: the op's input, or an elementwise op's result
+        computed from it."""
         owner, shape = source.owner, tile_shape(box, column)
         if source not in self.loaded and isinstance(owner, Unary):
             inner = self.gathered(op, owner.input, box, column)

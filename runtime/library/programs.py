@@ -1,8 +1,8 @@
-"""The program that a lowering writes, and whether it fits into a core.
+"""The program that a lowering writes, and a check that it fits into a core.
 
-What buffers a program has is found out without writing it: its function runs with a tracer whose
-programs have blocks, and no ops (`Sketch`). So one of
-several cuts is chosen in a fraction of the time that writing it takes."""
+The buffers of a program are known without writing it: its function runs with a tracer whose
+programs have blocks, and no ops (`Sketch`). So one of several cuts is chosen in a fraction of the
+time that writing it takes."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -74,7 +74,7 @@ class SketchedSide(Side):
 
 
 class Sketch(Tracer):
-    """What a kernel calls `c`, when it is only asked for its buffers."""
+    """The object that a kernel calls `c` when only its buffers are wanted."""
 
     def __init__(
         self,
@@ -92,7 +92,7 @@ class Sketch(Tracer):
         return {m: n for side in self.drawn if not side.is_empty for m, n in side.left.items()}
 
     def check_room(self, tile: TileType, copies: int) -> None:
-        pass  # what does not fit is told by the bytes that are left
+        pass  # `bytes_left` shows what does not fit
 
     def map(self, target: v.Tile, value: v.Expression) -> None:
         self.vector.add(Instruction)
@@ -124,8 +124,7 @@ def written_kernel(
     place: str,
 ) -> KernelOp:
     """The kernel with `block` for its body, whose arguments are the memrefs. `cores` None: all that
-    the target has of their kind. Raises GeError, at the line that writes what is wrong or at
-    `place`."""
+    the target has of their kind. Raises GeError, at the line that is wrong or at `place`."""
     trace(tracer, write)
     if tracer.left:
         hint = "use c.when(...) instead of break"
@@ -143,7 +142,7 @@ def written_kernel(
 
 
 def trace(tracer: Tracer, write: Callable[[Tracer], None]) -> None:
-    """Let a function write a program. Raises GeError at the line that writes what is wrong."""
+    """Let a function write a program. Raises GeError at the line that is wrong."""
     try:
         write(tracer)
     except VerifyException as e:
@@ -212,8 +211,8 @@ def bytes_left(launch: Launch, written: Written) -> dict[Memory, int]:
 
 
 def fits(launch: Launch, written: Written) -> bool:
-    """Whether all buffers of a program have room. What comes after the first one that has none is
-    not looked at."""
+    """True if all buffers of a program have room. Buffers after the first one that has none are not
+    looked at."""
     try:
         sketched(launch, written, limited=True)
     except Full:

@@ -98,7 +98,7 @@ class Pull:
         return target
 
     def expression(self, value: SSAValue, box: Box, column: bool = False) -> v.Expression:
-        """The elements of a box, as an operand of what is computed of them."""
+        """The elements of a box, as an operand of a computation."""
         if value in self.given:
             return self.given[value]
         key = self._key(value, box, column)
@@ -121,7 +121,7 @@ class Pull:
         return self._keep(value, box, column, new)
 
     def computed(self, op: TensorOp, value: SSAValue, box: Box, column: bool) -> v.Expression:
-        """What an op computes. Raises NotLowered where it has no tiles."""
+        """The expression that an op computes. Raises NotLowered if it has no tiles."""
         shape = tile_shape(box, column)
         if isinstance(op, ConcatOp):
             return self._concatenated(op, value, box, column)
@@ -322,7 +322,7 @@ class Pull:
         return v.Subview(argument, box.offsets, tuple(long_dims(box)) or (rank - 1,), (1,) * rank)
 
     def buffer(self, shape: v.Shape, like: SSAValue | Attribute) -> v.Tile:
-        """A tile for what is computed here, of this element type or of a value's."""
+        """A tile for a computed expression, of this element type or of a value's."""
         element = like if isinstance(like, Attribute) else element_type(like)
         return self._alloc(shape, element, None)
 
@@ -400,8 +400,8 @@ class Pull:
         return tile
 
     def _level(self, box: Box) -> int:
-        """Where in `open` that is computed which needs a box: in the innermost of the loops that
-        its place depends on."""
+        """The level in `open` of a value that needs a box: the innermost of the loops that the
+        place of the box depends on."""
         if self.given:
             return len(self.open) - 1
         bodies = [loop.values[self.c.vector] for loop in self._loops(box)]
@@ -410,8 +410,8 @@ class Pull:
         return next((i for i in inner if self.open[i].args), len(self.open)) - 1
 
     def level_before(self, loop: LoopIndex, box: Box) -> int | None:
-        """Where in `open` that is computed, before a loop, which needs a box; None where the box
-        depends on loops within it."""
+        """The level in `open`, before a loop, of a value that needs a box; None if the box depends
+        on loops within that loop."""
         level, body = self._level(box), loop.values[self.c.vector].owner
         return level if level < self.open.index(body) else None
 
@@ -441,7 +441,7 @@ class Pull:
         self.buffers.append((self.here, self.c.ub(*shape, element, copies), depth))
         return self.buffers[-1][1]
 
-    # ---- what is known
+    # ---- known values
 
     @property
     def open(self) -> list[Block]:
@@ -472,7 +472,7 @@ def between(number: Scalar, low: int, high: int) -> Scalar:
 
 
 def neutral(op: ReduceOp) -> float:
-    """What a reduction does not notice."""
+    """The number that does not change the result of a reduction."""
     element = element_type(op.operands[0])
     match op.kind.data:
         case "sum":

@@ -104,7 +104,7 @@ class ScatterRows:
         return of[plane, row, col:] if is_one else of[plane, row:, col:]
 
     def row(self, c: Tracer, given: Arguments, plane: Scalar, number: Index) -> Scalar:
-        """Where an update belongs. Indices below 0 count from the end; others than those of rows
+        """The row that an update belongs to. Indices below 0 count from the end; indices of no row
         are refused."""
         op, shape = self.op, shape_of(self.op.input)
         if isinstance(op, TensorScatterOp):
@@ -171,7 +171,7 @@ def by_columns(launch: Launch, w: ScatterRows, width: int) -> Written:
 
 @dataclass(frozen=True)
 class Share:
-    """How cores share updates: into so many parts, of columns of so many."""
+    """The way that cores share updates: the number of parts, and the columns of each."""
 
     parts: int
     width: int
@@ -261,7 +261,7 @@ def boxes(op: AppendOp, axis: int) -> Shape:
 
 
 def row_of(c: Tracer, op: AppendOp, given: Arguments, number: Scalar, axis: int) -> Scalar:
-    """Where in the cache a row belongs."""
+    """The row of the cache that a new row belongs to."""
     size, count = shape_of(op.cache)[axis], shape_of(op.rows)[axis]
     end = c.now(c.read(given[op.length][0], below=size + 1, least=count))
     row = c.now(end - count + number)

@@ -1,5 +1,5 @@
-"""Which lowering writes the tile program of a kernel: its author's, else one by an op that it has,
-else by its engine."""
+"""Choice of the lowering that writes the tile program of a kernel: its author's, else one by an op
+that it has, else by its engine."""
 
 from collections.abc import Callable
 from functools import cache, partial

@@ -1,4 +1,4 @@
-"""Which boxes are tiles, and ops that are several instructions on them.
+"""Boxes as tiles, and ops that are several instructions on them.
 
 Integers that stand for floats: what quantize, dequantize and requantize are for the vector unit.
 
@@ -57,7 +57,7 @@ GridOp: TypeAlias = QuantizeOp | DequantizeOp | RequantizeOp
 
 
 class TileSource(Protocol):
-    """Where the tiles of values come from."""
+    """A source of the tiles of values."""
 
     @property
     def launch(self) -> Launch: ...
@@ -218,7 +218,7 @@ def long_dims(box: Box) -> list[int]:
 
 
 def is_pointwise(op: object) -> bool:
-    """Whether a `tile.map` has the op as it is."""
+    """True if a `tile.map` has the same op."""
     return isinstance(op, Elementwise | ClampOp)
 
 
@@ -234,8 +234,8 @@ def tile_shape(box: Box, column: bool) -> Shape:
 
 
 def is_copy(op: TensorOp) -> bool:
-    """Whether a box of the result has the elements of the operand's box, and in their order (a
-    triangle, a slice backwards or what is set side by side has not)."""
+    """True if a box of the result has the elements of the operand's box, and in their order (not so
+    a triangle, a slice backwards or a concatenation)."""
     if isinstance(op, SliceOp):
         return all(step is not None and step > 0 for *_, step in op.bounds() or ((None,),))
     return op.ACCESS is Access.VIEW or isinstance(op, COPIES)
@@ -301,7 +301,7 @@ def table_of(pull: "Pull", value: SSAValue, box: Box, unit: int = 1) -> v.Tile:
 def halves(
     pull: "Pull", op: RotaryEmbeddingOp, value: SSAValue, box: Box
 ) -> tuple[v.Expression, v.Expression]:
-    """What both elements of pairs are multiplied with."""
+    """The factors of the first and the second elements of pairs."""
     tile, table = table_of(pull, value, box), shape_of(value)[-1]
     half = table // 2 if op.full_tables.value.data else table
     first, second = (tile.part(0, at, (tile.shape[0], half)) for at in (0, table - half))
@@ -311,7 +311,7 @@ def halves(
 def angles(
     pull: "Pull", op: RotaryEmbeddingOp, value: SSAValue, box: Box, size: int
 ) -> v.Expression:
-    """What each element is multiplied with."""
+    """The factor of each element."""
     tile = table_of(pull, value, box, BLOCK * 8 // bitwidth(element_type(value)))
     if op.full_tables.value.data:
         return v.wide(tile.part(0, 0, (tile.shape[0], size)))
@@ -321,7 +321,7 @@ def angles(
 
 
 def firsts(pull: "Pull", op: RotaryEmbeddingOp, size: int) -> v.Expression:
-    """Which elements are the first of their pair."""
+    """A condition that is true for elements that are the first of their pair."""
     column = v.cast(pull.count("columns", size, 0), f32)
     if not op.interleaved.value.data:
         return column < size // 2
@@ -329,7 +329,7 @@ def firsts(pull: "Pull", op: RotaryEmbeddingOp, size: int) -> v.Expression:
 
 
 class RunningSource(Protocol):
-    """Where the tiles of values come from."""
+    """A source of the tiles of values."""
 
     @property
     def c(self) -> Tracer: ...

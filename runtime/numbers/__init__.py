@@ -113,7 +113,7 @@ def custom_kernel(kind: str, fn: Fn) -> None:
 
 
 def _is_same(a: Fn, b: Fn) -> bool:
-    """Whether functions are one, or of the same code around the same values."""
+    """True if the functions are one, or of the same code around the same values."""
     if a is b:
         return True
     parts = [(f.__code__, f.__defaults__, f.__closure__) for f in (a, b) if isfunction(f)]

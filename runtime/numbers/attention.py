@@ -22,7 +22,8 @@ from ge.runtime.numbers.reduction import row_sums, widen
 
 
 def in_blocks(table: Array, size: int, rows: range) -> Array:
-    """Where rows lie of `size` ones in blocks, of which a table says where they are."""
+    """Map row numbers to the places where the rows lie, for `size` rows in blocks whose places a
+    table gives. Raises GeError for rows that lie in no block."""
     block = max(size // max(len(table), 1), 1)
     numbers: Array = np.arange(rows.start, rows.stop)
     found: Array = table[numbers // block]
@@ -83,7 +84,8 @@ def part_of(array: Array, piece: Piece) -> Array:
 def excluded(
     op: g.AttentionLike, shape: tuple[int, ...], lengths: Array | None, offset: Array | None
 ) -> Array | None:
-    """Where position alone keeps a key out, [B or 1, 1, 1, Q, S]; None when it never does."""
+    """Mask that is true where position alone excludes a key, [B or 1, 1, 1, Q, S]; None when it
+    never does."""
     queries, keys = shape[-2:]
     left, right = op.left_window.value.data, op.right_window.value.data
     if op.causal.value.data:

@@ -48,7 +48,7 @@ DIRECT_MATMUL = 10**6
 
 
 def has_avx512() -> bool:
-    """What numpy finds, which calls it by two names."""
+    """True if numpy's build information reports AVX512 as present, which it calls by two names."""
     found = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
     return any(name == "X86_V4" or name.startswith("AVX512") for name in found)
 

@@ -124,8 +124,8 @@ def sums_by_pixels(plan: Plan, x: Array, weight: Array, window: Window, places: 
 
 @dataclass(frozen=True, slots=True)
 class Planes:
-    """What a window meets of images, [channels, columns of the window, groups, rows, places]. A
-    group has one row of the window, or all: then two of them meet rows `step` apart."""
+    """The elements of images that a window meets, [channels, columns of the window, groups, rows,
+    places]. A group has one row of the window, or all: then two of them meet rows `step` apart."""
 
     window: Window
     places: Shape
@@ -235,7 +235,7 @@ class Correlation:
 
     @property
     def is_exact(self) -> bool:
-        """Whether the type of the weight holds whole sums."""
+        """True if the type of the weight holds whole sums."""
         is_wide = self.is_float or self.in_floats or self.weight.dtype == self.out.dtype
         return is_wide or prod(self.window.kernel) <= EXACT_TERMS
 

@@ -49,7 +49,7 @@ def horner(x: Array, coefficients: Sequence[float]) -> Array:
 
 
 # atanh(erf(x)) / x - 1 as a polynomial in x^2 on |x| <= 4.1: least maximal relative error of erf
-# (1e-8), found by iteratively reweighted least squares (Lawson, 1961).
+# (1e-8), computed by iteratively reweighted least squares (Lawson, 1961).
 _ATANH_ERF = (
     1.74775246e-10, -8.32788938e-09, 1.5417971e-07, -1.27488039e-06, 1.27155847e-06,
     6.94387195e-05, -5.95439641e-04, -2.06585268e-04, 0.102772152, 0.128379179,

@@ -154,8 +154,9 @@ class Border:
         return (0.0, size - 1.0) if self.align_corners else (-0.5, size - 0.5)
 
     def coordinate(self, x: Array, size: int) -> Array:
-        """Where the taps lie around, and how far from it: a border is what taps are clipped to, not
-        the point (all taps of a point two elements away are at the border)."""
+        """The coordinate that taps lie around and from which their distance is measured: a border
+        is what taps are clipped to, not the point (all taps of a point two elements away are at the
+        border)."""
         if self.mode == "zeros":
             return x
         if self.mode == "border":  # nan is infinity of one element

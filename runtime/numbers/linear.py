@@ -91,9 +91,9 @@ def even_ends(terms: int, step: int) -> Sequence[int]:
 def exact_ends(
     w: Array, axis: int, most: int, terms: int, dtype: np.dtype[Any], norms: DerivedArrays
 ) -> Sequence[int]:
-    """Where sums of `terms` products of elements of `w`, along an axis of [rows, others], and of
-    others up to `most` are split so that each part is exact. What the elements of read-only arrays,
-    which are weights, add up to says more than their type."""
+    """Ends of the parts into which sums of `terms` products are split so that each part is exact,
+    for elements of `w`, along an axis of [rows, others], and others up to `most`. For read-only
+    arrays, which are weights, the sums of their elements say more than their type."""
     step = exact_terms(dtype, most * magnitude(w))
     if terms <= step or w.flags.writeable or w.dtype.itemsize > 1:
         return even_ends(terms, step)

@@ -38,7 +38,7 @@ def slide_all(x: Array, window: Window, places: Shape, combine: Any, neutral: An
 
 
 def counts(window: Window, sizes: Sequence[int], places: Shape, with_pads: bool) -> Array:
-    """How many elements each position covers, with or without padding, at least 1."""
+    """Number of elements that each position covers, with or without padding, at least 1."""
     total = np.ones((1,) * window.rank, np.int64)
     for i, (size, count) in enumerate(zip(sizes, places, strict=True)):
         starts = np.arange(count) * window.strides[i] - window.pads[i]

@@ -72,8 +72,8 @@ def to_small_float(
 
 
 def odd_float32(x: Array) -> Array:
-    """float64 as float32, for a second rounding to fewer bits, which is then as if there were one:
-    what is not exact lies between two numbers, of which this is the odd one."""
+    """Convert float64 to float32, for a second rounding to fewer bits that then has the result of a
+    single one: an inexact value lies between two numbers, and the odd one of these is taken."""
     near = np.asarray(x.astype(np.float32))
     toward_zero = np.where(np.abs(near) > np.abs(x), np.nextafter(near, np.float32(0)), near)
     exact = (toward_zero == x) | np.isnan(x)
@@ -252,7 +252,7 @@ def subtracted(x: Array, offset: Array) -> Array:
 
 
 def is_exact_in_float64(x: Array, scale: Array, rounding: str) -> bool:
-    """Whether products that are rounded once have no more than 53 bits: scales that are no wider
+    """True if products that are rounded once have no more than 53 bits: scales that are no wider
     than float32 are multipliers of 24 bits."""
     if rounding != "half_even" or scale.dtype.itemsize > 4:
         return False

@@ -29,7 +29,7 @@ Bits = Callable[[int, int], Array]  # the first number and how many -> that many
 
 
 class Use(IntEnum):
-    """What a key or a seed is made for."""
+    """The purpose of a key or a seed."""
 
     STREAM = 0
     OWN = 1

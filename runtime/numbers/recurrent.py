@@ -111,7 +111,7 @@ def gru_step(
 
 
 def rounded(h: Array) -> Array:
-    """What 8 bits hold of a state, by the range of each row (see graph.dynamic_quantize)."""
+    """The state rounded to 8 bits, by the range of each row (see graph.dynamic_quantize)."""
     low, high = h.min(-1, keepdims=True, initial=0), h.max(-1, keepdims=True, initial=0)
     scale = (high - low) / h.dtype.type(255)
     scale[scale == 0] = 1

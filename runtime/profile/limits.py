@@ -1,4 +1,4 @@
-"""What bounds each kernel of a simulated run, and what its latency is made of.
+"""The bounds of each kernel of a simulated run, and the causes that its latency is made of.
 
 Each task is looked at as the clock has it (`clock/launched.py`): what it asks of the pipes of its
 busiest core, of HBM, and of whoever starts it. The largest of these bounds it; as pipes work
@@ -15,8 +15,8 @@ or, before it begins, its launch and whatever else it waits for.
 
 The slack of a task is the time by which it may end later without the run ending later, when
 everything else keeps its order. A task holds others back in two ways: they depend on it (an event,
-or the order of its stream), or they wait for the cores that it frees. Slack is found backwards
-from the end, as in the critical path method (Kelley and Walker, 1959):
+or the order of its stream), or they wait for the cores that it frees. Slack is computed
+backwards from the end, as in the critical path method (Kelley and Walker, 1959):
 
     slack(t) = min over the tasks f that it holds back of slack(f) + the time that f waits
                for something else, after t is done
@@ -109,7 +109,7 @@ COPIES = {DMA_IN: "copies to the device", DMA_OUT: "copies to the host"}
 
 
 def pipes_of(task: Task) -> dict[str, float]:
-    """The microseconds that a task keeps each pipe busy; what is not one is left out."""
+    """The microseconds that a task keeps each pipe busy; pipes with no work are left out."""
     time = task.time
     if task.engine in COPIES:
         return {LINK: time.total_us}
@@ -122,7 +122,7 @@ def pipes_of(task: Task) -> dict[str, float]:
 
 
 def launch_cost(task: Task, target: Target) -> float:
-    """What launching a task takes: the host issues tasks of loops, and of branches that the device
+    """Time to launch a task: the host issues tasks of loops, and of branches that the device
     decides, one by one."""
     around = task.op.parent_op()
     while around is not None:
@@ -147,7 +147,7 @@ def limits_of(task: Task, target: Target) -> dict[str, float]:
 
 
 def cause_of(task: Task) -> str:
-    """What bounds a task once its kernel has begun."""
+    """The cause that bounds a task once its kernel has begun."""
     found = pipes_of(task)
     return max(found, key=lambda cause: found[cause], default=WAITING)
 
@@ -249,8 +249,8 @@ def made_of_line(timeline: Timeline) -> str:
 def kernel_table(
     kernels: Iterable[KernelLimits], latency_us: float, helps: Mapping[str, str] | None = None
 ) -> str:
-    """A line for each kernel: what bounds it, by how much, and what comes next. `helps`: by kernel
-    what was found to make it faster."""
+    """A line for each kernel: the cause that bounds it, by how much, and what comes next. `helps`:
+    by kernel a text of what would make it faster."""
     lines = [
         f"{'kernel':24} {'runs':>5} {'us':>10} {'of all':>6}  {'bound by':19} {'next':19} node"
     ]

@@ -60,7 +60,8 @@ def opened(timeline: Timeline, module: ModuleOp) -> list[Opened]:
 
 
 def explained(kernels: Sequence[Opened], timeline: Timeline) -> tuple[str, list[dict[str, Any]]]:
-    """Which pipe bounds each kernel, and what its pipes wait for; why that is not known."""
+    """Text and report of the pipe that bounds each kernel, and of what its pipes wait for; or the
+    reason why that is not known."""
     lines, report = list[str](), list[dict[str, Any]]()
     if not kernels:
         lines.append(
@@ -119,7 +120,7 @@ def pipe_events(kernels: Sequence[Opened], timeline: Timeline) -> Iterator[Event
 
 
 def placed(row: Row, time: KernelTime, launch: Task) -> dict[str, float]:
-    """When an instruction runs: behind the start of its kernel."""
+    """The time at which an instruction runs: behind the start of its kernel."""
     start = min(time.start_us, launch.duration_us)
     factor = (launch.duration_us - start) / time.core_us if time.core_us else 0.0
     begin = launch.start_us + start + row.start_us * factor

@@ -1,6 +1,5 @@
-"""What a simulated run looked like: tables in the columns that Ascend users know, figures for the
-report, and a short table for people. (`trace.py` draws it, `limits.py` finds what decides.)
-"""
+"""Descriptions of a simulated run: tables in the columns that Ascend users know, figures for the
+report, and a short table for people. (`trace.py` draws it, `limits.py` finds what decides.)"""
 
 import csv
 import io

@@ -198,7 +198,8 @@ def _bytes_live(buffers: Iterable[Residence]) -> Iterator[Event]:
 
 
 def _bandwidth(timeline: Timeline) -> Iterator[Event]:
-    """How fast HBM is read and written: each task's bytes, evenly over its time."""
+    """Events of the rate at which HBM is read and written: each task's bytes, evenly over its
+    time."""
     steps: list[tuple[float, float]] = []
     for task in timeline.tasks:
         if task.duration_us > 0 and task.time.bytes:

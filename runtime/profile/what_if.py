@@ -69,7 +69,7 @@ def changes_of(text: str) -> list[str]:
 
 
 def needs_compiling(text: str) -> bool:
-    """Whether a program follows from what the changes are of."""
+    """True if a program depends on the fields that the changes are of."""
     return any(change.partition("=")[0].strip() in COMPILED_FOR for change in changes_of(text))
 
 
@@ -94,7 +94,7 @@ def changed(target: Target, text: str, anew: bool = False) -> Target:
 
 
 def _change(target: Target, change: str, anew: bool) -> tuple[str, dict[str, Any]]:
-    """What a change is of, and the fields of the target that it makes others."""
+    """The part that a change is of, and the fields of the target that it changes."""
     match = re.fullmatch(r"(\w+)=([0-9.eE+-]+)(x?)", change.replace(" ", ""))
     if match is None:
         raise GeError(f"cannot read the change '{change}'", hint="write name=2x or field=value")

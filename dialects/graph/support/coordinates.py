@@ -1,4 +1,4 @@
-"""Where the elements of a resized axis lie in the input."""
+"""The places of the elements of a resized axis in the input."""
 
 from collections.abc import Callable
 from typing import Any

@@ -118,7 +118,7 @@ class FloatUnary(OfFloat, ABC):
 
 
 class FloatTest(Unary, ABC):
-    """Whether something holds of a float."""
+    """A test of each float; its result is i1."""
 
     input = operand_def(FLOATS)
     result = result_def(TRUTHS)

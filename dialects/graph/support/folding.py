@@ -44,7 +44,7 @@ def same_number(a: Number, b: Number) -> bool:
 
 
 def broadcasts_into(small: Shape, large: Shape) -> bool:
-    """Whether broadcasting `small` to `large` surely leaves the shape of `large` as it is."""
+    """True if broadcasting `small` to `large` surely does not change the shape of `large`."""
     first = len(large) - len(small)
     if first < 0:
         return False
@@ -106,7 +106,7 @@ def integer_zero(t: Attribute) -> Number | None:
 
 
 def holds(wide: Attribute, narrow: Attribute) -> bool:
-    """Whether element type `wide` represents every value of `narrow`."""
+    """True if element type `wide` represents every value of `narrow`."""
     if wide == narrow:
         return True
     w, n = row_of(wide), row_of(narrow)
@@ -123,7 +123,7 @@ def holds(wide: Attribute, narrow: Attribute) -> bool:
 
 
 def kept_by(value: SSAValue, other: SSAValue, neutral: Number, result: SSAValue) -> bool:
-    """Whether `result` of `value` and `other` is `value`: `other` is the neutral number and changes
+    """True if `result` of `value` and `other` is `value`: `other` is the neutral number and changes
     no shape."""
     if value.type != result.type:
         return False

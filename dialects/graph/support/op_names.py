@@ -94,7 +94,7 @@ def plain(name: str) -> str:
 
 
 def framework_names() -> dict[str, Named]:
-    """What each name of a framework stands for."""
+    """The op that each name of a framework stands for."""
     found = {n: Named(op) for op, names in NAMES.items() for n in names.split()}
     for (op, key), values in VALUES.items():
         for value, names in values.items():
@@ -106,7 +106,8 @@ _FOUND = {plain(name): named for name, named in framework_names().items()}
 
 
 def framework_op(name: str) -> Named | None:
-    """What the name of a framework's op stands for; None for a name that no framework has."""
+    """The op that the name of a framework's op stands for; None for a name that no framework
+    has."""
     return _FOUND.get(plain(name))
 
 

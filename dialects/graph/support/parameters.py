@@ -1,4 +1,4 @@
-"""What ops of the dialect share: parameters, checks, and the elements of shape computations.
+"""The common part of the dialect's ops: parameters, checks, and the elements of shape computations.
 
 A parameter (see `TensorOp.PARAMETERS`) stands in the IR by its name: `shape [2, -1]` and
 `k 3` when it is constant, `shape %s` when it is known only at run time.
@@ -75,7 +75,7 @@ def optional(*names: str) -> str:
 
 
 def check_blocks(table: SSAValue, rows: int) -> None:
-    """Whether a table says where as many blocks lie as rows divide into."""
+    """Check that rows divide into as many blocks as a table has. Raises VerifyException."""
     shape = shape_of(table)
     if shape[0] < 1 or (rows != DYNAMIC and rows % shape[0]):
         raise VerifyException(f"{rows} rows do not divide into the blocks of {table.type}")
@@ -193,7 +193,7 @@ class HasAxes(TensorOp, ABC):
 
 
 def from_front(stored: Attribute, rank: int) -> Attribute:
-    """Axes of so many dimensions, counted from the front; those out of range as they are."""
+    """Axes of so many dimensions, counted from the front; those out of range are unchanged."""
     if INT.verifies(stored):
         axis = stored.value.data
         return int_attribute(axis + rank) if -rank <= axis < 0 else stored

@@ -79,8 +79,8 @@ class Window:
         ]
 
     def meetings(self, spatial: Shape) -> int:
-        """How many pairs there are of a position and an element of the input under the window
-        there: padding, and what lies beyond the last element, is none."""
+        """Number of pairs of a position and an element of the input under the window there:
+        padding, and places beyond the last element, are none."""
         window = self.resolved(spatial)
         sizes = zip(spatial, window.output(spatial), strict=True)
         return prod(window._meetings(i, size, count) for i, (size, count) in enumerate(sizes))
@@ -92,7 +92,7 @@ class Window:
         return sum(times_inside(begin + n * far, near, many, size) for n in range(few))
 
     def covers(self, spatial: Shape) -> bool:
-        """Whether there is one position, and every element of the input is under the window."""
+        """True if there is one position, and every element of the input is under the window."""
         window = self.resolved(spatial)
         return all(n == 1 for n in window.output(spatial)) and all(
             window._meetings(i, size, 1) == size for i, size in enumerate(spatial)
@@ -133,7 +133,8 @@ class Window:
 
 
 def times_inside(start: int, step: int, count: int, size: int) -> int:
-    """How many of `count` numbers, from `start` on a step apart, are indices of `size` elements."""
+    """Number of those of `count` numbers, from `start` on a step apart, that are indices of `size`
+    elements."""
     return max(min(count, (size - 1 - start) // step + 1) - max(0, -(start // step)), 0)
 
 

@@ -164,8 +164,8 @@ def ways(launch: Launch, op: AttentionOp, segments: list[KeySegment]) -> Iterabl
 
 
 def output_of(launch: Launch, op: AttentionOp) -> tuple[SSAValue, SSAValue]:
-    """The launch's result that is attention's, maybe in another shape, and what is computed of it
-    by elements. Raises NotLowered where there is none, or others depend on it."""
+    """The launch's result that is attention's, maybe in another shape, and the value computed from
+    it by elementwise ops. Raises NotLowered where there is none, or others depend on it."""
     found = [out for out in launch.body.outputs if depends(out, op.result)]
     if len(found) != 1:
         raise NotLowered("there is none for several results of attention")
@@ -186,7 +186,8 @@ def output_of(launch: Launch, op: AttentionOp) -> tuple[SSAValue, SSAValue]:
 
 
 def in_blocks(op: AttentionOp, name: str) -> Shape:
-    """The shape in which the tokens of keys or values are blocks, and what is in one."""
+    """The shape in which the tokens of keys or values are split into blocks and places within a
+    block."""
     shape, dim, block = list(shape_of(getattr(op, name))), op.dimension(name, 2), block_of(op)
     return (*shape[:dim], shape[dim] // block, block, *shape[dim + 1 :])
 
@@ -199,7 +200,7 @@ def shared(c: Tracer, count: int) -> Iterator[Index]:
 
 
 def viewed(value: SSAValue) -> SSAValue | None:
-    """What a value is a view of."""
+    """The operand that the value is a view of; None if it is no view."""
     owner = value.owner
     if isinstance(owner, TensorOp) and owner.ACCESS is Access.VIEW:
         return owner.operands[0]
@@ -220,7 +221,7 @@ def parts(value: SSAValue, narrow: int) -> Shape:
 
 
 def unsupported(op: AttentionOp) -> str:
-    """Why there is no program."""
+    """The reason why there is no program; "" if there may be one."""
     if element_type(op.query) not in (f16, bf16, f32, i8):
         return f"there is none for attention of {element_type(op.query)}"
     if op.rounded_weights.value.data and not op.is_integer:
@@ -264,7 +265,7 @@ class KeyRange:
     end: Scalar
 
     def tile(self, number: Scalar) -> Scalar:
-        """Which tile of the part it is."""
+        """The number of the tile within its part."""
         return number if self.begin is self.first else number - self.begin + self.first
 
 
@@ -331,8 +332,8 @@ class Attention(AttentionFacts):
     def rounds_of(
         self, c: Tracer, met: "Sequence[SegmentPipeline]", at: "QueryTile", split: "Scalar | None"
     ) -> "list[KeyRange]":
-        """Which tiles of each part queries at a place meet, one part behind the other; with `split`
-        the share of them that has this number."""
+        """Ranges of the tiles of each part that queries at a place meet, one part behind the other;
+        with `split` only the share of them that has this number."""
         rounds: list[KeyRange] = []
         for part in met:
             first, last, masked = self.span(at, part.segment)
@@ -351,7 +352,7 @@ class Attention(AttentionFacts):
     def parts(
         self, c: Tracer, given: Arguments, pull: Pull, whole: Cube
     ) -> "list[SegmentPipeline]":
-        """What each part of the keys is met with; parts with tiles of one size share it."""
+        """A pipeline for each part of the keys; parts with tiles of one size share buffers."""
         table = None if self.op.table is None else given[self.op.table]
         alike: dict[int, tuple[Cube, Tile, Tile]] = {}
         queues: dict[int, tuple[Queue, Queue]] = {}

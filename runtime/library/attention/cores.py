@@ -1,4 +1,4 @@
-"""What the cube and the vector cores do for a tile of queries in attention.
+"""The work of the cube and the vector cores for a tile of queries in attention.
 
 Where queries are few, as when tokens are generated one by one, and keys are many, several cores
 share the keys of an item:
@@ -109,8 +109,8 @@ class Cube:
         col: Scalar,
         number: Scalar,
     ) -> Tile:
-        """What weights make of some elements of the values, from a column on. Values that are one
-        tile are loaded before the weights are there."""
+        """Product of the weights and some elements of the values, from a column on. Values that are
+        one tile are loaded before the weights are there."""
         t, head, sums = self.t, at.head // self.a.sharing, self.U[turn]
         start = part.value_token + self.a.first_key(at, j)
         for piece in several(self.c, t.keys // t.piece):
@@ -243,7 +243,7 @@ class Vector:
             s[:] = where(columns(N, j * N - at.count(part)) < 0, s, NONE)
 
     def ends_within(self, at: QueryTile, part: KeySegment, keys: int) -> bool:
-        """Whether a tile of so many keys may have some behind the last one."""
+        """True if a tile of so many keys may have some behind the last one."""
         count = at.count(part)
         return not isinstance(count, int) or count % keys != 0
 
@@ -255,7 +255,7 @@ class Vector:
             new[:] = where(new < LOW, maximum(cast(cast(new, element), f32), LOWEST), new)
 
     def add(self, j: Scalar, u: Tile, col: Scalar) -> None:
-        """What comes back of some elements, from a column on."""
+        """Add the sums that come back for some elements, from a column on."""
         acc = self.some(col)
         acc[:] = acc * self.factor[j] + (u if self.x is None else cast(u, f32))
 
@@ -282,8 +282,8 @@ class Vector:
 
 
 def why_whole(a: AttentionFacts) -> str:
-    """Why keys are not shared by cores; empty: they may be. What is rounded relative to the largest
-    score so far depends on which keys came before."""
+    """The reason why keys are not shared by cores; "" if they may be. What is rounded relative to
+    the largest score so far depends on which keys came before."""
     if a.op.is_integer or a.weight_grid is not None:
         return "weights are rounded relative to all keys before"
     return "rows are rounded while their scores are low" if a.rounds else ""
@@ -296,7 +296,7 @@ def share_of(first: Scalar, last: Scalar, split: Scalar, splits: int) -> tuple[S
 
 
 class Splits:
-    """What is stored of each item's splits, and merged. `u`: the tiles of parts of sums."""
+    """Storage and merging of each item's splits. `u`: the tiles of parts of sums."""
 
     def __init__(self, attention: AttentionFacts, c: Tracer, vector: Vector, u: Tile) -> None:
         t, count = attention.tiles, attention.items * attention.splits
@@ -306,7 +306,7 @@ class Splits:
         self.top, self.total = c.ub(vector.rows, 1, f32), c.ub(vector.rows, 1, f32)
 
     def store(self, number: Scalar) -> None:
-        """What the vector core has of a split."""
+        """Store the vector core's results of a split."""
         v, row = self.vector, self.row
         self.c.store(self.sums[number, row:, 0:], v.acc)
         self.c.store(self.rows[0, number, row:, 0:], v.total)

@@ -1,4 +1,4 @@
-"""What the program of one attention depends on, and which tiles of queries and keys meet.
+"""Facts that the program of one attention depends on, and the tiles of queries and keys that meet.
 
 Heads that share keys may be rows of one tile, so that their keys are loaded once. Where queries are
 few, as when tokens are generated one by one, a tile of one head's queries would be nearly empty,
@@ -10,8 +10,8 @@ then, in which the rows of a tile stand side by side:
 
 A fused kernel may see query, key and value through views and moves, which only say where a box
 lies, and may compute them (biases, casts): the vector core does that by tiles, and a fifo takes
-them to the cube. Keys and values may be put together of a cache and what is new: each is met where
-it is."""
+them to the cube. Keys and values may be put together of a cache and new ones: each is met in its
+own place."""
 
 from collections.abc import Iterator
 from copy import copy
@@ -88,7 +88,7 @@ class Heads:
         return row // self.count if self.inner else 0
 
     def tokens_of(self, rows: int) -> int:
-        """How many tokens a tile of rows has at most."""
+        """Most tokens in a tile of so many rows."""
         if self.count == 1:
             return rows
         return rows // self.count if self.inner else self.tokens
@@ -110,8 +110,8 @@ def divided(x: v.Expression, by: int) -> v.Expression:
 
 
 def heads_of(launch: Launch, op: AttentionOp) -> Iterator[tuple[Heads, SSAValue | None]]:
-    """How many heads a tile may have, and the input whose memref is seen in another shape; None
-    for one token that is computed, whose heads are rows of a box."""
+    """The heads that a tile may have, and the input whose memref is seen in another shape; None for
+    one token that is computed, whose heads are rows of a box."""
     _, heads, tokens, _ = op.sizes("query")
     first = op.tokens_first("query")
     yield Heads(1, tokens, op.tokens_first("result")), None
@@ -200,7 +200,7 @@ class AttentionSource:
 
     @property
     def is_computed(self) -> bool:
-        """Whether the vector core has to compute tiles of it. Raises NotLowered where it cannot."""
+        """True if the vector core has to compute tiles of it. Raises NotLowered if it cannot."""
         if self.is_input:
             return False
         if self.size == 1:
@@ -231,7 +231,7 @@ class KeySegment:
 
 
 def segments_of(launch: Launch, op: AttentionOp) -> list[KeySegment]:
-    """A cache and what is new are read where they are."""
+    """Segments of keys and values: a cache and new tokens are read where they are."""
     keys, values = pieces(launch, op, "key"), pieces(launch, op, "value")
     longer = max(keys, values, key=len)
     starts = list(accumulate((s.tokens for s in longer[:-1]), initial=0))
@@ -247,7 +247,7 @@ def segments_of(launch: Launch, op: AttentionOp) -> list[KeySegment]:
 
 
 def joined(launch: Launch, value: SSAValue) -> list[tuple[SSAValue, int, int]]:
-    """What a value is put together of: each part, the dimension, and where it begins."""
+    """Parts that a value is concatenated of: each part, the dimension, and where it begins."""
     owner = value.owner
     if not isinstance(owner, ConcatOp) or value in launch.body.inputs:
         return [(value, 0, 0)]
@@ -291,8 +291,8 @@ class OperandRing:
     def load(
         self, copy: Scalar, batch: Scalar, head: Scalar, token: Scalar, col: Scalar = 0
     ) -> v.Tile:
-        """The tile from a token and an element on, in a copy of the ring. What is beyond the last
-        token is 0 in values, which weights of 0 multiply, and of no meaning in others."""
+        """The tile from a token and an element on, in a copy of the ring. Beyond the last token it
+        is 0 for values, which weights of 0 multiply, and of no meaning for others."""
         source, tile = self.source, self.ring[copy]
         if self.queue is not None:
             self.queue.push(self.computed(batch, head, token))
@@ -305,7 +305,7 @@ class OperandRing:
         value, box = seen_through(source.launch, source.value, box)
         argument, ends = self.pull.arguments[value], tuple[Scalar, ...]()
         dims = box_dims(source) if source.is_input else tuple(long_dims(box))
-        if source.size % self.shape[1] and not source.is_input:  # what is beside it is another one
+        if source.size % self.shape[1] and not source.is_input:  # its neighbour is another one
             end = plus(box.offsets[dims[1]], source.size - col)
             ends = tuple(end if i == dims[1] else d for i, d in enumerate(argument.shape))
         place = v.Subview(argument, box.offsets, dims, (1,) * len(box.sizes), ends)
@@ -324,7 +324,7 @@ class OperandRing:
 
     def computed(self, batch: Scalar, head: Scalar, token: Scalar) -> v.Tile:
         """The rows of a tile that are this vector core's. If all tokens are fewer, each core has
-        them: those that stand for others are as little used as what is beyond the last one."""
+        them: those that stand for others are as little used as rows beyond the last one."""
         source, rows = self.source, self.rows
         zero = zero_of(element_type(source.value))
         if self.few is not None:
@@ -377,7 +377,7 @@ class Mask:
             raise NotLowered("there is none for a mask of one truth value")
 
     def of(self, heads: Heads) -> "Mask":
-        """As it is for rows of several heads."""
+        """A copy of the mask for rows of several heads."""
         new = copy(self)
         if heads.count > 1 and self.shape[1] > 1:
             new.shape = heads.shape(self.shape)
@@ -391,7 +391,7 @@ class Mask:
 
 @dataclass(frozen=True)
 class QueryTile:
-    """What one tile of queries is: of which batch and heads, from which row on."""
+    """The place of one tile of queries: its batch and heads, and its first row."""
 
     batch: Scalar
     head: Scalar  # of heads that are in one tile, the number of these
@@ -409,7 +409,7 @@ class QueryTile:
 
 
 class AttentionFacts:
-    """What the program of one attention depends on."""
+    """Facts that the program of one attention depends on."""
 
     def __init__(
         self,
@@ -492,8 +492,8 @@ class AttentionFacts:
         return t._replace(keys=count, piece=count, key_part=key_part)
 
     def first_key(self, at: QueryTile, j: Scalar) -> Scalar:
-        """The key of a part where tile j begins: the last one ends with the `length`, since what is
-        behind is of no meaning, even times 0."""
+        """The key of a part where tile j begins: the last tile ends with the `length`, since
+        elements behind it are of no meaning, even times 0."""
         start = j * self.tiles.keys
         return start if self.op.length is None else minimum(start, at.keys - self.tiles.keys)
 

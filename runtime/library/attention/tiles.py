@@ -1,5 +1,5 @@
-"""How large the tiles of attention are: what fits into the core's memories and takes least time, by
-a rough estimate of the pipes."""
+"""Choice of the sizes of attention's tiles: those that fit into the core's memories and take least
+time, by a rough estimate of the pipes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -37,10 +37,10 @@ LAST = 0.8
 
 @dataclass(frozen=True)
 class AttentionProblem:
-    """What the choice depends on. Each of `items` groups of `rows` queries sees some keys, which
-    `sharing` groups have in common. A vector core has multiples of `unit` rows; `whole`: values are
-    not summed in parts; `step`: how many keys are met at a time, where not any number. Of each
-    mask: whether it has rows, columns, and its bits."""
+    """Facts that the choice depends on. Each of `items` groups of `rows` queries sees some keys,
+    which `sharing` groups have in common. A vector core has multiples of `unit` rows; `whole`:
+    values are not summed in parts; `step`: how many keys are met at a time, where not any number.
+    Of each mask: whether it has rows, columns, and its bits."""
 
     items: int
     rows: int
@@ -91,7 +91,7 @@ class AttentionProblem:
 
     @lru_cache(1024)
     def steps(self, rows: int, keys: int) -> float:
-        """How many tiles of keys one of queries meets, on average."""
+        """Average number of tiles of keys that one tile of queries meets."""
         if not self.causal:
             return ceil(self.keys / keys)
         tiles = ceil(self.rows / rows)
@@ -119,7 +119,7 @@ class AttentionProblem:
 
 
 def block_of(op: AttentionOp) -> int:
-    """How many keys lie in a block; 0: they lie in order."""
+    """Number of keys in a block; 0: they lie in order."""
     return 0 if op.table is None else op.sizes("key")[2] // numel(shape_of(op.table))
 
 
@@ -146,7 +146,7 @@ class AttentionTiles(NamedTuple):
 
     @property
     def is_simple(self) -> bool:
-        """Whether L1 has tiles of keys and of values as a whole."""
+        """True if L1 has tiles of keys and of values as a whole."""
         return self.piece == self.keys and self.value_part == self.value_size
 
 
@@ -206,7 +206,7 @@ def sizes(known: tuple[int, ...], whole: int, unit: int) -> list[int]:
 
 
 def value_parts(p: AttentionProblem) -> list[int]:
-    """How many elements of values are summed at a time."""
+    """Possible numbers of elements of values that are summed at a time."""
     size, found = p.aligned[1], [p.aligned[1]]
     while found[-1] >= LONG_VALUE and found[-1] % (2 * p.grain) == 0 and size == p.value_size:
         if p.whole:
@@ -250,7 +250,8 @@ def overflow(p: AttentionProblem, t: AttentionTiles, target: Target) -> list[tup
 
 
 def splits_for(p: AttentionProblem, t: AttentionTiles, target: Target) -> Iterator[int]:
-    """How many cores may share the keys of a tile of queries: each has some tiles of them."""
+    """Possible numbers of cores that share the keys of a tile of queries: each has some tiles of
+    them."""
     items, steps = p.items * ceil(p.rows / t.rows), ceil(p.keys / t.keys)
     yield from (n for n in SPLITS if n <= steps and items * n <= MOST_TURNS * target.cube_cores)
 

@@ -93,7 +93,7 @@ class ConvolutionWriter:
             self.prepare_rest()
 
     def clear(self) -> None:
-        """What lies beyond the terms of a step, and is loaded by none."""
+        """Clear the places beyond the terms of a step, which no step loads."""
         for copy in range(2):
             self.c.fill(self.windows[copy], 0)
 
@@ -222,7 +222,7 @@ class ConvolutionWriter:
     def result(
         self, value: SSAValue, image: Scalar, m: Scalar, at: Sequence[Any], rows: int
     ) -> Subview:
-        """A box of the result, or of what is added to it."""
+        """A box of the result, or of an operand that is added to it."""
         if self.w.turned:
             box = self.arguments[value][image, at[0] :, at[1] :, m:]
             return box.sized(self.cut.lines, self.cut.cols, rows)
@@ -234,7 +234,7 @@ class ConvolutionWriter:
         return box.sized(rows, self.cut.lines, self.cut.cols)
 
     def copy_others(self, op: ConcatOp) -> None:
-        """What a result is concatenated with, by the vector cores."""
+        """Copy the other values that a result is concatenated with, by the vector cores."""
         c, out, begin = self.c, self.arguments[self.rest.out], 0
         for value in op.inputs:
             channels = shape_of(value)[1]

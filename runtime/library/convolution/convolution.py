@@ -186,7 +186,7 @@ def by_blocks(
 
 
 def check_joined(op: ConcatOp, rest: Rest) -> None:
-    """Raises NotLowered for what is not channels of the result, and of inputs."""
+    """Raises NotLowered unless inputs are concatenated with channels of the result."""
     inputs = {*rest.launch.body.inputs}
     if rest.shape[0] != shape_of(op.result)[0]:
         raise NotLowered("its result is concatenated, and in groups")
@@ -207,7 +207,7 @@ def lower_transposed(launch: Launch) -> Written:
 class Phases(ConvolutionProblem):
     """A transposed convolution as convolutions of stride 1: `kernel` has the elements that a phase
     has at most, `result` those of its results at most. `steps`: strides, and numbers of phases;
-    `begins`: pads; `whole`: the kernel and the result as they are."""
+    `begins`: pads; `whole`: the kernel and the result, unchanged."""
 
     steps: Shape = ()
     begins: Shape = ()

@@ -1,5 +1,5 @@
-"""How convolutions are cut into blocks of the result, and blocks into steps over input channels.
-By what a cut asks of the pipes of a core the fastest is taken."""
+"""Cuts of convolutions into blocks of the result, and of blocks into steps over input channels. By
+what a cut asks of the pipes of a core the fastest is taken."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -42,12 +42,12 @@ class ConvolutionProblem(Windows):
     pixel_bits: int = 0  # that UB has of all whole values, for each pixel that passes
     columns: int = 0  # operands with a number for each row of a block that passes
     shared: bool = False  # the input is an operand of other ops, too
-    copies: int = 0  # bytes of UB for what is copied beside
+    copies: int = 0  # bytes of UB for copies beside it
     single_lines: bool = False  # blocks have one line
 
     @classmethod
     def of(cls, op: ConvOp, turned: bool) -> "ConvolutionProblem":
-        """Raises NotLowered for what is no convolution of images."""
+        """Describe a convolution. Raises NotLowered if it is none of images."""
         shape, weight, last = op.input_shape(), shape_of(op.weight), op.channel_axis != 1
         element = element_of(op)
         if op.input is op.weight:
@@ -82,17 +82,17 @@ class ConvolutionProblem(Windows):
 
     @property
     def pad(self) -> int:
-        """What is around images."""
+        """The pad value around images."""
         return self.op.pad_value.value.data if isinstance(self.op, ConvOp) else 0
 
     @property
     def is_matmul(self) -> bool:
-        """Whether each window is one element, side by side."""
+        """True if each window is one element, and windows lie side by side."""
         return self.taps == 1 and {*self.strides} == {1} and not any(self.pads)
 
     @property
     def unfolds(self) -> bool:
-        """Whether windows may be unfolded of one image in L1."""
+        """True if windows may be unfolded of one image in L1."""
         return not self.is_matmul and not self.has_planes
 
     @property
@@ -128,12 +128,13 @@ class ConvolutionProblem(Windows):
 
 
 def has_bias(op: ConvOp | ConvTransposeOp) -> bool:
-    """Whether the cube adds one."""
+    """True if the cube adds a bias."""
     return op.bias is not None and element_type(op.input) != i8
 
 
 def element_of(op: ConvOp | ConvTransposeOp) -> Attribute:
-    """What is multiplied. Raises NotLowered for what the cube does not multiply."""
+    """The element type that is multiplied. Raises NotLowered for types that the cube does not
+    multiply."""
     element, other = element_type(op.input), element_type(op.weight)
     if element not in (f16, bf16, f32, i8) or element != other:
         raise NotLowered(f"the cube does not multiply {element} by {other}")
@@ -142,8 +143,8 @@ def element_of(op: ConvOp | ConvTransposeOp) -> Attribute:
 
 @dataclass(frozen=True)
 class ImagePart:
-    """What L1 has of an image: pixels, in lines of `width`. `whole`: these are lines as they lie in
-    memory, and what is left and right of them is padding; else they begin and end with windows."""
+    """The part of an image in L1: pixels, in lines of `width`. `whole`: these are lines as they lie
+    in memory, and padding lies left and right of them; else they begin and end with windows."""
 
     pixels: int
     width: int
@@ -177,7 +178,7 @@ class ConvolutionCut:
         return w.batch * w.planes * prod(self.counts(w))
 
     def passes(self, w: ConvolutionProblem) -> bool:
-        """Whether vector cores have a part in it."""
+        """True if vector cores have a part in it."""
         return w.passing > 0 or w.copies > 0 or (self.image is not None and not w.last)
 
     def room(self, w: ConvolutionProblem, target: Target) -> int:
@@ -243,7 +244,7 @@ def cuts(w: ConvolutionProblem, target: Target, block: Sizes) -> Iterator[Convol
 
 
 def least_bytes(w: ConvolutionProblem) -> dict[str, int]:
-    """What the least block takes of each memory: a fractal of channels by one of pixels."""
+    """Bytes that the least block takes of each memory: a fractal of channels by one of pixels."""
     unit, counts = w.unit, [count for found in channel_steps(w, w.unit) for count in found]
     depth = align_up(min([min(count, w.ins) for count in counts], default=1) * w.taps, unit)
     part = 2 * 2 * unit * unit * w.bits // 8
@@ -265,7 +266,7 @@ def pixel_blocks(w: ConvolutionProblem, unit: int) -> list[tuple[int, int]]:
 
 
 def channel_steps(w: ConvolutionProblem, unit: int) -> tuple[list[int], list[int]]:
-    """How many channels a step may have; and how many where windows are unfolded in L1."""
+    """Possible numbers of channels in a step; and those where windows are unfolded in L1."""
     plain, unfolded = list[int](), list[int]()
     if w.is_matmul or not w.last:
         least = unit // gcd(unit, w.taps)  # channels whose kernel elements fill whole fractals
@@ -277,7 +278,7 @@ def channel_steps(w: ConvolutionProblem, unit: int) -> tuple[list[int], list[int
 
 
 def unfolding(w: ConvolutionProblem, width: int, pixels: int, whole: bool) -> Unfolding:
-    """How windows of `pixels` results are unfolded of lines of `width` pixels in L1; `whole`: lines
+    """Unfolding of windows of `pixels` results from lines of `width` pixels in L1; `whole`: lines
     as they lie in memory, else those parts that windows are within."""
     line = 1 if whole else w.line_step
     (down, across), (high, wide) = w.dilations, w.kernel
@@ -347,8 +348,8 @@ class Candidates:
 
 
 def least_cycles(w: ConvolutionProblem, sizes: Sizes, target: Target) -> float:
-    """What no cut into these blocks goes below, as if all channels came in one step: all blocks of
-    the busiest core, by their products, by what is loaded, or by how their sums leave."""
+    """Lower bound of cycles for cuts into these blocks, as if all channels came in one step: all
+    blocks of the busiest core, by their products, by their loads, or by how their sums leave."""
     m, high, wide, image, _ = sizes
     whole = ConvolutionCut(m, high, wide, w.ins, w.depth, w.depth, 1, image)
     core, (down, lines, across) = Core.of(target), whole.counts(w)
@@ -439,8 +440,8 @@ def brought(
 
 
 def passed(w: ConvolutionProblem, cut: ConvolutionCut, target: Target) -> tuple[float, float]:
-    """Cycles of a vector core for the sums of a block: of what it loads, and stores. Pieces of
-    memory are rows of the block, or lines of rows where a block has columns that there are not."""
+    """Cycles of a vector core for the sums of a block: to load its part, and to store it. Pieces of
+    memory are rows of the block, or lines of rows where a block passes the last column."""
     core, (high, wide) = Core.of(target), w.result[-2:]
     pieces = cut.m * (1 if cut.cols == wide else min(cut.lines, high)) / target.vector_parts
     size = min(cut.n, high * wide) * SUM_BYTES * cut.m / target.vector_parts

@@ -351,8 +351,8 @@ def _stride(view: ViewOp, dim: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """What a transfer moves: `count` pieces of `size` bytes, which come in blocks of 32, by as many
-    instructions."""
+    """Data that a transfer moves: `count` pieces of `size` bytes, which come in blocks of 32, by as
+    many instructions."""
 
     instructions: int
     count: int
@@ -448,10 +448,10 @@ def reduce_cycles(op: ReduceOp, target: Target) -> float:
 def row_reduction(
     kind: str, rows: int, row_bytes: int, in_groups: bool, gaps: bool, target: Target
 ) -> float:
-    """Of each of some rows, by the faster of two ways. Repeats of a row are combined, half of them
-    with the other half as often as that goes, and what is left is reduced by an instruction for
-    that; or, `in_groups`, each block of 8 numbers of 32 bits is reduced first, the blocks of
-    results of a row are combined, and the last one is reduced in the same way."""
+    """Cycles to reduce each of some rows, by the faster of two ways. Either repeats of a row are
+    combined, half of them with the other half as often as possible, and the rest is reduced by a
+    single instruction; or, `in_groups`, each block of 8 numbers of 32 bits is reduced first, the
+    blocks of results of a row are combined, and the last one is reduced in the same way."""
     start, repeats = target.vector_start_cycles, ceil(row_bytes / REPEAT_BYTES)
     each = target.vector_cycles_of(COMBINING.get(kind, kind))
     group = target.vector_cycles_of("group_add")
@@ -482,7 +482,7 @@ def scatter_cycles(count: int, target: Target) -> float:
 
 
 def halves(count: int) -> Iterator[int]:
-    """How many of them meet another one, until one is left."""
+    """Yield, until one is left, how many of them meet another one."""
     while count > 1:
         yield count // 2
         count -= count // 2
@@ -520,7 +520,7 @@ def map_cycles(op: MapOp, target: Target) -> float:
 
 
 def is_part_of_cast(op: TensorOp) -> bool:
-    """Whether floats are rounded as they become integers, which one conversion does."""
+    """True if floats are rounded as they become integers, which one conversion does."""
     casts = [use.operation for use in op.results[0].uses]
     return isinstance(op, RoundOp | FloorOp | CeilOp) and all(
         isinstance(cast, CastOp) and is_integer(cast.to) for cast in casts
@@ -553,8 +553,8 @@ def map_op_cycles(
 
 
 def is_known_before(tile: SSAValue, op: MapOp) -> bool:
-    """Whether nothing writes a tile in the loop that a map stands in: its number can be read by the
-    scalar unit before, and does not hold up what is issued in the loop."""
+    """True if nothing writes the tile in the loop that a map stands in: its number can be read by
+    the scalar unit before, and does not hold up instructions issued in the loop."""
     loop, buffer = op.parent_op(), buffer_of(tile)
     if not isinstance(loop, ForOp):
         return False
@@ -563,6 +563,6 @@ def is_known_before(tile: SSAValue, op: MapOp) -> bool:
 
 
 def is_one_number(value: SSAValue) -> bool:
-    """Whether an operand is a constant whose elements are equal."""
+    """True if an operand is a constant whose elements are equal."""
     dense = constant_value(value)
     return dense is not None and (numel(shape_of(value)) == 1 or dense.is_splat())

@@ -1,5 +1,5 @@
-"""What launches of kernels with a tile program take, by estimate: for compilers, which ask again
-and again, before anybody has simulated a program.
+"""Estimated times of launches of kernels with a tile program: for compilers, which ask again and
+again, before anybody has simulated a program.
 
 A program is walked once on a core of each kind (`nest.py`), which says what it moves and in which
 order; its pipes are followed for some steps of each loop (`units.py`). What cores move between
@@ -58,8 +58,8 @@ class TaskTime:
 
 
 class CoreTime(NamedTuple):
-    """What a tile program takes on its busiest core, behind the start of such a kernel, and how
-    long the pipes of that work."""
+    """Time of a tile program on its busiest core, without the start of such a kernel, and how long
+    the pipes of that core work."""
 
     start_us: float
     core_us: float
@@ -168,7 +168,7 @@ class KernelTraffic:
         return loaded_again(self.op.units, *facts)
 
     def crossing(self, held: Held) -> dict[SSAValue, float]:
-        """Bytes that come from HBM of what is loaded of each memref."""
+        """Bytes loaded of each memref that come from HBM."""
         found: dict[SSAValue, float] = {}
         own = self.op.workspace if self.op.workspace_bytes <= self.target.l2_bytes else ()
         for i, memref in enumerate(self.op.body.block.args):
@@ -178,9 +178,9 @@ class KernelTraffic:
         return found
 
     def shares(self, held: Held) -> list[Share]:
-        """Of each unit of a core. Those that load side by side share what HBM gives by the bytes
-        that they take of it; who takes less than the others is not held up by them. All cube cores
-        saturate L2; where there are more vector cores than these, they share it."""
+        """Shares of each unit of a core. Units that load side by side share the bandwidth of HBM by
+        the bytes that they take of it; one that takes less is not held up by the others. All cube
+        cores saturate L2; where there are more vector cores than these, they share it."""
         bytes_of, loaded = self.crossing(held), self.total
         parts = [
             sum(bytes_of[m] * size / loaded[m] for m, size in own.items() if size)
@@ -216,7 +216,7 @@ class KernelTraffic:
         return loaded + stored, max((loaded + stored) / rate, loaded / read_rate)
 
 
-MOST_TURNS = 8  # that are followed for what is loaded again
+MOST_TURNS = 8  # that are followed to count repeated loads
 MOST_KINDS = 4  # of cores that are followed: those whose pipes have most to do
 
 
@@ -229,7 +229,7 @@ class Estimate:
     units: Sequence[CoreUnit]  # of that core
 
     def pipes(self) -> list[tuple[Pipe, float]]:
-        """How long each pipe of a unit is busy."""
+        """Time for which each pipe of a unit is busy."""
         busy = [(unit.target.cycles_per_us, unit.busy()) for unit in self.units]
         return [(pipe, n / per_us) for per_us, found in busy for pipe, n in found.items()]
 
@@ -306,7 +306,7 @@ class Figures(NamedTuple):
 
     @property
     def tiling(self) -> TilingAttr:
-        """How the launch is cut."""
+        """The cut of the launch."""
         return TilingAttr.of(self.tile, self.cores[0][1], self.buffers)
 
     @property
@@ -437,7 +437,7 @@ def kind_of(op: KernelOp) -> str:
 
 
 def core_estimates(module: ModuleOp, target: Target) -> Mapping[str, CoreTimes]:
-    """What the tile programs of a module take, by name, as far as that is known."""
+    """Times of the tile programs of a module, by name, as far as they are known."""
     found: dict[str, CoreTimes] = {}
     for op in module.ops:
         if isinstance(op, KernelOp) and (known := figures_of(op, target)) is not None:

@@ -1,16 +1,15 @@
-"""What L2 holds of device memory: between the launches of a program, within one, and beside one
-launch alone.
+"""Contents of L2: between the launches of a program, within one, and beside one launch alone.
 
 L2 is a write-back cache that replaces what was used least recently (`LastUsed`; an assumption: its
 policy is not published). Within a launch it holds pieces of operands (`reuse.py`). Between launches
-(`L2Cache`: which reads hit, what is written back) it holds whole accesses: a launch touches a range
-of addresses at a time, and a range is evicted whole. That is what LRU does to data that is read
-from one end to the other: once its beginning is gone, its rest is replaced before it is reached. So
-a range hits if all that was touched since fits into L2 beside it (its reuse distance; Mattson et
-al., IBM Systems Journal 9(2), 1970).
+(`L2Cache`: the reads that hit, the bytes written back) it holds whole accesses: a launch touches a
+range of addresses at a time, and a range is evicted whole. That is what LRU does to data that is
+read from one end to the other: once its beginning is gone, its rest is replaced before it is
+reached. So a range hits if all that was touched since fits into L2 beside it (its reuse distance;
+Mattson et al., IBM Systems Journal 9(2), 1970).
 
-- What is written stays dirty until it is evicted; the launch that evicts it pays for that. If it is
-  written again before, its first contents never reach HBM.
+- Written bytes stay dirty until they are evicted; the launch that evicts it pays for that. If they
+  are written again before, their first contents never reach HBM.
 - A range that is larger than L2 replaces everything and never hits.
 - Copies between host and device go past L2.
 
@@ -31,8 +30,9 @@ K = TypeVar("K", bound=Hashable)
 
 
 def evicted_bytes(read: int, written: int, target: Target) -> int:
-    """What of the results of a launch alone leaves L2 for HBM meanwhile: where cores are split, as
-    much of what L2 has no room for as results are of all bytes; else all."""
+    """Bytes of the results of a launch alone that leave L2 for HBM during it: on targets with split
+    cores, the same share of the bytes that L2 has no room for as results have of all bytes; else
+    all."""
     total = read + written
     if not target.split_cores:
         return written
@@ -40,7 +40,7 @@ def evicted_bytes(read: int, written: int, target: Target) -> int:
 
 
 class LastUsed(Generic[K]):
-    """What a cache holds, in the order in which it was used last, and its bytes."""
+    """Contents of a cache, in the order in which they were used last, and their bytes."""
 
     def __init__(self) -> None:
         self.sizes = OrderedDict[K, int]()
@@ -141,7 +141,7 @@ class L2Cache:
         if span <= 0 or size <= 0:
             return
         if (r := self._segments[place.segment].exactly(place)) is not None:
-            # A second part of a buffer that is written row by row adds to what is dirty there.
+            # A second part of a buffer that is written row by row adds to the dirty bytes there.
             r.dirty = min(span, size if size == span else r.dirty + size)
             self._touch(r)
             return

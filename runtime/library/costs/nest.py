@@ -1,13 +1,13 @@
-"""The loop nest of a tile program, walked once on one core: which instructions it runs, on boxes of
-which sizes, and how often.
+"""The loop nest of a tile program, walked once on one core: the instructions that it runs, the
+sizes of their boxes, and how often they run.
 
     scf.for %i (n steps)        those steps in a row that take the same branches are a run; of a run
       tile.load                 three are looked at: the first, one in the middle and the last, so
-      tile.map                  that what is cut off at a memref's end counts
+      tile.map                  that boxes cut off at a memref's end count
 
-What of a kernel's operands crosses HBM again, since L2 has no room for all that is loaded, follows
-from it (`loaded_again`). L2 keeps what was used last (`l2.py`): what is loaded again crosses again
-where other bytes than L2 holds were loaded since. The steps of a core's outermost loop are its
+The bytes of a kernel's operands that cross HBM again, since L2 has no room for all loads, follow
+from it (`loaded_again`). L2 keeps the bytes used last (`l2.py`): a piece loaded again crosses again
+where more other bytes than L2 holds were loaded since. The steps of a core's outermost loop are its
 turns, and what a load brings in all of a turn is one piece of its operand:
 
     scf.for %turn                          blocks of a matmul
@@ -61,7 +61,7 @@ Turn: TypeAlias = dict[Piece, int]
 
 
 class UnknownNumber(Exception):
-    """A number that depends on what is in device memory."""
+    """A number that depends on data in device memory."""
 
 
 class Load(NamedTuple):
@@ -137,7 +137,7 @@ def again(
 
 
 def turns_of(items: Sequence[Load | Inner], part: int, core: int, cores: int) -> Iterator[Turn]:
-    """What one core loads in each turn. Raises Unknown."""
+    """Pieces that one core loads in each turn. Raises UnknownNumber."""
     at = CoreNumbers(core, cores, part)
     for item in items:
         if isinstance(item, Inner):
@@ -162,7 +162,7 @@ def loads_in(block: Block) -> list[Load | Inner]:
 def pieces(
     items: Sequence[Load | Inner], at: "CoreNumbers", times: int
 ) -> Iterator[tuple[Piece, int]]:
-    """What loads bring, which are run so many times."""
+    """Pieces that loads bring, with their bytes, for loads that are run so many times."""
     for item in items:
         if type(item) is Load:
             offsets = tuple([at.number(o) for o in item.offsets])
@@ -266,8 +266,8 @@ Timed: TypeAlias = ForOp | IfOp | Instruction | BarrierOp
 
 
 class MovedBox(NamedTuple):
-    """What an instruction moves: the sizes of its whole box, and the greatest offsets with which
-    that lies in the memref."""
+    """The box that an instruction moves: the sizes of the whole box, and the greatest offsets with
+    which it lies in the memref."""
 
     sizes: tuple[int, ...]
     view: ViewOp | None = None
@@ -276,7 +276,7 @@ class MovedBox(NamedTuple):
 
 
 class Seen:
-    """What all cores have in common: ops of blocks that take time, boxes, and instructions."""
+    """Facts shared by all cores: ops of blocks that take time, boxes, and instructions."""
 
     def __init__(self) -> None:
         self.ops: dict[Block, Sequence[Timed]] = {}
@@ -313,7 +313,7 @@ class Walk:
 
     @property
     def phases(self) -> list[list[Part]]:
-        """What it does between barriers."""
+        """Parts of the nest between barriers."""
         found = [list[Part]()]
         for part in self.nest:
             if isinstance(part, Leaf) and part.pipe is None:
@@ -386,7 +386,7 @@ class Walk:
         return leaf
 
     def count(self, parts: Sequence[Part], times: int) -> None:
-        """What crosses the edge of the program."""
+        """Count the bytes that cross the edge of the program."""
         for part in parts:
             if isinstance(part, Loop):
                 self.count(part.first, times)
@@ -440,8 +440,8 @@ def in_order(parts: Sequence[Part]) -> Iterator[Leaf]:
 
 
 def steps_of(parts: Sequence[Part]) -> tuple[int, int]:
-    """How many instructions come before the loop, and in each step of that; 0, 0 where there is
-    not one loop alone, or one of steps of several lengths."""
+    """Number of instructions before the loop, and in each of its steps; 0, 0 unless there is
+    exactly one loop, with steps of one length."""
     loops = [part for part in parts if isinstance(part, Loop)]
     if len(loops) != 1:
         return 0, 0
@@ -451,7 +451,7 @@ def steps_of(parts: Sequence[Part]) -> tuple[int, int]:
 
 
 def is_late(value: SSAValue) -> bool:
-    """Whether it is the slot before one that is written, where this one is read."""
+    """True if it is the slot before the one that is written, where this one is read."""
     slot = slot_of(value)
     if slot is None or not isinstance(before := slot.index.owner, SubiOp):
         return False

@@ -1,4 +1,4 @@
-"""How long the blocks of a cut take on the busiest core, said before a program is written: by this
+"""Time of the blocks of a cut on the busiest core, estimated before a program is written: by this
 sum families choose their cuts.
 
 A family says what each pipe does for a block, by the cycles of instructions of written programs
@@ -71,7 +71,7 @@ def cycles_of_blocks(rounds: float, *pipes: Pipe) -> float:
 
 
 class Core:
-    """What the pipes of a core take, in cycles, by sizes."""
+    """Cycles that the pipes of a core take, by sizes."""
 
     def __init__(self, target: Target) -> None:
         self.target = target

@@ -1,8 +1,10 @@
-"""Which launches cost the same: those of the same ops on the same shapes, wired alike.
+"""The structure of launches: launches of the same ops on the same shapes, wired alike, cost the
+same.
 
-The layers of a model repeat, so that what the model of time says of a body is cached for all bodies
-of its structure. Long constants count by their type: no cost depends on what is in a weight.
-Nor does a program depend on it: elements of constants are hidden while one is written (`hide`)."""
+The layers of a model repeat, so times of a body are cached for all bodies of its structure. Long
+constants count by their type: no cost depends on the values of a weight. Nor does a program depend
+on them: elements of constants are hidden while one is written (`hide`).
+"""
 
 from collections.abc import Callable, Generator, Hashable, Iterable, Sequence
 from contextlib import contextmanager
@@ -77,8 +79,7 @@ def structure(body: Body) -> Hashable:
 
 
 def is_comparable(body: Body) -> bool:
-    """Whether bodies of one structure compute the same: not kernels of users, nor ops with
-    regions."""
+    """True if bodies of one structure compute the same: no kernels of users, no regions."""
     return not body.kind and not any([op.regions for op in body.ops])
 
 
@@ -133,7 +134,7 @@ def by_structure(
 
 
 def _argument(argument: Any) -> Hashable:
-    """What equal arguments have in common: xDSL hashes all of an attribute each time."""
+    """A key that equal arguments share: xDSL hashes all of an attribute each time."""
     kind: type[Any] = argument.__class__
     return ("", attribute_number(argument)) if _is_attribute(kind) else argument
 
@@ -202,7 +203,7 @@ def has_parameters(ops: Iterable[Operation]) -> bool:
 
 
 def has_parameter(op: Operation) -> bool:
-    """Whether an operand is what the op does, not what it does it with."""
+    """True if an operand says what the op does, rather than being data for it."""
     return isinstance(op, TensorOp) and any(getattr(op, name) is not None for name in op.PARAMETERS)
 
 

@@ -1,5 +1,5 @@
-"""How long the cube core and the vector cores of a program take, if they wait for what they need
-alone: each pipe runs its instructions in order, and an instruction begins when what it reads is
+"""Times of the cube core and the vector cores of a program, if they wait only for data that they
+need: each pipe runs its instructions in order, and an instruction begins when all that it reads is
 written, and the copy of a buffer that it writes has been read. What follows from that:
 
     a loop on one core      its first step, `STEPS` others and the last are followed, and all others
@@ -45,14 +45,14 @@ FEW_STEPS = 2  # of its outermost loop say its pace
 
 @dataclass(slots=True)
 class Content:
-    """What a buffer holds, or each copy of it in its turn."""
+    """Contents of a buffer, or of each copy of it in its turn."""
 
     copies: int
     ready: float = 0.0  # when it is written
     writer: Pipe | None = None
     reader: Pipe | None = None
     is_read: bool = False
-    free: float = 0.0  # when what is read last has been read
+    free: float = 0.0  # when the last read has ended
     before: deque[float] = field(default_factory=deque[float])  # the same of the copies before
     is_late: bool = False  # whether copies are read when the next ones are written
     ready_before: float = 0.0  # when the copy before was written
@@ -193,8 +193,8 @@ def tiles_pushed(parts: Sequence[Part]) -> int:
 def pass_on(
     units: Sequence[CoreUnit], begins: Sequence[float], pushed: Sequence[int], target: Target
 ) -> None:
-    """Where tiles pass in one direction alone, who pops them begins with the first, and ends after
-    the last one."""
+    """Times of units where tiles pass in one direction only: the popping unit begins with the first
+    tile, and ends after the last one."""
     tiles = max(pushed)
     source, begin = next((u, b) for u, b, n in zip(units, begins, pushed, strict=True) if n)
     for unit, own_begin in zip(units, begins, strict=True):
@@ -204,7 +204,7 @@ def pass_on(
 
 
 def segments(phase: Sequence[Sequence[Part]]) -> list[Sequence[Sequence[Part]]]:
-    """What units do, cut behind loops of all of them where they have passed the same tiles."""
+    """Work of units, cut behind loops of all of them where they have passed the same tiles."""
     found, last = list[dict[Hashable, int]](), [len(parts) for parts in phase]
     for parts in phase:
         passed, places = Counter[SSAValue](), dict[Hashable, int]()

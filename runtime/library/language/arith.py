@@ -49,7 +49,7 @@ class Sum(NamedTuple):
 
 
 def sum_of(value: SSAValue) -> Sum:
-    """What a value adds up, through additions, and subtractions of constants."""
+    """The sum that a value stands for, through additions, and subtractions of constants."""
     terms: list[SSAValue] = []
     number, todo = 0, [value]
     while todo:
@@ -67,7 +67,7 @@ def sum_of(value: SSAValue) -> Sum:
 
 
 def is_outside(value: SSAValue, loop: ForOp) -> bool:
-    """Whether a value is defined before a loop."""
+    """True if a value is defined before a loop."""
     owner = value.owner
     block = owner if isinstance(owner, Block) else owner.parent
     while block is not None:
@@ -103,7 +103,7 @@ def _attribute(number: int, type: Attribute) -> Attribute:
 
 
 def arith_op(kind: type[Binary], a: SSAValue, b: SSAValue) -> Binary:
-    """`kind` of two indices. Nothing is found out about its arguments, which takes longest."""
+    """Create an op of `kind` on two indices. Arguments are not examined, which takes longest."""
     return created(kind, (a, b), (a.type,))
 
 
@@ -221,7 +221,7 @@ class Emit:
 
 
 def is_natural(value: SSAValue) -> bool:
-    """Whether a value is known to be at least 0."""
+    """True if a value is known to be at least 0."""
     if (number := constant_index(value)) is not None:
         return number >= 0
     if isinstance(value.owner, Block):

@@ -63,7 +63,7 @@ class Index:
 
     @cached_property
     def is_natural(self) -> bool:
-        """Whether it is known to be at least 0."""
+        """True if it is known to be at least 0."""
         return self.kind != "subi" and all(map(is_natural, self.args))
 
     def __add__(self, other: Scalar) -> "Index":
@@ -125,7 +125,7 @@ ZERO = Index("constant", (0,))
 
 
 def is_natural(number: Scalar) -> bool:
-    """Whether a number is known to be at least 0."""
+    """True if a number is known to be at least 0."""
     return number.is_natural if isinstance(number, Index) else number >= 0
 
 
@@ -137,7 +137,7 @@ def number_of(scalar: Scalar) -> int | None:
 
 
 def is_once(low: Scalar, high: Scalar, step: Scalar) -> bool:
-    """Whether a loop is known to have one turn."""
+    """True if a loop is known to have one turn."""
     first, end, by = map(number_of, (low, high, step))
     return first is not None and end is not None and by is not None and first < end <= first + by
 
@@ -252,7 +252,7 @@ OPPOSITE = {"slt": "sge", "sge": "slt", "sle": "sgt", "sgt": "sle", "eq": "ne", 
 
 
 def truth_of(test: Condition | bool) -> bool | None:
-    """Whether a condition holds, where that is known while the kernel is traced."""
+    """The truth of a condition, if it is known while the kernel is traced; otherwise None."""
     if isinstance(test, bool):
         return test
     if test.kind in ("andi", "ori"):

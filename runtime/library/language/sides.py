@@ -49,10 +49,10 @@ class Side:
         self.last: Operation | None = None  # of them
         self.allocs: list[buffers.AllocOp] = []  # they come next
         self.open = [self.block]
-        self.scopes: list[dict[Any, SSAValue]] = [{}]  # what is computed in these blocks
-        self.aside: list[Block] = []  # open, too, but what is added now stands before them
+        self.scopes: list[dict[Any, SSAValue]] = [{}]  # values computed in these blocks
+        self.aside: list[Block] = []  # open, too, but ops added now stand before them
         self.numbers: list[Index] = []  # those that scopes have by their ids
-        self.repeats = False  # whether a loop repeats what is computed before it by now
+        self.repeats = False  # whether a loop repeats values that are computed before it by now
 
     def add(self, kind: Callable[..., Operation], *args: Any, **more: Any) -> None:
         self._add(kind(*args, **more))
@@ -111,8 +111,8 @@ class Side:
 
     @contextmanager
     def at(self, level: int) -> Generator[None]:
-        """What is added meanwhile stands in `open[level]`, before the loop or branch in it that is
-        open now."""
+        """Place ops that are added meanwhile in `open[level]`, before the loop or branch in it that
+        is open now."""
         block, inner = self.open[level], self.open[level + 1 :]
         last = block.last_op
         with self.aside_from(level + 1):
@@ -157,7 +157,7 @@ class Side:
             value = number.values[self]
             if not self.aside or block_of(value) not in self.aside:
                 return value
-            (number,) = number.args  # it stands behind what is added now
+            (number,) = number.args  # it stands behind ops added now
             return self.index(number)
         if (found := self._known(id(number))) is None:
             self.numbers.append(number)  # or its id might become another one's
@@ -268,7 +268,7 @@ class Argument:
     def __getitem__(self, key: Any) -> "Subview":
         """`a[i:, h, j:]`: a box from there on; ranges are its rows and columns, whose number the
         tile says that it is loaded to or stored from; `h` is one index. `a[i::2]`: every second.
-        `a[i:end]`: what lies from `end` on is padded by loads, and left as it is by stores."""
+        `a[i:end]`: loads pad from `end` on, and stores leave memory there unchanged."""
         keys = keys_of(key, len(self.shape))
         starts: list[Scalar] = []
         ends: list[Scalar] = []

@@ -142,7 +142,7 @@ Operand: TypeAlias = "v.Tile | v.Transposed | Unfolded"  # of a matmul
 
 @dataclass
 class Tracer:
-    """What a kernel calls `c`."""
+    """The object that a kernel calls `c`."""
 
     arguments: Sequence[v.Argument]
     target: Target
@@ -324,9 +324,9 @@ class Tracer:
             raise GeError(text, hint="smaller tiles or rings of fewer copies take less")
 
     def queue(self, like: "v.Tile | v.Ring", depth: int | None = None) -> Queue:
-        """A fifo from one program to the other, of tiles like this one; what is in UB is the part
-        of them of one vector core. Without `depth` it has places for as many tiles as are on their
-        way through memory meanwhile, or for two where the cores are one."""
+        """A fifo from one program to the other, of tiles like this one; a tile in UB is the part of
+        one vector core. Without `depth` it has places for as many tiles as are on their way through
+        memory meanwhile, or for two where the cores are one."""
         depth = depth or (IN_MEMORY if self.target.split_cores else 2)
         rows, cols = like.type.shape
         if like.type.space is Memory.UB:
@@ -390,7 +390,7 @@ class Tracer:
         return tile
 
     def load_number(self, tile: v.Tile, argument: OneNumber, pad: float | None) -> v.Tile:
-        """What a load of a constant of one element is: nothing lies in memory."""
+        """Load a constant of one element: nothing lies in memory."""
         one = tile if pad is None or tile.shape == (1, 1) else tile.part(0, 0, (1, 1))
         if pad is not None and one is not tile:
             self.fill(tile, pad)
@@ -430,8 +430,8 @@ class Tracer:
 
     def scatter(self, target: v.Tile, source: v.Tile, at: v.Tile, combine: str = "none") -> v.Tile:
         """Put the elements of each row of `source` at the columns of `target` whose numbers (i32)
-        the row of `at` has, one after the other, or "add", "mul", "max", "min" them to what is
-        there; others than columns are left out. Returns the target."""
+        the row of `at` has, one after the other, or "add", "mul", "max", "min" them to the elements
+        there; numbers that are no columns are left out. Returns the target."""
         ends = (t.value(self.vector) for t in (source, at, target))
         self.vector.add(compute.ScatterOp, combine, *ends)
         return target

@@ -1,4 +1,5 @@
-"""What a kernel in Python names: tiles, rings, windows of images in L1, and expressions of tiles.
+"""Objects that a kernel in Python names: tiles, rings, windows of images in L1, and expressions of
+tiles.
 
     s[j] = exp(s[j] * scale - m[j])        a tile.map of three elementwise ops
     l[:] = l * g[j] + rowsum(s[j])         a tile.reduce, and a tile.map
@@ -219,7 +220,7 @@ class Ring:
         self.tracer.assign(self[index], value)
 
 
-# ---- what is not what is wanted --------------------------------------------------------------
+# ---- errors in arguments ---------------------------------------------------------------------
 
 
 WAYS_OUT: dict[type[Any], tuple[str, str]] = {
@@ -407,7 +408,7 @@ def cast(x: Expression, to: ElementLike, rounding: str | None = None) -> Express
 
 
 def wide(x: Expression) -> Expression:
-    """`x` as it is computed with: narrow elements as f32."""
+    """The type in which `x` is computed: narrow elements become f32."""
     return cast(x, f32) if bitwidth(x.element) < 32 else x
 
 

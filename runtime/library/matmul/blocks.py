@@ -1,4 +1,4 @@
-"""How matmuls are cut into blocks of the result, and blocks into steps.
+"""Cuts of matmuls into blocks of the result, and of blocks into steps.
 
 A core takes a block of m x n sums at a time. Its operands come to L1 `k` deep at a time, and from
 there to L0A and L0B `part` deep. There are two of each buffer: the next ones come while the cube
@@ -32,9 +32,9 @@ WIDE = tuple(FRACTAL * i for i in (64, 48, 40))  # where each row takes a start 
 
 @dataclass(frozen=True)
 class Computing:
-    """What the vector cores take for an element that they compute: instructions, their cycles, and
-    bytes that are loaded. `by_terms`: rows of their tiles are terms of products; `blocks`:
-    rows and columns that have one row or column of scales; 0: all."""
+    """Cost of an element that the vector cores compute: instructions, their cycles, and bytes that
+    are loaded. `by_terms`: rows of their tiles are terms of products; `blocks`: rows and columns
+    that have one row or column of scales; 0: all."""
 
     instructions: int
     cycles: float
@@ -136,8 +136,8 @@ def best_shared_wave(p: Matrices, target: Target, most: float) -> tuple[MatmulCu
 
 @lru_cache(1024)
 def columns_together(cut: MatmulCut, p: Matrices, target: Target) -> int:
-    """How many columns of blocks are walked down together, row after row of them: all, or fewer
-    where L2 has no room for both operands and so fewer bytes cross HBM."""
+    """Number of columns of blocks that are walked down together, row after row of them: all, or
+    fewer where L2 has no room for both operands and so fewer bytes cross HBM."""
     down, across = cut.counts(p)
     width = p.k * bitwidth(p.element) / 8
     lhs, rhs = p.m * width, p.n * width
@@ -198,7 +198,7 @@ def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[M
 
 
 def least_bytes(ps: Sequence[Matrices]) -> dict[str, int]:
-    """What the least block of all of these takes of each memory, of steps of two parts."""
+    """Bytes that the least block of all of these takes of each memory, with steps of two parts."""
     p = max(ps, key=lambda p: (p.terms, p.n, p.m))
     bits = bitwidth(p.element)
     inner = max(FRACTAL, BLOCK * 8 // bits)
@@ -212,7 +212,7 @@ def least_bytes(ps: Sequence[Matrices]) -> dict[str, int]:
 def depths(
     p: Matrices, units: tuple[int, int], deepest: int, longest: int
 ) -> Iterator[tuple[int, int]]:
-    """How many parts a step may have, and how deep they are. Parts are multiples of the first of
+    """Possible numbers of parts in a step, and their depths. Parts are multiples of the first of
     `units` and at most `deepest`, steps multiples of the second and at most `longest`."""
     # an even number of parts, so that the two tiles of L0 take turns over steps as well
     parts, (inner, unit) = 2, units
@@ -280,8 +280,9 @@ def pace(cut: MatmulCut, p: Matrices, target: Target, most: float = inf) -> tupl
 
 
 def rows_at_a_time(rows: int, cols: int, parts: int, block: int, most: int) -> int:
-    """How many rows of a tile a vector core computes at a time, if it has room for `most` elements:
-    fractals that divide it, and the `block` of rows that has one row of scales, or blocks."""
+    """Number of rows of a tile that a vector core computes at a time, if it has room for `most`
+    elements: fractals that divide the tile, and the `block` of rows that has one row of scales, or
+    blocks."""
     units = rows // FRACTAL
     sizes = [rows // n // parts for n in range(1, units + 1) if units % n == 0]
     fitting = [s for s in sizes if s * cols <= most] or sizes[-1:]

@@ -1,4 +1,4 @@
-"""Kernels for the cube: matmuls, and what is computed of them on their way out.
+"""Kernels for the cube: matmuls, and the ops computed on their results on the way out.
 
 Cores share the blocks of the results; `blocks.py` says how large they are. Sums that are stored as
 they are leave L0C for memory, wherever ops that only move elements put them (`outputs.py`). Other
@@ -155,7 +155,8 @@ def with_splits(
 def with_last_wave(
     target: Target, sections: Sequence[Section], least: float
 ) -> tuple[list[Section], MatmulCut] | None:
-    """With cores that share what is left where all of them have had as many blocks."""
+    """The cut where cores share the blocks left after each core has had as many as the others; None
+    if it is not faster."""
     (section, *others) = sections
     if others or len(section.terms) > 1:
         return None
@@ -165,7 +166,7 @@ def with_last_wave(
 
 
 def may_share(section: Section) -> bool:
-    """Whether cores may share the terms of its sums: of few rows if these are side by side in the
+    """True if cores may share the terms of its sums: of few rows if these are side by side in the
     results."""
     p = section.p
     rotated = any(isinstance(op, RotaryEmbeddingOp) for op in section.ops)

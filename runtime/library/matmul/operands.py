@@ -72,7 +72,7 @@ class MatmulOperand:
         return Box((*lead, row, col), (*(1 for _ in lead), *self.tile_shape(*shape)))
 
     def matrix(self, batch: Shape, number: Scalar, c: Tracer, arguments: Arguments) -> list[Scalar]:
-        """Which of the matrices matmul `number` takes: dimensions of 1 are repeated."""
+        """The place of the matrix that matmul `number` takes: dimensions of 1 are repeated."""
         own = self.shape[:-2] if self.groups is None else shape_of(self.groups)
         batch = batch[len(batch) - len(own) :]
         place = [
@@ -111,7 +111,7 @@ class MatmulOperand:
 
     @property
     def is_plain(self) -> bool:
-        """Whether it lies in memory as the matmul takes it."""
+        """True if it lies in memory in the form that the matmul takes."""
         return is_given(self.launch, self.value)
 
     @cached_property
@@ -138,7 +138,7 @@ class MatmulOperand:
 
     @property
     def computing(self) -> Computing | None:
-        """What an element takes; None where it lies in memory."""
+        """Cost of computing an element; None if it lies in memory."""
         if not self.ops:
             return None
         count = numel(shape_of(self.value))
@@ -166,7 +166,7 @@ class MatmulOperand:
         return self.tile_shape(rows, cols)
 
     def block_along(self, side: int) -> int:
-        """How many rows (0) or columns (1) of a tile have one row or column of scales."""
+        """Number of rows (0) or columns (1) of a tile that have one row or column of scales."""
         blocks = [
             op for op in self.ops if isinstance(op, DequantizeOp) and self.side_of(op) == side
         ]
@@ -174,7 +174,7 @@ class MatmulOperand:
 
     @staticmethod
     def side_of(op: DequantizeOp) -> int:
-        """Whether scales are along the rows (0) or the columns (1)."""
+        """The side that scales are along: the rows (0) or the columns (1)."""
         rank = len(shape_of(op.input))
         axis = normalize_axis(0 if op.axis is None else op.axis.value.data, rank)
         return int(axis == rank - 1)
@@ -186,8 +186,8 @@ def is_given(launch: Launch, value: SSAValue) -> bool:
 
 @dataclass
 class Feed:
-    """How boxes of operands come to L1. `most`: elements that a vector core computes at a
-    time."""
+    """Delivery of boxes of operands to L1. `most`: elements that a vector core
+    computes at a time."""
 
     c: Tracer
     launch: Launch
@@ -231,7 +231,7 @@ class Feed:
         return tile
 
     def rows_of(self, operand: MatmulOperand, shape: v.Shape) -> int:
-        """How many rows of a tile a vector core computes at a time."""
+        """Number of rows of a tile that a vector core computes at a time."""
         return rows_at_a_time(*shape, self.c.parts, operand.block_along(0), self.most)
 
     def passing_of(self, shape: v.Shape, element: Attribute) -> tuple[Any, Queue]:
@@ -241,8 +241,8 @@ class Feed:
         return self.passing[key]
 
     def pulled(self, target: Tile, operand: MatmulOperand, box: Box) -> None:
-        """A box in a tile. Where there are fewer rows than one core computes, each core has them
-        all: what stands at others' places is of as little use as what is beyond the last row."""
+        """Write a box to a tile. Where there are fewer rows than one core computes, each core has
+        them all: elements at others' places are as little used as those beyond the last row."""
         (extent, depth), (each, cols) = operand.shape[-2:], box.sizes[-2:]
         *lead, (row, _), columns = box.spans
         zero = zero_of(element_type(operand.value))
@@ -272,7 +272,7 @@ def padded_stride(stride: int, bits: int) -> int:
 
 
 def may_be_copied(operand: MatmulOperand, whole: bool, target: Target) -> bool:
-    """Whether its rows are loaded at less than the full rate where they lie. `whole`: all of them
+    """True if its rows are loaded at less than the full rate where they lie. `whole`: all of them
     are, from the first column on; long rows that are no terms of a sum come apart only then."""
     if not target.split_cores or not operand.is_plain or operand.shape[-2] == 1:
         return False
@@ -283,7 +283,7 @@ def may_be_copied(operand: MatmulOperand, whole: bool, target: Target) -> bool:
 
 
 def choices(sides: Sequence[int]) -> Iterator[frozenset[int]]:
-    """Which of these sides are copied, where some are."""
+    """The sets of sides that may be copied, except the empty one."""
     for count in range(1, len(sides) + 1):
         yield from map(frozenset, combinations(sides, count))
 
@@ -320,7 +320,7 @@ class Copy:
         self.target = c.workspace(*shape, dtype=operand.element)
 
     def box(self, at: Sequence[Scalar], dims: tuple[int, int]) -> v.Subview:
-        """Where the box is that begins there in the operand."""
+        """The box of the copy that begins at a place of the operand."""
         *lead, row, col = at
         number: Scalar = 0 if self.parts == 1 else col // self.size
         place = *lead, number, row, col - number * self.size

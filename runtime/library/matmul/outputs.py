@@ -1,4 +1,4 @@
-"""Where the elements of a matmul's result go, when ops behind it move them.
+"""Places of the elements of a matmul's result, when ops behind it move them.
 
     %0 = graph.matmul ...                    : -> tensor<128x2304xf16>
     %1, %2, %3 = graph.split %0              : -> 3 x tensor<128x768xf16>
@@ -6,8 +6,8 @@
     %5 = graph.transpose %4                  : -> tensor<12x128x64xf16>
 
 An index of %5 is columns 768 + 64 i0 + i2 and row i1 of %0: for each dimension of an output its
-step along the rows or along the columns. That is found by asking which element of the matmul's
-result an element of the output needs (`operand_box`), at enough places.
+step along the rows or along the columns. The steps follow from the element of
+the matmul's result that an element of the output needs (`operand_box`), at enough places.
 """
 
 from collections.abc import Iterator, Sequence
@@ -60,18 +60,18 @@ class MatmulOutput:
         return shape_of(self.value)
 
     def side_by_side(self, steps: Shape, count: int) -> int:
-        """How many of `count` rows or columns lie side by side; 0: all."""
+        """Number of rows or columns, of `count`, that lie side by side; 0: all."""
         inner = next((d for d, s in zip(self.shape, steps, strict=True) if s == 1), count)
         return inner if inner < count else 0
 
     def merges_batches(self, rows: int) -> bool:
-        """Whether a dimension goes on from the rows of one matmul to those of the next."""
+        """True if a dimension goes on from the rows of one matmul to those of the next."""
         steps = zip(self.shape, self.row_steps, strict=True)
         return any(0 < step < rows < step * extent for extent, step in steps)
 
     @property
     def is_turned(self) -> bool:
-        """Whether the matmul's rows that lie side by side come behind its columns."""
+        """True if the matmul's rows that lie side by side come behind its columns."""
         pairs = list(enumerate(zip(self.row_steps, self.col_steps, strict=True)))
         rows, cols = ([i for i, steps in pairs if steps[side] == 1] for side in (0, 1))
         return bool(rows and cols) and rows[0] > cols[0]
@@ -113,8 +113,8 @@ class MatmulOutput:
         return ending(v.Subview(argument, at, (row, col), (1,) * len(at)), row, end)
 
     def box(self, place: "ResultBlock", rows: int, cols: int) -> Box:
-        """The box of so many rows and columns from a place on. What is beyond the rows of a batch,
-        or beyond the columns, is beyond the output's end."""
+        """The box of so many rows and columns from a place on. Rows beyond those of a batch, and
+        columns beyond the last, are beyond the output's end."""
         offsets: list[Scalar] = []
         sizes: list[int] = []
         for extent, along, across in zip(self.shape, self.row_steps, self.col_steps, strict=True):
@@ -155,7 +155,7 @@ class ResultBlock:
 
 @dataclass(frozen=True)
 class Origins:
-    """Which elements of the matmuls' results the elements of a body's values are computed of."""
+    """The elements of the matmuls' results from which elements of a body's values are computed."""
 
     body: Body
     checked: set[SSAValue] = field(default_factory=set[SSAValue])  # whose rows are those of matmuls
@@ -208,7 +208,7 @@ class Origins:
             raise NotLowered(f"rows of {source.type} are none of the matmul")
 
     def stride(self, value: SSAValue, dim: int, terms: Sequence[Term]) -> int:
-        """How far the next element along a dimension is, in the order of the matmul's result."""
+        """Distance to the next element along a dimension, in the order of the matmul's result."""
         shape = shape_of(value)
         is_open = type(shape[dim]) is Extent  # of which no parts are known: `check` tries some
         ends = [1] if is_open else [e for e in range(1, shape[dim]) if shape[dim] % e == 0]
@@ -295,14 +295,14 @@ def probes(shape: Shape) -> list[Shape]:
 
 
 def moves_alone(op: TensorOp) -> bool:
-    """Whether each element of the result is one of the operand's, wherever it was (a triangle has
+    """True if each element of the result is one of the operand's, wherever it was (a triangle has
     zeros, too)."""
     return is_copy(op) or isinstance(op, SliceOp)
 
 
 def covered(shape: Shape, steps: Shape) -> int:
-    """How many numbers from 0 on the dimensions that have a step count. Raises NotLowered where
-    they leave some out."""
+    """Number of indices that the dimensions with a step count, from 0 on. Raises NotLowered if they
+    leave some out."""
     count = 1
     for step, extent in sorted((s, d) for s, d in zip(steps, shape, strict=True) if s):
         if step != count:
@@ -327,8 +327,8 @@ def shared(a: MatmulOutput, b: MatmulOutput) -> bool:
 
 
 def has_relu(value: SSAValue) -> set[bool]:
-    """Whether a relu stands between a matmul's result and a value that it is moved to: there are
-    both where only parts of it have one."""
+    """{True} if a relu stands between a matmul's result and a value that it is moved to, {False} if
+    none does; both where only parts of the value have one."""
     op = value.owner
     if not isinstance(op, TensorOp) or isinstance(op, MatmulOp):
         return {False}

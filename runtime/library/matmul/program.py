@@ -64,9 +64,9 @@ from ge.runtime.library.tile_ops import long_dims, tile_shape
 
 @dataclass
 class Epilogue(Pull):
-    """What follows matmuls: moved elements are in the same tile, at another place, or in one where
-    rows are columns. `terms`: tiles of the matmuls' results, `columns` of them from `col` on, after
-    the first ones."""
+    """The ops behind matmuls: moved elements are in the same tile, at another place, or in one
+    where rows are columns. `terms`: tiles of the matmuls' results, `columns` of them from `col` on,
+    after the first ones."""
 
     terms: dict[Term, Tile] = field(default_factory=dict[Term, Tile])
     col: Scalar = 0
@@ -85,7 +85,8 @@ class Epilogue(Pull):
     def tile(
         self, value: SSAValue, box: Box, column: bool = False, into: Tile | None = None
     ) -> Tile:
-        """What depends on a matmul is computed here, wherever its box is."""
+        """The tile of a box; a value that depends on a matmul is computed here, wherever its box
+        is."""
         if value not in self.dependent:
             return super().tile(value, box, column, into)
         found = self.expression(value, box, column)
@@ -411,7 +412,7 @@ class MatmulWriter:
                 self.pull.store(to.value, to.box(at, least, cols))
 
     def place(self, section: Section, block: Index) -> ResultBlock:
-        """Where a block is, whose matrices are those that `loaded` takes then."""
+        """The place of a block, whose matrices are those that `loaded` takes then."""
         c, p, (down, across) = self.c, section.p, self.cut.counts(section.p)
         group = columns_together(self.cut, p, c.target)
         if group == across:
@@ -429,7 +430,7 @@ class MatmulWriter:
         return place
 
     def place_in(self, section: Section, lot: Lot, block: Index) -> ResultBlock:
-        """Where a block of a lot is: blocks of a row of them come one after the other."""
+        """The place of a block of a lot: blocks of a row of them come one after the other."""
         c, s, across = self.c, lot.stretch, self.cut.counts(section.p)[1]
         line, column = c.now(block // across), c.now(block % across)
         group = c.now(line // lot.blocks)
@@ -466,7 +467,7 @@ class MatmulWriter:
             self.pass_on(section, place, sums, turn)
 
     def merge(self, section: Section, shared_sums: SplitSums) -> None:
-        """What follows the matmuls, of sums that several cores have parts of."""
+        """Compute the ops behind the matmuls, on sums of which several cores have parts."""
         values = [term.op.result for term, _ in section.terms]
         elements = [element_type(value) for value in values]
         for col, tiles in shared_sums.merged(elements, section.part_cols):
@@ -576,15 +577,16 @@ class MatmulWriter:
                     self.follow_last(section, at, left, (own, cols))
 
     def follow(self, section: Section, at: ResultBlock, shape: v.Shape, by_all: bool) -> None:
-        """What follows the matmuls, of so many rows and columns of each vector core, from a place
-        on; of the first one alone where that has all rows."""
+        """Compute the ops behind the matmuls, on so many rows and columns of each vector core, from
+        a place on; on the first core alone where that has all rows."""
         for _ in self.c.range(1 - self.c.part) if self.c.parts > 1 and not by_all else (0,):
             below = at.row + self.c.part * shape[0] if self.c.parts > 1 and by_all else at.row
             self.write_outputs(section, replace(at, row=below), shape)
 
     def follow_last(self, section: Section, at: ResultBlock, left: int, shape: v.Shape) -> None:
-        """Where the rows of all vector cores together are more than those that are left: each has
-        as many of these as there are, the first ones all of theirs."""
+        """Compute the ops behind the matmuls where the rows of all vector cores together are more
+        than those left: each core takes as many of these as there are, the first ones all of
+        theirs."""
         own, cols = shape
         for part in range(min(self.c.parts, -(-left // own))):
             mine, number = min(own, left - part * own), self.c.part - part
@@ -606,7 +608,7 @@ class MatmulWriter:
             self.pull.store(out.value, out.box(at, rows, cols))
 
     def passing(self, shape: v.Shape, value: SSAValue, number: int) -> tuple[Tile, Queue]:
-        """What a matmul's sums come to UB in."""
+        """The tile and queue in which a matmul's sums come to UB."""
         key = shape, number
         if key not in self.popped:
             tile = self.c.ub(*shape, element_type(value))

@@ -1,5 +1,5 @@
-"""Which matmuls of a launch are computed together: those whose results meet in an output have their
-blocks at a time, and share those of the left-hand side.
+"""Division of the matmuls of a launch into sections: matmuls whose results meet in an output have
+their blocks at a time, and share those of the left-hand side.
 
     %0 = graph.matmul %x, %w                 a section: two terms of %x, an output
     %1 = graph.matmul %x, %v
@@ -7,7 +7,7 @@ blocks at a time, and share those of the left-hand side.
 
 Rows of grouped matmuls stand group after group, in sizes that are known. Groups of one size that
 follow each other are a stretch. Blocks of rows cut the rows of each group evenly, and the last one
-of a group has what is left: blocks of as many rows are a lot, which is one loop of the program.
+of a group has the rest: blocks of as many rows are a lot, which is one loop of the program.
 Cores take the blocks of all lots in turn, so that a group with few rows holds up none.
 
     sizes 300, 300, 7 and blocks of 160 rows:
@@ -80,7 +80,7 @@ def stretches(sizes: Sequence[int]) -> list[Stretch]:
 
 
 def lots(sizes: Sequence[int], most: int) -> list[Lot]:
-    """With blocks of `most` rows at most; lots of many rows come first, since what is left over at
+    """Lots with blocks of `most` rows at most; lots of many rows come first, since the remainder at
     the end is small then."""
     found = [lot for stretch in stretches(sizes) for lot in lots_of(stretch, most)]
     return sorted(found, key=lambda lot: -lot.rows)
@@ -138,7 +138,8 @@ class Product:
 
     @property
     def offsets(self) -> SSAValue | None:
-        """Where each group begins, if that is read. Raises NotLowered where it is not there."""
+        """The input that says where each group begins, if it is read. Raises NotLowered if it is no
+        input."""
         if not isinstance(self.op, GroupedMatmulOp) or not self.op.in_order or self.group_sizes:
             return None
         groups = self.op.groups
@@ -148,7 +149,7 @@ class Product:
 
     @property
     def groups(self) -> int:
-        """How many groups of rows stand one after the other; 0: none do."""
+        """Number of groups of rows that stand one after the other; 0: none do."""
         return self.rhs.shape[0] if self.group_sizes or self.offsets is not None else 0
 
     @property
@@ -162,7 +163,7 @@ class Product:
 
     @property
     def is_computed(self) -> bool:
-        """Whether the vector cores compute an operand."""
+        """True if the vector cores compute an operand."""
         return any(o.ops for o in self.operands)
 
     def matrices(self, terms: int, columns: int) -> Matrices:
@@ -246,8 +247,8 @@ class Section:
 
     @cached_property
     def shapes(self) -> tuple[Matrices, ...]:
-        """What cuts are estimated for: groups of different sizes are different matrices. Raises
-        NotLowered where rows of groups are none of the outputs."""
+        """The matrices that cuts are estimated for: groups of different sizes are different
+        matrices. Raises NotLowered where rows of groups are none of the outputs."""
         p, groups, sizes = self.p, self.product.groups, self.product.group_sizes
         if not groups:
             return (p,)
@@ -281,7 +282,7 @@ class Section:
 
     @property
     def is_direct(self) -> bool:
-        """Whether sums of whole blocks are stored as they are, or after relu."""
+        """True if sums of whole blocks are stored unchanged, or after relu."""
         kinds = [op for op in self.ops if op.ACCESS not in MOVING]
         relus = all(isinstance(op, ReluOp) for op in kinds)
         return (
@@ -293,7 +294,7 @@ class Section:
 
     @property
     def has_vector_cores(self) -> bool:
-        """Whether its program has work for them."""
+        """True if its program has work for vector cores."""
         return self.is_computed or not self.is_direct or self.last_wave or bool(self.copied)
 
     @cached_property
@@ -338,7 +339,7 @@ def sections_of(launch: Launch) -> list[Section]:
 
 
 def folds(launch: Launch, op: AnyMatmul, outputs: Sequence[MatmulOutput]) -> bool:
-    """Whether rows of all left-hand sides may be those of one matmul: there is one right-hand side,
+    """True if rows of all left-hand sides may be those of one matmul: there is one right-hand side,
     they lie in memory, and no part of the rows ends within a fractal."""
     batch, m, _, _ = op.dimensions()
     mine, rows = [o for o in outputs if any(op.result is m for m, _ in o.terms)], prod(batch) * m
@@ -349,7 +350,7 @@ def folds(launch: Launch, op: AnyMatmul, outputs: Sequence[MatmulOutput]) -> boo
 
 
 def is_turned(op: AnyMatmul) -> bool:
-    """Whether the left-hand side is transposed."""
+    """True if the left-hand side is transposed."""
     return isinstance(op, MatmulOp) and bool(op.transpose_lhs.value.data)
 
 

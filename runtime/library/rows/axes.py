@@ -50,8 +50,8 @@ class Rewritten(Replaced):
 
 
 def rewritten(launch: Launch) -> Rewritten:
-    """The launch on few dimensions. Raises NotLowered where an axis stands against itself, or a
-    result is an operand or another result as it is."""
+    """The launch on few dimensions. Raises NotLowered if an axis stands against itself, or a result
+    is an operand or another result unchanged."""
     body = launch.body
     values = (*body.inputs, *(r for op in body.ops for r in op.results))
     if any(numel(shape_of(v)) == 0 for v in values):
@@ -277,8 +277,8 @@ class Axes:
         return tuple(extents.get(a, 1) for a in self.families[axes[0]])
 
     def family(self, values: Sequence[SSAValue]) -> tuple[Shape, frozenset[int]]:
-        """The dimensions of values (of what is reduced, if that leaves none), and which of them are
-        reduced. Raises NotLowered for values that share none."""
+        """The dimensions of values (of reduced ones, if a reduction leaves none), and which of them
+        are reduced. Raises NotLowered for values that share none."""
         reductions = [op for op in self.body.ops if isinstance(op, ReduceOp)]
         sources = [op.operands[0] for op in reversed(reductions)]
         axes = next(
@@ -391,14 +391,14 @@ Dim: TypeAlias = tuple[SSAValue, int]
 
 
 def is_along_axes(op: TensorOp) -> bool:
-    """Whether the axes of an op's results are those of its operands."""
+    """True if the axes of an op's results are those of its operands."""
     kinds = ReduceOp | CumulativeOp | ConstantOp | LookupOp
     simple = isinstance(op, kinds) or is_pointwise(op) or has_axis(op)
     return simple or op.ACCESS is Access.VIEW
 
 
 def has_axis(op: TensorOp) -> TypeGuard[GridOp]:
-    """Whether scales are one number, or one for each index of a dimension."""
+    """True if scales are one number, or one for each index of a dimension."""
     if not isinstance(op, GridOp) or (
         not isinstance(op, RequantizeOp) and op.block_size.value.data
     ):

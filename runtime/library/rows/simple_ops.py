@@ -104,7 +104,7 @@ class BlockWriter:
 
 
 def reshaped(value: SSAValue, shape: Sequence[int]) -> ReshapeOp:
-    """The elements under another shape, whose type has its sizes as they are, extents too."""
+    """The elements under another shape, whose type keeps its sizes, extents too."""
     shown = int_array(tuple(map(int, shape)))
     result = tensor(shape, element_type(value))
     return ReshapeOp.create(operands=[value], result_types=[result], properties={"shape": shown})

@@ -1,10 +1,10 @@
-"""Kernels for the vector cores: elementwise ops, reductions, norms, and what is between them.
+"""Kernels for the vector cores: elementwise ops, reductions, norms, and the ops between them.
 
 Results are cut into boxes, which the cores share. Where elements are reduced, a box has whole rows;
 where not even one of them fits, its parts come one after the other, once for each reduction and
 once for the results.
 
-The largest elements of rows, and where they are, are found one after the other:
+The largest elements of rows, and their places, are computed one after the other:
 
     for b in share(blocks of rows)
       load x[b..]; left = numbers of columns
@@ -13,7 +13,8 @@ The largest elements of rows, and where they are, are found one after the other:
         store value, place to column i;  left = left without place
 
 Each pass goes over all of the row, so that it is slow where k is large. A nan is the largest there
-is. The smallest elements are found in the same way; where nothing but nan is left, the first is."""
+is. The smallest elements are computed in the same way; where only nan is left, the first one is
+taken."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -53,7 +54,7 @@ def lower_vector(launch: Launch) -> Written:
 
 
 class VectorCut(NamedTuple):
-    """Sizes of boxes, and how many tiles there are of each for what is loaded and stored."""
+    """Sizes of boxes, and the number of tiles of each for loads and stores."""
 
     sizes: Shape
     copies: int = 2
@@ -126,8 +127,8 @@ def shared(c: Tracer, count: int, cores: int) -> Iterable[Scalar]:
 
 
 def place(number: Scalar, shape: Shape, sizes: Shape) -> tuple[Scalar, ...]:
-    """Where box `number` is, of those of these sizes that cover a shape; the last dimension is the
-    fastest."""
+    """The place of box `number`, of those of these sizes that cover a shape; the last dimension is
+    the fastest."""
     boxes = [ceil(extent / size) for extent, size in zip(shape, sizes, strict=True)]
     offsets: list[Scalar] = []
     for dim in reversed(range(len(boxes))):
@@ -184,7 +185,7 @@ def tilings(launch: Rewritten) -> Iterator[VectorCut]:
     last = len(shape) - 1
     spread = prod(d for i, d in enumerate(shape) if i not in reduced)
     cores = launch.target.vector_cores
-    each = ceil(spread / cores)  # of what is not reduced, for a core
+    each = ceil(spread / cores)  # of the dimensions that are not reduced, for a core
     length = prod(shape[d] for d in reduced)
     if each * length >= 4 * LEAST:
         each = ceil(each / turns_of(launch, each * length))
@@ -237,7 +238,7 @@ def tilings(launch: Rewritten) -> Iterator[VectorCut]:
 
 
 def is_loaded_again(launch: Rewritten) -> bool:
-    """Whether rows that come in parts are loaded several times: for several reductions, or for
+    """True if rows that come in parts are loaded several times: for several reductions, or for
     results that are as long."""
     shapes = [shape_of(out) for out in launch.body.outputs]
     long = any(
@@ -316,7 +317,8 @@ def check(launch: Launch, op: TopKOp) -> None:
 
 
 def by_rows(launch: Launch, op: TopKOp, sizes: tuple[int, int, int], rows: int) -> Written:
-    """With so many rows at a time; `sizes`: lines, columns, and elements that are found."""
+    """A program with so many rows at a time; `sizes`: lines, columns, and the k elements of each
+    line."""
     lines, cols, count = sizes
     blocks = ceil(lines / rows)
     cores = min(blocks, launch.target.vector_cores)

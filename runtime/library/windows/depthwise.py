@@ -141,7 +141,7 @@ class Sliding(Windows):
 
     @cached_property
     def loads(self) -> list[tuple[tuple[int, ...], int]]:
-        """What is loaded for each column of the kernel: lines of a phase, of each of its planes."""
+        """The lines to load for each column of the kernel: lines of a phase, for each plane."""
         return list(product(self.planes_of_kernel, self.phases))
 
     @cached_property
@@ -167,13 +167,13 @@ class SlidingCut:
         return w.batch * w.planes * prod(self.counts(w))
 
     def pixels(self, w: Sliding) -> int:
-        """Of what is loaded."""
+        """Number of pixels of the loaded lines."""
         lines = len(w.loads) * self.lines + w.shifts
         return w.kernel[-1] * self.rows * lines * self.cols
 
     def loaded(self, w: Sliding) -> int:
-        """Pixels that come, where columns are taken apart: a line more, for what is taken of the
-        last one passes its end."""
+        """Number of pixels loaded, where columns are taken apart: a line more, as the elements
+        taken from the last one pass its end."""
         lines = len(w.loads) * (self.lines + 1) + w.shifts
         return self.rows * lines * self.cols * w.strides[-1]
 
@@ -409,7 +409,7 @@ class Pixels:
 
     @property
     def turns(self) -> bool:
-        """Whether channels of the input are not last."""
+        """True if channels of the input are not last."""
         return self.op.channel_axis == 1
 
     @property
@@ -469,7 +469,7 @@ class ChannelsLastCut:
         return (self.lines - 1) * w.strides[0] + down + 1, align_up(wide, w.unit if w.turns else 1)
 
     def bytes(self, w: Pixels) -> int:
-        """Of what is loaded, in UB."""
+        """Bytes of the loaded pixels in UB."""
         pixels = len(w.phases) * prod(self.loaded(w))
         copies = 3 if w.turns else 2
         return copies * pixels * self.channels * bitwidth(element_type(w.op.input)) // 8
@@ -575,7 +575,8 @@ class ChannelsLastWriter:
                 self.line(first + more, more, image, line + more, col, channel, i)
 
     def load(self, i: Index, image: Scalar, line: Index, col: Index, channel: Index) -> None:
-        """What windows of a block see, and the weights, with one for each channel side by side."""
+        """Load the pixels that windows of a block see, and the weights, with one for each channel
+        side by side."""
         c, w, cut = self.c, self.w, self.cut
         x, (high, wide) = self.arguments[w.op.input], cut.loaded(w)
         (down, step), (above, left) = w.strides, w.pads

@@ -107,11 +107,11 @@ class Pool:
 
     @property
     def columns(self) -> int:
-        """How often lines come."""
+        """Number of times that lines come."""
         return 1 if self.takes else self.w.kernel[-1]
 
     def of_element(self, x: v.Expression) -> v.Expression:
-        """What is combined of an element."""
+        """The term that an element contributes to the window's sum."""
         x = v.cast(x, self.sums)
         if self.op.kind.data != "lp":
             return x
@@ -119,7 +119,7 @@ class Pool:
         return x * x if p == 2 else v.abs(x) if p == 1 else v.binary(PowOp, v.abs(x), float(p))
 
     def elements(self, dim: int, start: v.Expression) -> v.Expression:
-        """How many elements of a window that begins there count, along a dimension."""
+        """Number of elements that count along a dimension, of a window that begins there."""
         last, apart = self.whole.kernel[dim] - 1, self.whole.dilations[dim]
         low, high = self.covered[dim]
         behind = v.minimum(floored(high - 1.0 - start, apart), last)
@@ -196,7 +196,7 @@ class Turned:
 
     @property
     def is_dense(self) -> bool:
-        """Whether each pixel is the place of a window."""
+        """True if each pixel is the place of a window."""
         return self.p.w.strides == (1, 1) and self.width == self.p.w.result[-1]
 
     def offsets(self, dim: int) -> list[int]:
@@ -324,7 +324,7 @@ class TurnedWriter:
         return tile.part(row, 0, (self.b.loaded, self.b.cols))
 
     def of_columns(self) -> list[v.Expression]:
-        """What a window has for each column of the kernel, in the line of its place."""
+        """The elements of a window for each column of the kernel, in the line of its place."""
         width, found = self.b.width, list[v.Expression]()
         for o in self.b.offsets(-1):
             x: v.Expression = self.whole(self.image, self.before + o)
@@ -336,7 +336,7 @@ class TurnedWriter:
         return found
 
     def prepare(self) -> None:
-        """What all blocks have in common."""
+        """Compute the values that all blocks share."""
         c, b, p, w = self.c, self.b, self.p, self.p.w
         width = b.width
         self.numbers[:] = v.cast(self.own - line_of(self.own, width) * float(width), f16)
@@ -572,7 +572,7 @@ class PoolingWriter:
     def of_lines(
         self, lines: dict[tuple[tuple[int, ...], int], v.Expression]
     ) -> list[v.Expression]:
-        """What is combined, for each line of each plane of the kernel."""
+        """The terms to combine, for each line of each plane of the kernel."""
         w, found = self.w, list[v.Expression]()
         for (plane, phase), tile in lines.items():
             assert isinstance(tile, v.Tile)

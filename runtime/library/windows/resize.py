@@ -41,7 +41,7 @@ EXACT = 1 << 23  # whole numbers and a half from 0 on that f32 has
 PLACED = "cast scalar add scalar scalar cast add scalar sub scalar"  # what finds places
 CLAMPED = "scalar scalar scalar sub scalar scalar cast"  # and makes columns of them
 CLOSE = 1e-6  # of places: what weights of f32 cannot tell
-NEAREST = {  # floor((2 x + n) / 2), of what is a little less than x or not
+NEAREST = {  # floor((2 x + n) / 2), of x or a little less
     "floor": (0, 0), "ceil": (2, -1), "round_prefer_floor": (1, -1), "round_prefer_ceil": (1, 0)
 }  # fmt: skip
 
@@ -107,7 +107,7 @@ class ResizeAxis:
         return found + before, (at - found * float(self.c)) * (1 / self.c)
 
     def is_exact(self, count: int) -> bool:
-        """Whether f32 finds the places of so many elements in a row."""
+        """True if f32 holds the places of so many elements in a row."""
         return self.c + self.a * count < EXACT > self.size
 
     def reach(self, cols: int) -> int:
@@ -121,8 +121,8 @@ class ResizeAxis:
 
 @dataclass(frozen=True)
 class Resizing:
-    """What is resized: `axes` by their dimension, of an input and a result of dimensions of which
-    the last ones, where they are not, are one."""
+    """Description of a resize: `axes` by their dimension, of an input and a result of dimensions of
+    which the last ones, where they are not resized, are one."""
 
     op: ResizeOp
     shape: Shape
@@ -154,7 +154,7 @@ class Resizing:
 
     @property
     def last(self) -> ResizeAxis | None:
-        """Where columns are resized."""
+        """The axis of the columns if they are resized; otherwise None."""
         return self.axes.get(len(self.shape) - 1)
 
     @property

@@ -1,4 +1,4 @@
-"""What kernels with windows over images have in common: where windows are, and the ops after."""
+"""The common part of kernels with windows over images: the places of windows, and the ops after."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -59,14 +59,15 @@ class Windows:
         return list(product(*map(range, self.kernel[:-2])))
 
     def image_of(self, c: Tracer, number: Index) -> tuple[Index, tuple[Index, ...]]:
-        """Which image, and plane if there are any, is this one of all planes of the results."""
+        """The image, and the plane if there are any, that this number of a plane of the results
+        belongs to."""
         if not self.has_planes:
             return c.now(number), ()
         number = c.now(number)
         return c.now(number // self.planes), (c.now(number % self.planes),)
 
     def starts(self, at: Sequence[Scalar], tap: Sequence[Scalar]) -> list[Scalar]:
-        """Where the window of a pixel of the result has this kernel element."""
+        """The place that this kernel element has in the window of a pixel of the result."""
         dims = zip(at, tap, self.strides, self.dilations, self.pads, strict=True)
         return [pixel * step + element * apart - pad for pixel, element, step, apart, pad in dims]
 
@@ -126,8 +127,8 @@ class Rest:
     """The ops after a launch's first one, `op`. `shape`: that of the memref of its result and of
     all of its shape; `column`: of one with a number for each channel. `last`: the last op, where it
     says only where results stand (a transposition, a concatenation of channels); it is none of
-    them. `bias`: what is added to the first one's result before them. Raises NotLowered where the
-    op is not the first one."""
+    them. `bias`: a value added to the first one's result before them. Raises
+    NotLowered where the op is not the first one."""
 
     launch: Launch
     op: TensorOp
@@ -149,7 +150,7 @@ class Rest:
 
     @property
     def computed(self) -> SSAValue:
-        """What the ops compute, at the end."""
+        """The value that the ops compute, at the end."""
         return (self.ops[-1] if self.ops else self.op).results[0]
 
     @property
@@ -158,7 +159,7 @@ class Rest:
 
     @cached_property
     def results(self) -> dict[SSAValue, SSAValue]:
-        """What is computed and stored, and the launch's result that it becomes."""
+        """The computed values that are stored, and the launch's result that each becomes."""
         outs = self.launch.body.outputs
         return {v: v for v in outs} if self.last is None else {self.computed: self.out}
 
@@ -194,8 +195,8 @@ class Rest:
 
     @cached_property
     def others(self) -> dict[SSAValue, Kind]:
-        """What the ops take besides the result of `op` and numbers. Raises NotLowered for what has
-        other shapes."""
+        """The values that the ops take besides the result of `op` and numbers. Raises NotLowered
+        for values of other shapes."""
         known: set[SSAValue] = {self.op.results[0]}
         found = dict[SSAValue, Kind]()
         if self.bias is not None and number(self.launch, self.bias) is None:
