@@ -203,7 +203,7 @@ FIGURES = (
 
 
 def is_outside_arena(buffer: Operation) -> bool:
-    """Whether an allocation is an input, an output or state of the model."""
+    """True if the allocation is an input, an output or state of the model."""
     return IO in buffer.attributes or STATE in buffer.attributes
 
 

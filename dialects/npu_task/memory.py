@@ -80,7 +80,7 @@ class ByteBox:
         return ByteBox(self.low + index * self.dims[0][1], self.width, self.dims[1:])
 
     def meets(self, other: "ByteBox") -> bool:
-        """Whether both may have a byte in common: exact up to `MOST_BOXES` runs."""
+        """True if both may have a byte in common: exact up to `MOST_BOXES` runs."""
         if not self.dims and not other.dims:  # the usual case
             return self.low < other.low + other.width and other.low < self.low + self.width
         if self.low >= other.high or other.low >= self.high:
@@ -567,7 +567,7 @@ def _is_before(block: Block, op: Operation, copy: Operation) -> bool:
 
 
 def pairs_of(op: Operation) -> list[tuple[SSAValue, SSAValue]]:
-    """What a copy copies, and where it goes."""
+    """The pairs of source and target of a copy; none for other ops."""
     if isinstance(op, BatchCopyOp):
         return op.pairs
     return [(op.source, op.target)] if isinstance(op, CopyOp) else []

@@ -4,7 +4,7 @@ This is the one place that the passes, the emulated core, its costs and the chec
 
 With it the numbers that instructions have in the text, `-inf` and `nan` among them, and the ops of
 `arith` with which the scalar unit computes indices and conditions, on whole numbers of any size.
-What is unsigned is not negative."""
+Unsigned operands are not negative."""
 
 import operator
 from abc import ABC
@@ -162,7 +162,7 @@ def parse_scalar(parser: Parser) -> Number:
 
 
 def scalar_text(attr: Attribute) -> str:
-    """What `parse_scalar` reads as the same number."""
+    """The text that `parse_scalar` reads as the same number."""
     value = number_of(attr)
     if isinstance(value, float) and (isinf(value) or isnan(value)):
         return str(value)

@@ -7,7 +7,7 @@ text of the program. Trusted are the buffers that a task says it reads and write
 an earlier call still hold what it left there. A is before B where one follows from the other: the
 order of a thread or of a stream, what a task waits for, what it issues.
 
-    problem                  what is shown
+    problem                  meaning
     deadlock                 tasks that wait for each other
     issued                   a task of the device is issued never, or twice
     too early                a task is issued before one that it waits for: it would not wait

@@ -5,8 +5,8 @@ their own size.
     graph.padding = {batch = {y = array<i64: 0>}}    y is cut along axis 0
     graph.softmax %x axis 0 in a gear              and refused: valid rows need padded ones
 
-For each such dimension each gear is followed from its inputs (`moved_axes.py`). What does not go
-along an axis of a result is right where what is padded adds nothing: zeros in sums and products,
+For each such dimension each gear is followed from its inputs (`moved_axes.py`). Padding that does
+not go along an axis of a result is right where it adds nothing: zeros in sums and products,
 scores without weight in a softmax or in attention; or where the same first elements are picked in
 all gears, by constant indices or a slice. Outputs are cut along the axes that come out, and along
 those alone whose size is in proportion to that of the dimension. Numbers in the kernels
@@ -17,8 +17,8 @@ Relied upon, and said in the summary: that weights and inputs are finite, and wh
 finite elements too; that scores to which a mask is added are small beside it, and leave each valid
 query a key; that indices that the program computes are not those of padded elements.
 
-A gear is followed op by op, with what its padded elements hold: a known number, or what is known of
-them otherwise.
+A gear is followed op by op, with the contents of its padded elements: a known number, or a class
+of values.
 
 Constants in two gears are the same, or those of the smaller one the first ones of the larger one's,
 and slices begin at the same places. Axes of constants that are longer in a larger gear are padded

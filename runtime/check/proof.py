@@ -1,7 +1,7 @@
 """The proof of a program: its plan, schedule, figures, certificate, and the engines and tile
 programs of its kernels.
 
-What is proved holds for each run on the target, whatever the time that tasks take and whatever the
+The proof holds for each run on the target, whatever the time that tasks take and whatever the
 inputs. A summary says what it relies on of this program: "provided that". Taken on trust are
 
 - what memrefs are views of, what ops read and write, and what kernels may overwrite (the dialect's
