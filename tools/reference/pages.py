@@ -27,7 +27,7 @@ PARSERS: Mapping[str, str] = {
     "ge-compile": "compile",
     "ge-import": "import_model",
     "ge-lsp": "lsp",
-    "ge-opt": "opt_arguments",
+    "ge-opt": "opt",
     "ge-parser": "parse",
     "ge-reduce": "reduce",
     "ge-run": "run",
