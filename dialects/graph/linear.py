@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, ClassVar
 
-from xdsl.dialects.builtin import BoolAttr, StringAttr, f8E4M3FN, f8E5M2, f32, i32, i64
+from xdsl.dialects.builtin import BoolAttr, StringAttr, bf16, f8E4M3FN, f8E5M2, f16, f32, i32, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
@@ -28,6 +28,7 @@ from ge.dialects.support.boxes import Box, Work, aligned_box
 from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import (
     COMPUTED,
+    ELEMENT,
     FACTORS,
     FLOATS,
     INTEGERS,
@@ -68,11 +69,23 @@ def product_element(lhs: SSAValue, rhs: SSAValue) -> Attribute:
     raise VerifyException(f"element type {a} is not supported")
 
 
+def stated_element(lhs: SSAValue, rhs: SSAValue, to: Attribute) -> Attribute:
+    """The element type of a sum of products as it is stated: f32 for floats of 16 bits, whose sums
+    are not rounded then. Raises VerifyException for any other."""
+    own = product_element(lhs, rhs)
+    if own not in (f16, bf16):
+        raise VerifyException(f"a product is {own} here: 'to' is for floats of 16 bits")
+    if to != f32:
+        raise VerifyException(f"a product of {own} is {own}, or f32 with 'to f32', not {to}")
+    return to
+
+
 @irdl_op_definition
 class MatmulOp(OneResultOp, SplitInterface):
     """Matmul of the last two dimensions, which `transpose_lhs` and `transpose_rhs` exchange first;
     the dimensions before them broadcast. Integers of 8 bits give i32, those of 16 bits i64,
-    floats of 8 bits (f8E4M3FN, f8E5M2) f32."""
+    floats of 8 bits (f8E4M3FN, f8E5M2) f32. Sums of floats of 16 bits are f32, and are rounded to
+    their type unless the op states the result's: `to f32`."""
 
     name = "graph.matmul"
     lhs = operand_def(FACTORS)
@@ -80,6 +93,7 @@ class MatmulOp(OneResultOp, SplitInterface):
     result = result_def(NUMBERS)
     transpose_lhs = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
     transpose_rhs = prop_def(BoolAttr, default_value=BoolAttr.from_bool(False))
+    to = opt_prop_def(ELEMENT)
     IS_MATMUL: ClassVar = True
     ALWAYS_MACS: ClassVar = True
     assembly_format = f"$lhs `,` $rhs {TYPES}"
@@ -101,7 +115,15 @@ class MatmulOp(OneResultOp, SplitInterface):
 
     def infer(self) -> Sequence[Attribute]:
         batch, m, n, _ = self.dimensions()
-        return (tensor((*batch, m, n), product_element(self.lhs, self.rhs)),)
+        sides = self.lhs, self.rhs
+        element = product_element(*sides) if self.to is None else stated_element(*sides, self.to)
+        return (tensor((*batch, m, n), element),)
+
+    def verify_(self) -> None:
+        own, stated = element_type(self.lhs), element_type(self.result)
+        if self.to is None and stated == f32 and own in (f16, bf16):
+            raise VerifyException(f"sums of {own} are rounded to it, but for those with 'to f32'")
+        super().verify_()
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         shape = shape_of(self.operands[index])

@@ -20,6 +20,7 @@ from ge.lowering.pipeline.options import Options
 from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.random_inputs import random_array
+from ge.runtime.device.session import Session
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tile_lowering import compare, lowered
@@ -83,6 +84,48 @@ def test_all_layouts(
 @pytest.mark.parametrize("sizes", [(1, 700, 300), (130, 70, 1100), (600, 17, 33)])
 def test_ragged_ends(sizes: tuple[int, int, int]) -> None:
     compare(matmul(*sizes), all_lowered=True, orders=2)
+
+
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+@pytest.mark.parametrize("rest", ["", "%1 = graph.add %0, %b : ({y}, tensor<96xf32>) -> {y}"])
+def test_sums_that_are_not_rounded(element: str, target: str, rest: str) -> None:
+    """`to f32`: the result has what the cube adds up, and so has what follows it."""
+    if element == "bf16" and target == "310p3":
+        pytest.skip("its cube multiplies f16 and i8")
+    x, w, y = f"tensor<2x40x64x{element}>", f"tensor<64x96x{element}>", "tensor<2x40x96xf32>"
+    compare(
+        f"""func.func @main(%x: {x}, %w: {w}, %b: tensor<96xf32>) -> {y} {{
+  %0 = graph.matmul %x, %w to f32 : ({x}, {w}) -> {y}
+  {rest.format(y=y)}
+  func.return %{int(bool(rest))} : {y}
+}}""",
+        target,
+        all_lowered=True,
+    )
+
+
+def test_what_is_not_rounded_is_exact() -> None:
+    x = np.random.default_rng(0).standard_normal((9, 40)).astype(np.float16)
+    module = parse_module(
+        context(),
+        SourceText(
+            "test",
+            """
+func.func @main(%x: tensor<9x40xf16>) -> (tensor<9x9xf32>, tensor<9x9xf16>) {
+  %0 = graph.matmul %x, %x transpose_rhs true to f32
+    : (tensor<9x40xf16>, tensor<9x40xf16>) -> tensor<9x9xf32>
+  %1 = graph.matmul %x, %x transpose_rhs true
+    : (tensor<9x40xf16>, tensor<9x40xf16>) -> tensor<9x9xf16>
+  func.return %0, %1 : tensor<9x9xf32>, tensor<9x9xf16>
+}""",
+        ),
+    )
+    wide, narrow = Session(module).run({"arg0": x}).values()
+    want = x.astype(np.float32) @ x.astype(np.float32).T
+    np.testing.assert_allclose(wide, want, rtol=1e-6)
+    assert np.array_equal(narrow, wide.astype(np.float16))
+    assert not np.array_equal(narrow, wide)
 
 
 X, W, B, Y = "40x64xf16", "64x96xf16", "96xf16", "40x96xf16"

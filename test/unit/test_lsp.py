@@ -282,14 +282,14 @@ async def test_a_text_that_is_being_written(client: LanguageClient):
     assert "`%1` : `tensor<8x32xf32>`" in await text.hover("%1", 1)
     assert await text.definition("%1", 1) == [text.range("%1")]
     text.replace("graph.mat\n", "graph.matmul %\n")
-    properties = ["transpose_lhs ", "transpose_rhs "]
+    properties = ["transpose_lhs ", "transpose_rhs ", "to "]
     assert await text.completion(text.place("%\n", behind=False)) == properties
     place = text.place("graph.matmul %", 1, behind=True)
     assert await text.completion(place) == ["%x", "%w", "%0", "%1"]
     text.replace("graph.matmul %\n", "graph.matmul %x, %w t\n")
     assert await text.completion(text.place("%w t", behind=True)) == properties
     text.replace("%w t", '%w transpose_lhs true {my.note = "a // b"} ')
-    assert await text.completion(text.place('b"} ', behind=True)) == ["transpose_rhs "]
+    assert await text.completion(text.place('b"} ', behind=True)) == ["transpose_rhs ", "to "]
     text.replace('b"} ', 'b"} // ')
     assert await text.completion(text.place('b"} // ', behind=True)) == []
     text.replace('b"} // ', 'b"}')

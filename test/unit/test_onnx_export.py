@@ -282,6 +282,17 @@ def test_attention_with_masks_and_lengths(undefined: str, tmp_path: Path):
     compared(text, tmp_path, q=q, k=k, v=v, m=mask, n=np.array([5, 4]))
 
 
+def test_sums_that_are_not_rounded(tmp_path: Path):
+    """ONNX has no product of f16 that is f32: its operands are cast."""
+    text = """func.func @main(%x: tensor<4x6xf16> {graph.name = "a"},
+        %y: tensor<6x5xf16> {graph.name = "b"}) -> tensor<4x5xf32> {
+      %0 = graph.matmul %x, %y to f32 : (tensor<4x6xf16>, tensor<6x5xf16>) -> tensor<4x5xf32>
+      func.return %0 : tensor<4x5xf32>
+    }"""
+    x, y = (normal(*s, seed=s[0]).astype(np.float16) for s in ((4, 6), (6, 5)))
+    compared(text, tmp_path, a=x, b=y)
+
+
 @pytest.mark.parametrize("turned", [False, True])
 def test_groups(turned: bool, tmp_path: Path):
     w, flag = ("tensor<4x5x3xf32>", " transpose_rhs true") if turned else ("tensor<4x3x5xf32>", "")

@@ -34,8 +34,8 @@ def is_weight(op: DequantizeOp) -> bool:
 
 
 def is_plain(op: MatmulOp) -> bool:
-    """the weight is not transposed"""
-    return not op.transpose_rhs.value.data
+    """the weight is not transposed, nor is the type of the result stated"""
+    return not op.transpose_rhs.value.data and op.to is None
 
 
 class TurnWeight(Rule):

@@ -284,9 +284,12 @@ def matmul(op: MatmulOp, w: ModelWriter) -> str:
     sides = (op.lhs, op.transpose_lhs), (op.rhs, op.transpose_rhs)
     left, right, result = map(element_type, (op.lhs, op.rhs, op.result))
     is_short = {left, right} <= {i8, ui8} and result == i32
-    if not is_short and (not left == right == result or bitwidth(left) < 16 or left in SHORT):
+    is_plain = left == right == result and bitwidth(left) >= 16 and left not in SHORT
+    if not is_short and not is_plain and op.to is None:
         w.refuse(f"a product of {left} and {right}, which has no quantize around it")
     operands = [turned(v, w) if flag.value.data else v for v, flag in sides]
+    if op.to is not None:  # products are exact in f32
+        operands = [w.node("Cast", v, to=ONNX_NUMBERS[op.to]) for v in operands]
     return w.node("MatMulInteger" if is_short else "MatMul", *operands)
 
 

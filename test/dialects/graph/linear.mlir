@@ -3,9 +3,11 @@
 // Products of matrices: transposed operands, batches, integers, equations.
 
 // CHECK-LABEL: func.func @matmul(
-func.func @matmul(%a: tensor<8x16xf32>, %b: tensor<16x4xf32>, %c: tensor<4x16xf32>, %d: tensor<16x8xf32>) {
+func.func @matmul(%a: tensor<8x16xf32>, %b: tensor<16x4xf32>, %c: tensor<4x16xf32>, %d: tensor<16x8xf32>, %half: tensor<8x16xbf16>) {
   // CHECK-NEXT: %0 = graph.matmul %a, %b : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
   %0 = graph.matmul %a, %b : (tensor<8x16xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>
+  // CHECK-NEXT: %wide = graph.matmul %half, %half transpose_rhs true to f32 : (tensor<8x16xbf16>, tensor<8x16xbf16>) -> tensor<8x8xf32>
+  %wide = graph.matmul %half, %half transpose_rhs true to f32 : (tensor<8x16xbf16>, tensor<8x16xbf16>) -> tensor<8x8xf32>
   // CHECK-NEXT: %1 = graph.matmul %a, %c transpose_rhs true : (tensor<8x16xf32>, tensor<4x16xf32>) -> tensor<8x4xf32>
   %1 = graph.matmul %a, %c transpose_rhs true : (tensor<8x16xf32>, tensor<4x16xf32>) -> tensor<8x4xf32>
   // CHECK-NEXT: %2 = graph.matmul %d, %b transpose_lhs true : (tensor<16x8xf32>, tensor<16x4xf32>) -> tensor<8x4xf32>

@@ -181,3 +181,35 @@ func.func @f(%a: tensor<5x2x3xf32>, %b: tensor<4x3x6xf32>, %c: tensor<5xf32>) {
   %0 = graph.grouped_matmul %a, %b groups %c : (tensor<5x2x3xf32>, tensor<4x3x6xf32>, tensor<5xf32>) -> tensor<5x2x6xf32>
   func.return
 }
+
+// -----
+
+func.func @f(%x: tensor<8x16xbf16>) {
+  // expected-error@+1 {{sums of bf16 are rounded to it, but for those with 'to f32'}}
+  %0 = graph.matmul %x, %x transpose_rhs true : (tensor<8x16xbf16>, tensor<8x16xbf16>) -> tensor<8x8xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<8x16xf16>) {
+  // expected-error@+1 {{a product of f16 is f16, or f32 with 'to f32', not f64}}
+  %0 = graph.matmul %x, %x transpose_rhs true to f64 : (tensor<8x16xf16>, tensor<8x16xf16>) -> tensor<8x8xf64>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<8x16xf32>) {
+  // expected-error@+1 {{a product is f32 here: 'to' is for floats of 16 bits}}
+  %0 = graph.matmul %x, %x transpose_rhs true to f32 : (tensor<8x16xf32>, tensor<8x16xf32>) -> tensor<8x8xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<8x16xbf16>) {
+  // expected-error@+1 {{result 0 has type tensor<8x8xbf16>, but tensor<8x8xf32> follows from the operands}}
+  %0 = graph.matmul %x, %x transpose_rhs true to f32 : (tensor<8x16xbf16>, tensor<8x16xbf16>) -> tensor<8x8xbf16>
+  func.return
+}

@@ -41,7 +41,7 @@ class FindGroupedMatmul(Rule):
 
     name = "find-grouped-matmul"
     nearly = 2
-    pattern = Op(MatmulOp, Value("x"), GATHERED, name="matmul")
+    pattern = Op(MatmulOp, Value("x"), GATHERED, name="matmul", to=None)
     on_the_left: ClassVar[bool] = False
 
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:
@@ -62,7 +62,7 @@ class FindGroupedMatmulOnTheLeft(FindGroupedMatmul):
     """matmul(gather(weights, groups), x)"""
 
     name = "find-grouped-matmul-on-the-left"
-    pattern = Op(MatmulOp, GATHERED, Value("x"), name="matmul")
+    pattern = Op(MatmulOp, GATHERED, Value("x"), name="matmul", to=None)
     on_the_left = True
 
 

@@ -146,7 +146,7 @@ class ScoresSearch:
             return scores.ended(op, "is in another block")
         scores = replace(scores, ops=(*scores.ops, op))
         match op:
-            case MatmulOp():
+            case MatmulOp(to=None):
                 return replace(scores, matmul=op)
             case g.CastOp() if is_float(element_type(op.input)):
                 return self.search(op.input, scores)
@@ -275,7 +275,7 @@ def find_weights(softmax: SoftmaxOp, dimensions: Dimensions, quantized: bool) ->
         weights = replace(weights, ops=(op, *weights.ops))
         if guard is not None:
             weights = replace(weights, undefined="guard")
-        elif isinstance(op, MatmulOp):
+        elif isinstance(op, MatmulOp) and op.to is None:
             flag = op.transpose_rhs if use.index else op.transpose_lhs
             if (bool(flag.value.data) != weights.transposed) == (use.index == 1):
                 return replace(weights, matmul=op, transposed=use.index == 1)
