@@ -2,8 +2,11 @@
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import product
 from math import inf
+from operator import add, eq, gt, le, lt, mul, ne, neg, sub
+from operator import ge as at_least
 from pathlib import Path
 from typing import Any, cast
 from zlib import crc32
@@ -12,7 +15,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, ModuleOp, f32, i64
+from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, ModuleOp, f32, i1, i64
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, SSAValue
 
@@ -20,14 +23,23 @@ import ge
 from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
-from ge.dialects.graph.elementwise import AddOp, Elementwise, MulOp, SelectOp, SubOp
+from ge.dialects.graph.elementwise import (
+    AddOp,
+    CompareOp,
+    DivOp,
+    Elementwise,
+    MulOp,
+    NegOp,
+    SelectOp,
+    SubOp,
+)
 from ge.dialects.graph.gears import AssumeShapeOp
 from ge.dialects.graph.ports import PADDING
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Dense, shape_of, tensor
 from ge.lowering.driver.compiler import context
 from ge.lowering.pipeline.pass_manager import PassManager
-from ge.runtime.check.padding import check_padding
+from ge.runtime.check.padding import check_padding, evaluated
 from ge.runtime.data.arrays import Array, array_of
 from ge.runtime.device.session import Session, main_of
 from ge.runtime.device.trials import Trials
@@ -296,6 +308,26 @@ def test_fills_of_elementwise_ops(kind: type[Elementwise], fills: list[Fill], ex
     values = Block(arg_types=[tensor((4,), f32)] * len(fills)).args
     op = kind(operands=[*values], result_types=[values[0].type])
     assert computed(op, fills) == expected
+
+
+COMPARISONS = {"eq": eq, "ne": ne, "lt": lt, "le": le, "gt": gt, "ge": at_least}
+ON_NUMBERS: list[tuple[type[Elementwise], int, dict[str, Any], Callable[..., Any]]] = [
+    (AddOp, 2, {}, add), (SubOp, 2, {}, sub), (MulOp, 2, {}, mul), (NegOp, 1, {}, neg),
+    (DivOp, 2, {}, lambda a, b: a / b if b else None),
+    (SelectOp, 3, {}, lambda c, a, b: a if c else b),
+    *((CompareOp, 2, {"predicate": name}, holds) for name, holds in COMPARISONS.items()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "count", "params", "expected"), ON_NUMBERS)
+def test_masks_are_made_of_numbers(
+    kind: type[Elementwise], count: int, params: dict[str, Any], expected: Callable[..., Any]
+):
+    """What the proof computes of masks is what ops compute."""
+    types = [tensor((4,), i1 if kind is SelectOp and not i else f32) for i in range(count)]
+    op = kind.of(*Block(arg_types=types).args, **params)
+    for row in product((0.0, 1.0, -2.5), repeat=count):
+        assert evaluated(op, row) == expected(*row), row
 
 
 MASKED = """
