@@ -153,9 +153,9 @@ class Body:
 
 
 def worker(ops: Sequence[Operation]) -> Operation:
-    """Of the ops of a launch the one that does the most of its work, whose source node names the
-    launch: the one that multiplies most, else one that normalizes, else the one with most work on
-    elements. Where sizes are not known, the facts of ops decide."""
+    """The op of a launch that does the most of its work, whose source node names the launch: the
+    one that multiplies most, else one that normalizes, else the one with most work on elements.
+    Where sizes are not known, the facts of ops decide."""
 
     def work(op: Operation) -> tuple[int, bool, int]:
         if not isinstance(op, TensorOp):
@@ -270,9 +270,9 @@ class FusedOp(SplitInterface, ABC):
         return None if parts is None else gcd(*(parts.get(v, 0) for v in self.yielded))
 
     def in_place_pairs(self) -> Iterator[tuple[int, int]]:
-        """All that depends on the input needs it chunk by chunk, and the result depends on it: no
-        other one, where each is computed of boxes of its own. Of rows, which cores cut within a
-        chunk, both have the same."""
+        """Pairs of a result and an input such that all that depends on the input needs it chunk by
+        chunk, and the result depends on it: no other result, where each is computed of boxes of its
+        own. Of rows, which cores cut within a chunk, both have the same."""
         if not Body.of(self).is_static:
             return
         apart = self.is_cut_apart
@@ -419,8 +419,8 @@ class RegionOp(FusedOp):
 
 @dataclass(frozen=True, slots=True)
 class UserKernels:
-    """By the kind of `CustomOp`: the function of arrays that runs it, and the work of one launch
-    where its author states it."""
+    """For each kind of `CustomOp`, the function of arrays that runs it, and the work of one launch
+    if its author states it."""
 
     functions: dict[str, Callable[..., Any]] = field(default_factory=dict[str, Callable[..., Any]])
     work: dict[str, Callable[[Body], Work]] = field(
@@ -432,7 +432,7 @@ _OF_PROCESS = UserKernels()
 
 
 def user_kernels() -> UserKernels:
-    """Those of the process, but where others are at hand."""
+    """The kernels of users: those of the process, unless others are at hand."""
     return at_hand(UserKernels) or _OF_PROCESS
 
 

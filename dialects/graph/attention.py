@@ -180,15 +180,15 @@ class AttentionLike(OneResultOp, SplitInterface, ABC):
         return (0, 2, 1, 3)[index] if self.tokens_first(name) else index
 
     def is_same_op(self, axis: int) -> bool:
-        """For parts of the batch, of heads, and of queries where positions do not count."""
+        """True for parts of the batch, of heads, and of queries where positions do not count."""
         cut = self.dimension("result", axis)
         windows = (self.left_window, self.right_window)
         positional = self.causal.value.data or any(w.value.data >= 0 for w in windows)
         return cut < 2 or (cut == 2 and not positional)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
-        """Of attention: batch, heads and tokens of the query, all of its keys. Keys that positions
-        leave out are not needed."""
+        """The box of an operand of attention: batch, heads and tokens of the query, all of its
+        keys. Keys that positions leave out are not needed."""
         batch, heads, queries, last = (box.spans[self.dimension("result", i)] for i in range(4))
         shape = shape_of(self.operands[index])
         if index > len(self.KEYED) + len(self.masks):

@@ -150,7 +150,8 @@ class ConvOp(Convolution, SplitInterface):
             raise VerifyException(f"'pad_value' {value} is no {element}")
 
     def is_same_op(self, axis: int) -> bool:
-        """For parts of the batch, or of output channels where all of them see the same input."""
+        """True for parts of the batch, or of output channels where all of them see the same
+        input."""
         return axis == 0 or (axis == 1 and self.groups == 1)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:

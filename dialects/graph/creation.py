@@ -115,7 +115,7 @@ class Created(OneResultOp, ABC):
     PARAMETERS: ClassVar = {"shape_value": "shape"}
 
     def created_shape(self) -> Shape | None:
-        """None when the rank is unknown."""
+        """The shape of the result; None when the rank is unknown."""
         vector_parameter(self, "shape", "the shape is missing")
         shape = partial_ints(self, "shape")
         if shape is None:

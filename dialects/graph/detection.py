@@ -71,7 +71,8 @@ class NonMaxSuppressionOp(OneResultOp):
         return (tensor((DYNAMIC, 3), i64),)
 
     def static_work(self) -> Work:
-        """Of each class a sort and, for every box that remains, the overlap with all others."""
+        """The work of a sort for each class and, for every box that remains, of the overlap with
+        all others."""
         batch, classes, boxes = self.dims()
         if DYNAMIC in (batch, classes, boxes):
             raise ValueError("the number of boxes is not known")

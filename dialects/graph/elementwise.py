@@ -92,7 +92,7 @@ class CeilOp(OfFloat):
 
 @irdl_op_definition
 class RoundOp(OfFloat):
-    """To the nearest integer, ties to even."""
+    """Rounds to the nearest integer, ties to even."""
 
     name = "graph.round"
     IDEMPOTENT: ClassVar = True
@@ -463,7 +463,8 @@ class CastOp(Unary):
         return self.to
 
     def fold(self) -> f.Folded:
-        """No conversion, or there and back through a type that holds every value."""
+        """Fold a cast that converts nothing, or goes there and back through a type that holds every
+        value."""
         if self.saturate.value.data and self.to == f8E5M2:
             return None  # infinities are out of range
         if self.input.type == self.result.type:

@@ -132,7 +132,8 @@ class ResizeOp(OneResultOp, PermuteInterface, HasAxes):
         return tuple(range(rank)) if axes is None else distinct_axes(axes, rank)
 
     def permuted(self, order: Sequence[int]) -> Permuted | None:
-        """Only where elements are copies: sums of weights would be rounded in another order."""
+        """The op on permuted dimensions, only where elements are copies: sums of weights would be
+        rounded in another order."""
         if self.mode.data != "nearest" or self.roi is not None or len(self.operands) > 1:
             return None
         targets = [("scales", self.scale_values()), ("sizes", self.ints("sizes"))]
@@ -204,7 +205,8 @@ class ResizeOp(OneResultOp, PermuteInterface, HasAxes):
         return [floor(scale * s + 0.5) for s in size]
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
-        """All along the axes that change, unless each element comes a number of times."""
+        """The box of the input: all along the axes that change, unless each element comes a number
+        of times."""
         if index:
             return None
         shape, repeats = shape_of(self.input), self.repeats()

@@ -240,7 +240,7 @@ class GroupedMatmulOp(OneResultOp, SplitInterface):
         return {0: (mine[0], mine[-1] + 1 - mine[0])} if mine else {}
 
     def static_work(self) -> Work:
-        """At most one matrix for each number of a group is read."""
+        """The work of the op; at most one matrix for each number of a group is read."""
         batch, m, n, k = self.dimensions()
         read, written = self.traffic()
         groups = shape_of(self.rhs)[0]

@@ -198,7 +198,7 @@ class GroupNormOp(OneResultOp, RowsInterface, SplitInterface):
         return Box.part(shape, {0: batch, 1: in_blocks(channels, size)})
 
     def is_same_op(self, axis: int) -> bool:
-        """For parts of the batch: a part of the channels has fewer groups."""
+        """True for parts of the batch: a part of the channels has fewer groups."""
         return axis == 0
 
     def infer(self) -> Sequence[Attribute]:

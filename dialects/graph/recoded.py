@@ -63,7 +63,8 @@ def state_codes(main: Operation, codes: Codes) -> None:
 
 
 def divided_in(main: Operation) -> list[Divided]:
-    """In the order in which they were divided: the same results may be several times."""
+    """The divisions in the order in which they were made: the same results may be divided several
+    times."""
     found: list[Divided] = []
     for entry in _items(main.attributes.get(DIVIDED)):
         table: Mapping[str, Attribute] = entry.data if isinstance(entry, DictionaryAttr) else {}

@@ -89,7 +89,7 @@ class ReduceOp(OneResultOp, RowsInterface, SplitInterface, PermuteInterface, Has
         return None if index else super().operand_box(index, box)
 
     def reduced_axes(self) -> tuple[int, ...] | None:
-        """None when they are known only at run time."""
+        """The axes that are reduced; None when they are known only at run time."""
         rank = len(shape_of(self.input))
         axes = self.ints("axes")
         if axes is None and self.axes_value is not None:

@@ -187,7 +187,7 @@ class SqueezeOp(AxesView):
 
 @irdl_op_definition
 class UnsqueezeOp(AxesView):
-    """With dimensions of size 1 put in, which are `axes` of the result."""
+    """The input with dimensions of size 1 inserted, which are `axes` of the result."""
 
     name = "graph.unsqueeze"
 

@@ -71,7 +71,8 @@ def transform_work(length: int, count: int) -> int:
 
 
 def positive(op: GraphOp, name: str, missing: str = "") -> int | None:
-    """As `scalar_parameter`; raises VerifyException for a value below 1."""
+    """The value of a parameter as `scalar_parameter` gives it; raises VerifyException for a value
+    below 1."""
     value = scalar_parameter(op, name, missing)
     if value is not None and value != DYNAMIC and value < 1:
         raise VerifyException(f"{name} is {value}, but must be positive")

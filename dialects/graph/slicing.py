@@ -203,7 +203,7 @@ def slice_bounds(start: int, end: int, step: int, dim: int) -> tuple[int, int]:
 
 
 def same_count(counts: Sequence[int]) -> int:
-    """Of the parameters of a slice. Raises VerifyException."""
+    """The common length of the parameters of a slice. Raises VerifyException if lengths differ."""
     known = {c for c in counts if c != DYNAMIC}
     if len(known) > 1:
         raise VerifyException(f"starts, ends, axes and steps differ in length: {counts}")

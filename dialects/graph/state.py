@@ -136,7 +136,7 @@ def split_pattern(text: str) -> tuple[str, str]:
 
 
 def split_capacity(text: str) -> tuple[str, int]:
-    """Read NAME=N. Raises ValueError, which says what is expected, as GeError."""
+    """Read NAME=N. Raises GeError that says what is expected."""
     name, equals, number = text.rpartition("=")
     if not (equals and name and number.isascii() and number.isdecimal() and 0 < int(number)):
         raise GeError(f"state capacity '{text}': expected NAME=2048, a dimension and its size")

@@ -292,7 +292,8 @@ def _check_fit(
     results: Sequence[SSAValue],
     row: bool = False,
 ) -> None:
-    """Each value fits its destination in `order`, or a row of it."""
+    """Check that each value fits its destination in `order`, or a row of it. Raises
+    VerifyException."""
     fixed, passed = iter(buffers), iter(results)
     for value, static in zip(values, array_ints(order), strict=True):
         _check_type(value, (next(fixed) if static else next(passed)).type, row)

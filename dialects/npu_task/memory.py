@@ -105,7 +105,7 @@ def boxes_of(low: int, width: int, dims: Iterable[tuple[int, int]]) -> list[Byte
 
 
 def _nested(low: int, width: int, dims: Sequence[tuple[int, int]]) -> list[ByteBox] | None:
-    """As `boxes_of`, for sizes above 1 and strides above 0 in ascending order."""
+    """The boxes of `boxes_of`, for sizes above 1 and strides above 0 in ascending order."""
     boxes = [ByteBox(low, width)]
     for count, pitch in dims:
         repeated = list[ByteBox]()
@@ -152,7 +152,7 @@ class MemoryView:
 
     @property
     def bits(self) -> int:
-        """Of an element in memory."""
+        """Bits of an element in memory."""
         return bitwidth(self.element)
 
     @property
@@ -438,7 +438,7 @@ class BlockMove(NamedTuple):
 
 
 def moves(op: YieldOp) -> Iterator[BlockMove]:
-    """Of the values that a block yields, in order."""
+    """The moves of the values that a block yields, in order."""
     parent = op.parent_op()
     if isinstance(parent, IfOp | CaseOp):
         yield from _moves(op.values, parent.order, parent.outs, row=False)

@@ -114,7 +114,7 @@ def _new(values: Iterable[SSAValue]) -> Iterator[Misuse]:
 
 
 def _written(op: Operation, values: Iterable[SSAValue]) -> Iterator[Misuse]:
-    """Only slots and allocations are written to, and each of their elements once."""
+    """Yield a misuse unless only slots and allocations are written to, each element once."""
     for value in values:
         if space_of(value.type) is None:
             continue

@@ -345,7 +345,7 @@ def element_span(span: Span, dim: int, elements: Callable[[int], Iterable[int]])
 
 
 def joined(spans: Sequence[Span], shape: Shape) -> Span:
-    """From the first to the last element of a box, in memory order."""
+    """The span from the first to the last element of a box, in memory order."""
     offset, last = 0, 0
     for i, ((own, size), dim) in enumerate(zip(spans, shape, strict=True)):
         stride = prod(shape[i + 1 :])

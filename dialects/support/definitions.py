@@ -89,7 +89,7 @@ def verify_operands(op: IRDLOperation) -> None:
 
 
 def _ask_values(op: IRDLOperation, construct: VarIRConstruct) -> None:
-    """As xDSL does it, in one line of text."""
+    """Verify the numbers of values and their types as xDSL does, in one line of text."""
     definition = op.get_irdl_definition()
     verify_variadic_size(op, definition, construct)
     is_operand, context = construct is VarIRConstruct.OPERAND, VerificationContext()

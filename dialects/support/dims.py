@@ -259,7 +259,7 @@ class Polynomial:
         return _polynomial(terms, self.is_bound or other.is_bound)
 
     def __floordiv__(self, number: int) -> "Polynomial":
-        """By a positive number."""
+        """Quotient by a positive number, rounded down."""
         if all(factor % number == 0 for _, factor in self.terms):
             return Polynomial(tuple((a, f // number) for a, f in self.terms), self.is_bound)
         if self.number is not None:
@@ -299,7 +299,7 @@ class Polynomial:
         return gcd(*(factor for _, factor in self.terms))
 
     def __str__(self) -> str:
-        """As Python writes it."""
+        """The text of the expression as Python writes it."""
         text = ""
         for atoms, factor in sorted(self.terms, key=lambda term: term[1] < 0):
             sign = "-" if factor < 0 else "+"
@@ -459,7 +459,7 @@ def combined(
 
 
 def value(text: str, sizes: dict[str, int]) -> int:
-    """Of an polynomial_of of dimensions, all of which have sizes."""
+    """Value of an expression of dimensions, all of which have sizes."""
     found = value_of(text, sizes)
     assert found is not None
     return found

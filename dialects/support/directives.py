@@ -202,7 +202,8 @@ class PartsParser(FormatParser):
     def parse_optional_variable(
         self, inside_ref: bool, *, qualified: bool = False
     ) -> FormatDirective | None:
-        """As short as the definition of a property lets its value be."""
+        """Parse a variable, as one whose value is printed as short as the definition of the
+        property lets it be."""
         found = super().parse_optional_variable(inside_ref, qualified=qualified)
         if not isinstance(found, AttributeVariable) or not found.is_property:
             return found

@@ -26,7 +26,8 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue, SSAValues
 
 
 def replace_uses(value: SSAValue, new: SSAValue) -> None:
-    """As `value.replace_all_uses_with(new)`: the same uses, in the same order."""
+    """Replace the uses of a value like `value.replace_all_uses_with(new)`: the same uses, in the
+    same order."""
     if new is value:
         return
     use, first = value.first_use, new.first_use
@@ -45,7 +46,7 @@ def replace_uses(value: SSAValue, new: SSAValue) -> None:
 
 
 def set_operands(op: Operation, values: Sequence[SSAValue]) -> None:
-    """As `op.operands = values`, for as many operands as before."""
+    """Set operands like `op.operands = values`, for as many operands as before."""
     for old, value, use in zip(op._operands, values, op._operand_uses, strict=True):
         old.remove_use(use)
         value.add_use(use)
@@ -53,7 +54,7 @@ def set_operands(op: Operation, values: Sequence[SSAValue]) -> None:
 
 
 def detach(op: Operation, block: Block) -> None:
-    """As `block.detach_op(op)`, for an op of the block."""
+    """Detach an op of the block like `block.detach_op(op)`."""
     before, after = op._prev_op, op._next_op
     if before is None:
         block._first_op = after
@@ -124,8 +125,8 @@ MOST_LOCATIONS = 32
 
 
 def place(file: StringAttr, line: int, column: int) -> FileLineColLoc:
-    """As `FileLineColLoc(file, IntAttr(line), IntAttr(column))`, without the checks of an attribute
-    made from unknown ones: each op of a text has one."""
+    """Return `FileLineColLoc(file, IntAttr(line), IntAttr(column))`, without the checks of an
+    attribute made from unknown ones: each op of a text has one."""
     location = FileLineColLoc.__new__(FileLineColLoc)
     for name, value in ("filename", file), ("line", _number(line)), ("column", _number(column)):
         object.__setattr__(location, name, value)

@@ -53,7 +53,8 @@ class ElementType:
 
     @cached_property
     def rate_key(self) -> str:
-        """As in a target's `macs_per_cycle`: signed and unsigned integers have one rate."""
+        """The name that a target's `macs_per_cycle` has for the type: signed and unsigned integers
+        have one rate."""
         return self.name.removeprefix("u")
 
     @cached_property

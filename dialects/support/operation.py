@@ -336,8 +336,8 @@ def initialize(
     attributes: dict[str, Attribute] | None = None,
     regions: Iterable[Region] = (),
 ) -> None:
-    """As `Operation.__init__`, in a third of its time: for a new op without successors, which keeps
-    the dictionaries."""
+    """Initialize an op like `Operation.__init__`, in a third of its time: for a new op without
+    successors, which keeps the dictionaries."""
     values = SSAValues(operands)
     uses: list[Use] = []  # `list[Use]()` takes ten times as long
     for i, value in enumerate(values):
@@ -364,7 +364,7 @@ def initialize(
 
 
 def block_of(types: Iterable[Attribute]) -> Block:
-    """As `Block(arg_types=types)`, with one location for the arguments of all."""
+    """Return a block like `Block(arg_types=types)`, with one location for the arguments of all."""
     block = Block()
     args = [BlockArgument(t, block, i, NOWHERE) for i, t in enumerate(types)]
     block._args = tuple(args)  # pyright: ignore[reportPrivateUsage]
@@ -381,7 +381,7 @@ def created(
     properties: dict[str, Attribute] | None = None,
     regions: Iterable[Region] = (),
 ) -> Op:
-    """As `kind.create`: see `initialize`."""
+    """Create an op like `kind.create`: see `initialize`."""
     op = kind.__new__(kind)
     initialize(op, operands, result_types, properties, None, regions)
     return op
@@ -487,7 +487,7 @@ def _defaults(kind: type[IRDLOperation]) -> list[tuple[bool, str, Attribute]]:
 
 
 def put_last(block: Block, op: Operation) -> None:
-    """As `block.add_op(op)`, for a new op."""
+    """Add a new op like `block.add_op(op)`."""
     if (last := block._last_op) is None:  # pyright: ignore[reportPrivateUsage]
         block.add_op(op)
     else:
@@ -495,7 +495,7 @@ def put_last(block: Block, op: Operation) -> None:
 
 
 def put_after(block: Block, op: Operation, last: Operation) -> None:
-    """As `block.insert_op_after(op, last)`, for a new op."""
+    """Insert a new op like `block.insert_op_after(op, last)`."""
     op.parent = block
     if last._next_op is None:  # pyright: ignore[reportPrivateUsage]
         block._last_op = op  # pyright: ignore[reportPrivateUsage]
@@ -503,7 +503,7 @@ def put_after(block: Block, op: Operation, last: Operation) -> None:
 
 
 def put_before(block: Block, op: Operation, after: Operation) -> None:
-    """As `block.insert_op_before(op, after)`, for a new op."""
+    """Insert a new op like `block.insert_op_before(op, after)`."""
     op.parent = block
     if after._prev_op is None:  # pyright: ignore[reportPrivateUsage]
         block._first_op = op  # pyright: ignore[reportPrivateUsage]

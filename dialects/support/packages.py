@@ -223,7 +223,7 @@ def _find() -> list[Installed]:
 
 
 def _name(entry: EntryPoint) -> str:
-    """Of the distribution, which takes reading its metadata."""
+    """The name of the distribution, which takes reading its metadata."""
     return entry.dist.name if entry.dist else entry.name
 
 

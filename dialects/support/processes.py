@@ -218,7 +218,7 @@ class Helpers:
 
 
 def helpers() -> Helpers | None:
-    """Those of the tool that runs; None where the process is somebody else's."""
+    """The helpers of the tool that runs; None where the process is somebody else's."""
     return at_hand(Helpers)
 
 

@@ -143,7 +143,7 @@ class InferenceInterface(GeOp):
         other."""
 
     def inferred(self) -> Sequence[Attribute]:
-        """As `infer`, of operands of any types. Raises VerifyException."""
+        """Result types like those of `infer`, for operands of any types. Raises VerifyException."""
         verify_operands(self)
         return self.infer()
 
@@ -312,8 +312,8 @@ class RowsInterface(TensorOp, ABC):
         return None if axes is None else rows_along(shape_of(operands_of(self)[0]), axes)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
-        """All of each row; other operands broadcast. A result without the axes has the others in
-        their order."""
+        """The box of an operand: all of each row; other operands broadcast. A result without the
+        axes has the others in their order."""
         axes, shape = self.row_axes(), shape_of(operands_of(self)[index])
         if axes is None:
             return None
@@ -379,7 +379,7 @@ def is_plainly_pointwise(op: TensorOp) -> bool:
 
 
 def split_axes(op: Operation, axis: int) -> tuple[int | None, ...] | None:
-    """As `SplitInterface.split_axes`; None for any other op."""
+    """Split axes as `SplitInterface.split_axes` gives them; None for any other op."""
     return op.split_axes(axis) if isinstance(op, SplitInterface) else None
 
 

@@ -92,7 +92,7 @@ def type_shape(t: AnyTensor | MemRefType[Attribute]) -> Shape:
 
 
 def element_type(value: SSAValue) -> Attribute:
-    """Of a tensor or memref value. Raises VerifyException for any other type."""
+    """Element type of a tensor or memref value. Raises VerifyException for any other type."""
     t = value._type  # pyright: ignore[reportPrivateUsage]
     element = t.__dict__.get(_ELEMENT)
     if element is not None:
@@ -279,13 +279,13 @@ def dense_memref(element: Attribute, shape: Shape) -> MemRefType[Attribute]:
 
 @lru_cache(maxsize=4096)
 def int_array(values: tuple[int, ...]) -> DenseArrayBase[I64]:
-    """As i64; equal ones are one attribute."""
+    """The numbers as an array of i64; equal arrays are one attribute."""
     return DenseArrayBase.from_list(i64, values)
 
 
 @lru_cache(maxsize=4096)
 def int_attribute(value: int) -> IntegerAttr[I64]:
-    """As i64; equal ones are one attribute."""
+    """The number as i64; equal numbers are one attribute."""
     return IntegerAttr(value, i64)
 
 

@@ -65,7 +65,7 @@ class DenseParser(Parser):
     def parse_dense_int_or_fp_elements_attr(
         self, type: RankedStructure[Any] | None
     ) -> DenseIntOrFPElementsAttr:
-        """As upstream, which takes a byte of bits for one of them."""
+        """Parse elements as upstream does, which takes a byte of bits for one of them."""
         start = self.pos
         if QUOTED.match(self.lexer.input.content, start):
             self.parse_punctuation("<")
@@ -82,7 +82,8 @@ class DenseParser(Parser):
         return super().parse_dense_int_or_fp_elements_attr(type)
 
     def _parse_tensor_literal(self) -> Literal:
-        """As upstream; a list of decimal numbers by one regular expression, not token by token."""
+        """Parse a literal as upstream does; a list of decimal numbers by one regular expression,
+        not token by token."""
         input = self.lexer.input
         found = NUMBERS.match(input.content, self._current_token.span.start)
         if found is None:
@@ -103,7 +104,8 @@ class DenseParser(Parser):
         return element
 
     def _parse_dense_literal_type(self) -> DenseType:
-        """As upstream, which makes the constraint on types anew for each literal."""
+        """Parse a type as upstream does, which makes the constraint on types anew for each
+        literal."""
         start = self.pos
         parsed = self.expect(self.parse_optional_type, "Dense attribute must be typed!")
         if not dense_types().verifies(parsed):

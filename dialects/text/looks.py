@@ -180,7 +180,8 @@ class LookPrinter(TextPrinter):
         return f'"0x{attribute.data.data.hex().upper()}"'
 
     def is_listed(self, attribute: Any) -> bool:
-        """With a limit, whatever is not printed as bytes."""
+        """True for a constant that is printed as a list: with a limit, any that is not printed as
+        bytes."""
         if element_count(attribute) <= 1:
             return False
         return self.look.hex_above is not None or super().is_listed(attribute)

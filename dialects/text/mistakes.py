@@ -87,8 +87,8 @@ def other_type(mistake: Mistake, match: re.Match[str]) -> ParseError:
 
 
 def with_use(error: ParseError, mistake: Mistake, uses: "dict[str, Span[str]]") -> ParseError:
-    """With a note on the first use of the value that the error is about, where it was not known
-    which type the value has."""
+    """The error with a note on the first use of the value that it is about, if the type of the
+    value was not known there."""
     name = mistake.text[mistake.start : mistake.end].lstrip("%").partition("#")[0]
     about_types = "with type" in error.msg and not isinstance(error, MultipleSpansParseError)
     if not about_types or name not in uses or uses[name].start == mistake.start:
@@ -193,7 +193,8 @@ def unclosed(mistake: Mistake) -> ParseError:
 
 
 def other_bracket(mistake: Mistake) -> ParseError | None:
-    """With a note on the open bracket, where one of another kind is closed."""
+    """The error with a note on the open bracket, if one of another kind is closed; otherwise
+    None."""
     closing = mistake.text[mistake.start : mistake.start + 1]
     stack, _ = brackets(mistake.text[: mistake.start])
     if closing not in CLOSES or not stack or mistake.text[stack[-1]] == CLOSES[closing]:

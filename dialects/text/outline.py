@@ -22,7 +22,7 @@ class Outline:
         self.text_of = text_printer(StringIO(), attributes=texts).attribute_text
 
     def of(self, op: Operation, without: Iterable[str] = ()) -> str:
-        """Of an op, all but its properties of these names, and the names of values."""
+        """The outline of an op: all but its properties of these names, and the names of values."""
         properties = {n: a for n, a in op.properties.items() if n not in without}
         lines: list[str] = []
         self._add(op, properties, lines, {})

@@ -183,7 +183,7 @@ class TextPrinter(Printer):
         self.stream.write(text)
 
     def print_bytes_literal(self, bytestring: bytes) -> None:
-        """As upstream, which prints one character at a time."""
+        """Print bytes as upstream does, which prints one character at a time."""
         if PLAIN.fullmatch(bytestring):
             self.print_string(f'"{bytestring.decode()}"', indent=0)
         else:

@@ -239,7 +239,7 @@ class LocatingParser(DenseParser):
             self._consume_token()
 
     def _parse_block_body(self, block: Block) -> None:
-        """As upstream; lines that differ in names alone are parsed once."""
+        """Parse a body as upstream does; lines that differ in names alone are parsed once."""
         while True:
             line = self._read_known_lines(block) if self.knows_lines else None
             start = self.pos
@@ -327,7 +327,7 @@ class LocatingParser(DenseParser):
         return super().resolve_operand(operand, type)
 
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
-        """As upstream, with clearer errors. Raises ParseError."""
+        """Parse a module as upstream does, with clearer errors. Raises ParseError."""
         try:
             self._parse_location_aliases()
             return super().parse_module(allow_implicit_module)
@@ -348,7 +348,8 @@ class LocatingParser(DenseParser):
         raise undefined([self._first_uses[n] for n in names]) from None
 
     def _parse_block(self) -> Block:
-        """As upstream, which fails at the second definition of a block that was used before."""
+        """Parse a block as upstream does; a second definition of a block that was used before is an
+        error."""
         name = self._current_token.text[1:]
         known = self.blocks.get(name)
         if known is not None and known[1] is None and name not in self.forward_block_references:
@@ -369,7 +370,8 @@ class LocatingParser(DenseParser):
         self._resume_from(0)
 
     def _parse_alias_def(self) -> None:
-        """As upstream. Aliases of aliases may stand for more than any memory holds."""
+        """Parse an alias as upstream does. Aliases of aliases may stand for more than any memory
+        holds."""
         start = self.pos
         if start in self._location_aliases:
             self._resume_from(self._location_aliases[start])
@@ -382,8 +384,8 @@ class LocatingParser(DenseParser):
             self.raise_error(f"alias '{name}' stands for {size} characters", start, self.pos)
 
     def _parse_location(self) -> LocationAttr:
-        """As upstream; also the metadata of a fused location, and ranges (of which the start is
-        kept)."""
+        """Parse a location as upstream does; also the metadata of a fused location, and ranges (of
+        which the start is kept)."""
         if self.parse_optional_keyword("fused"):
             metadata: Attribute = NoneAttr()
             if self.parse_optional_punctuation("<") is not None:
@@ -399,7 +401,8 @@ class LocatingParser(DenseParser):
         return location
 
     def parse_optional_type(self) -> TypeAttribute | None:
-        """As upstream; a plain tensor or memref type is parsed once for each spelling."""
+        """Parse a type as upstream does; a plain tensor or memref type is parsed once for each
+        spelling."""
         start = self.pos
         match = SIMPLE_TYPE.match(self.lexer.input.content, start)
         if match is not None and (known := self._types.get(match[0])) is not None:
@@ -412,7 +415,8 @@ class LocatingParser(DenseParser):
         return parsed
 
     def _parse_optional_integer_or_float_type(self) -> TypeAttribute | None:
-        """As upstream; not wider than in LLVM: the ends of the type are numbers of that width."""
+        """Parse a type as upstream does; not wider than in LLVM: the ends of the type are numbers
+        of that width."""
         start = self.pos
         parsed = super()._parse_optional_integer_or_float_type()
         if getattr(parsed, "bitwidth", 0) > MOST_BITS:

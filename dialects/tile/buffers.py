@@ -97,7 +97,7 @@ class AllocOp(GeOp):
 
     @property
     def offsets(self) -> tuple[int, ...] | None:
-        """Of each copy, in bytes; None before `tile-plan`."""
+        """Offsets of each copy, in bytes; None before `tile-plan`."""
         return None if self.at is None else array_ints(self.at)
 
     def verify_(self) -> None:
@@ -227,7 +227,7 @@ class ViewOp(GeOp):
 
     @property
     def box_sizes(self) -> tuple[int, ...]:
-        """Of a box: its size along each dimension of the memref."""
+        """Sizes of a box along each dimension of the memref."""
         if self.sizes is not None:
             return array_ints(self.sizes)
         shape, rank = self.result.type.shape, len(memref_shape(self.source))
@@ -237,12 +237,13 @@ class ViewOp(GeOp):
 
     @property
     def box_steps(self) -> tuple[int, ...]:
-        """Of a box: elements of each dimension of the memref from one of the box to the next."""
+        """Steps of a box: elements of each dimension of the memref from one of the box to the
+        next."""
         return (1,) * len(self.offsets) if self.steps is None else array_ints(self.steps)
 
     @property
     def box_dims(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Of a box: the dimensions of the memref that its rows and its columns are."""
+        """Dimensions of the memref that the rows and the columns of a box are."""
         sizes = self.box_sizes
         kept = tuple(i for i, size in enumerate(sizes) if size > 1)
         count = 0

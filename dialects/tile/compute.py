@@ -98,7 +98,8 @@ class MmadOp(Instruction, LineOp):
 
 
 def sum_type(element: Attribute) -> Attribute:
-    """Of sums of products in L0C. Raises VerifyException for what the cube does not multiply."""
+    """Type of the sums of products in L0C. Raises VerifyException for types that the cube does not
+    multiply."""
     row = row_of(element)
     if row is not None and row.is_float and not row.storage_only and row.bits <= 32:
         return f32

@@ -118,7 +118,7 @@ def number_attr(value: Number, element: Attribute) -> Attribute:
 
 @lru_cache(maxsize=4096)
 def _float_attr(text: str) -> FloatAttr[Float64Type]:
-    """Of a number as its bits are: 0.0 and -0.0 are two; equal ones are one attribute."""
+    """The attribute of a number by its bits: 0.0 and -0.0 are two; equal ones are one attribute."""
     return FloatAttr(float.fromhex(text), f64)
 
 
@@ -179,7 +179,7 @@ def quotient(a: int, b: int) -> int:
 
 
 def remainder(a: int, b: int) -> int:
-    """Of the sign of `a`."""
+    """Remainder with the sign of `a`."""
     return a % b if a >= 0 and b > 0 else a - b * quotient(a, b)
 
 

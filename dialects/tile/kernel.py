@@ -102,7 +102,7 @@ class ProgramOp(CoreProgram, ABC):
 
     @property
     def kind(self) -> str:
-        """Of the cores that run it: "cube" or "vector"."""
+        """Kind of the cores that run it: "cube" or "vector"."""
         return self.name.removeprefix("tile.")
 
     @property
@@ -111,7 +111,7 @@ class ProgramOp(CoreProgram, ABC):
 
     @property
     def pipes(self) -> list[Pipe]:
-        """Those that it issues instructions to."""
+        """The pipes that it issues instructions to."""
         used = {op.pipe() for op in ops_within(self.body) if isinstance(op, Instruction)}
         return [pipe for pipe in Pipe if pipe in used]
 
@@ -308,8 +308,8 @@ class KernelOp(GeOp):
 
     @property
     def workspace_bytes(self) -> int:
-        """Of device memory, each memref at a multiple of `WORKSPACE_ALIGNMENT`. Raises NotStatic
-        where sizes are not known."""
+        """Bytes of device memory of the workspace, each memref at a multiple of
+        `WORKSPACE_ALIGNMENT`. Raises NotStatic if sizes are not known."""
         return sum(align_up(byte_size(a.type), WORKSPACE_ALIGNMENT) for a in self.workspace)
 
     @property
@@ -346,7 +346,7 @@ class KernelOp(GeOp):
 
     @property
     def cores_taken(self) -> dict[str, int]:
-        """Of each kind that it runs on."""
+        """Number of cores of each kind that it runs on."""
         return {p.kind: p.parts * self.core_count for p in self.programs}
 
     @property

@@ -372,7 +372,7 @@ def parse_ends(parser: Parser) -> tuple[SSAValue, SSAValue]:
 
 
 def ends_text(names: Names, source: SSAValue, target: SSAValue) -> str:
-    """As `parse_ends` reads them: `%source to %target`."""
+    """The text `%source to %target`, as `parse_ends` reads it."""
     return f" {names.name_of(source)} to {names.name_of(target)}"
 
 

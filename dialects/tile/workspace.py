@@ -13,7 +13,8 @@ from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 
 
 def workspace_bytes(module: ModuleOp) -> int:
-    """Of all streams of a program, for the tile programs that its launches name."""
+    """Bytes of the workspaces of all streams of a program, for the tile programs that its launches
+    name."""
     programs = {op.sym_name.data: op for op in module.ops if isinstance(op, TileKernelOp)}
     if not any(program.workspace_bytes for program in programs.values()):
         return 0

@@ -286,7 +286,7 @@ OUTSIDE = "outside of slots"  # with inputs and outputs in memory of the caller
 
 
 def taken_bytes(module: ModuleOp, main: FuncOp) -> dict[str, int]:
-    """All bytes of the device that a program takes at most, by what they are for."""
+    """Most bytes of the device that a program takes, by what they are for."""
     taken = {name: figure(main, f"{name}_bytes") or 0 for name in SEGMENTS}
     extra = {
         "workspace": workspace_bytes(module),

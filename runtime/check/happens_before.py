@@ -59,7 +59,7 @@ class Epoch:
 
     @classmethod
     def of(cls, ops: Iterable[Operation]) -> "Epoch":
-        """Of ops that are on streams, or all on one."""
+        """The epoch of ops that are on streams, or all on one."""
         streamed = [op for op in ops if isinstance(op, STREAMED)]
         epoch = cls([[] for _ in range(1 + max([0, *map(_stream, streamed)]))])
         for op in streamed:

@@ -126,7 +126,7 @@ class Cell:
     parts: list[CellPart]
 
     def key(self) -> Hashable:
-        """Equal for cells in which the same bytes belong to the same buffers."""
+        """A key that is equal for cells in which the same bytes belong to the same buffers."""
         parts = tuple((p.start, p.end, p.history.buffer) for p in self.parts)
         return self.low, self.high, self.pitch, parts
 
@@ -135,8 +135,8 @@ class Cell:
         return len(self.parts) == 1 and self.parts[0].end - self.parts[0].start == self.pitch
 
     def between(self, low: int, high: int) -> list["Cell"]:
-        """Some of the bytes: whole repetitions of the pattern, turned so that it begins at `low`,
-        and the rest of it."""
+        """A cell of some of the bytes: whole repetitions of the pattern, turned so that it begins
+        at `low`, and the rest of it."""
         turned: list[CellPart] = []
         shift = (low - self.low) % self.pitch
         for p in self.parts:
@@ -417,8 +417,8 @@ class Checker:
             self.report("M7", op, f"offset {low} is no multiple of {alignment}")
 
     def check_together(self, op: BatchCopyOp) -> None:
-        """One transfer moves the slots of a batch copy: each is all of a slot, and begins where
-        the one before it ends, but for alignment."""
+        """Check that one transfer moves the slots of a batch copy: each is all of a slot, and
+        begins where the one before it ends, except for alignment."""
         alignment, end = max(self.figure("alignment", 1), 1), None
         for value in op.on_device:
             slot = owner_of(value).owner

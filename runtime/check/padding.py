@@ -626,7 +626,7 @@ class Gears:
 
     @property
     def names(self) -> list[str]:
-        """Of the dimensions, one for each measured size."""
+        """Names of the dimensions, one for each measured size."""
         pairs = zip(self.index.inputs, self.index.measured, strict=True)
         return [dimension(self.func, value, axis) for value, axis in pairs]
 
@@ -749,7 +749,7 @@ class Gears:
         return all(m * b == n * a for (m, a), (n, b) in pairwise(sorted(found))) and len(found) > 1
 
     def check_numbers(self, safe: Sequence[str]) -> GearNumbers:
-        """No number in a gear follows from a size that may be padded."""
+        """Check that no number in a gear follows from a size that may be padded."""
         gears = [(r, b.block) for r, b in zip(self.index.rows, self.case.regions, strict=False)]
         numbers = GearNumbers(self.kernels, self.names, safe, gears)
         if (found := numbers.differing()) is not None:
@@ -827,7 +827,7 @@ def after(case: CaseOp) -> Iterator[Operation]:
 
 
 def claims_of(func: FuncOp) -> dict[str, dict[str, Sequence[int]] | None]:
-    """By dimension the axes along which outputs are cut; None where it must not be padded."""
+    """For each dimension the axes along which outputs are cut; None if it must not be padded."""
     table, found = func.attributes.get(PADDING), dict[str, dict[str, Sequence[int]] | None]()
     for name, entry in table.data.items() if isinstance(table, DictionaryAttr) else ():
         if isinstance(entry, DictionaryAttr):

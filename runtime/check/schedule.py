@@ -211,7 +211,7 @@ def useless_events(module: ModuleOp) -> list[Problem]:
 
 
 def check_schedule(module: ModuleOp, target: Target | None = None) -> list[Problem]:
-    """As `check_streams`, and races."""
+    """The problems of `check_streams`, and races."""
     races = [p for p in check_plan(module) if p.kind == "race"]
     return [*check_streams(module, target), *races]
 

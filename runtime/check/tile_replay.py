@@ -83,7 +83,7 @@ class Core:
         return {h: DeviceGrid.of(boxes, device.shapes[h]) for h, boxes in found.items()}
 
     def shape(self, device: Device, grids: Mapping[SSAValue, DeviceGrid]) -> object:
-        """Equal for cores that one replay is for."""
+        """A key that is equal for cores that one replay is for."""
         steps = [(q, tuple(s.shape() for s in steps)) for q, steps in self.queues.items()]
         cells = [
             (home, *(grids[home].ends(box) for box in device.boxes(access.region)))

@@ -107,7 +107,7 @@ _proved: WeakKeyDictionary[KernelOp, dict[tuple[Target, Use], KernelProof]] = We
 
 
 def checked(kernel: KernelOp, target: Target, use: Use) -> KernelProof:
-    """As `check_kernel`; what was proved of an equal kernel is."""
+    """The proof of `check_kernel`; an equal kernel's proof is used again."""
     if (program := kernel.unchanged) is kernel:
         return check_kernel(kernel, target, use)
     known = _proved.setdefault(program, {})
@@ -149,7 +149,7 @@ def check_kernel(kernel: KernelOp, target: Target, use: Use = ALONE) -> KernelPr
 
 
 def numbers_of(reads: Sequence[ReadOp]) -> Sequence[ReadNumbers]:
-    """For which of the numbers that it reads a kernel is walked."""
+    """The choices of numbers that a kernel is walked for."""
     if any(op.ascending is not None for op in reads):
         return [*ReadNumbers]
     return (ReadNumbers.LARGEST, ReadNumbers.LEAST) if reads else (ReadNumbers.LARGEST,)
@@ -158,7 +158,7 @@ def numbers_of(reads: Sequence[ReadOp]) -> Sequence[ReadNumbers]:
 def for_numbers(
     reads: Sequence[ReadOp], devices: Sequence[Device], stored: StoredPlaces | None
 ) -> str:
-    """For which of the numbers that it reads a kernel is proved, where these are not all."""
+    """Text of the numbers for which a kernel is proved; "" if these are all that it may read."""
     if all(only_chooses_boxes(op, device) for op in reads for device in devices):
         return ""
     text = ", for the least and the largest of each number that it reads"
@@ -223,7 +223,7 @@ def check_cores(
 
 
 def check_barriers(kernel: KernelOp, cores: Sequence[Core], problems: Problems) -> None:
-    """All cores come to as many."""
+    """Check that all cores come to the same number of barriers."""
     few, many = (f(cores, key=lambda core: core.barriers) for f in (min, max))
     if few.barriers < many.barriers:
         text = f"core {few.number} comes to {few.barriers} of the {many.barriers} barriers"
@@ -327,7 +327,8 @@ def stored_in_part(kernel: TaskKernelOp) -> Iterator[tuple[int, int]]:
 
 
 def sharing_of(launch: LaunchOp, kernel: TaskKernelOp) -> Sharing:
-    """By the numbers of the tile program's arguments: operands, constants, results."""
+    """The sharing of a launch, by the numbers of the tile program's arguments: operands, constants,
+    results."""
     try:
         reads, writes = ([span_of(v) for v in values] for values in (launch.ins, launch.outs))
     except ValueError:  # too scattered: the plan is not proved either

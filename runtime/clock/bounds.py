@@ -69,7 +69,7 @@ def bottlenecks(jobs: Sequence[Job]) -> list[int]:
 
 
 def part_bound(jobs: Sequence[Job], launch_us: float) -> tuple[float, float]:
-    """As `lower_bound`, for jobs that may overlap."""
+    """The bounds of `lower_bound`, for jobs that may overlap."""
     heads, tails = chains(jobs, launch_us)
     path = max((h + j.time_us + t for h, j, t in zip(heads, jobs, tails, strict=True)), default=0.0)
     by_head = sorted(range(len(jobs)), key=lambda i: -heads[i])

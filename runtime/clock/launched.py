@@ -65,8 +65,8 @@ class Launched:
         return cls(inputs, outputs, engine, cores, reads, writes, core, plain=plain)
 
     def of_rows(self, told: KernelOp) -> "Launched":
-        """Of launches that read fewer keys, as `told` has them. That time goes with the bytes that
-        are read is an assumption."""
+        """The facts of launches that read fewer keys, as `told` has them. That time is in
+        proportion to the bytes that are read is an assumption."""
         reads, whole = list(bytes_read(told)), self.core
         if whole is None:
             return self
@@ -129,7 +129,7 @@ def task_time(
 
 
 def time_alone(kernel: KernelOp, target: Target) -> TaskTime | None:
-    """Of a kernel of the host, or a transfer; None while a shape is dynamic."""
+    """Time of a kernel of the host, or of a transfer; None while a shape is dynamic."""
     body = Body.of(kernel.main)
     if not body.is_static or (work := body.work()) is None:
         return None

@@ -251,7 +251,7 @@ class TileKernel:
 
     @property
     def issued(self) -> list[Issue]:
-        """By core, equal ones being one object."""
+        """The issue of each core; equal issues are one object."""
         if self._issued is None:
             known: dict[Hashable, Issue] = {}
             self._issued = []
@@ -267,14 +267,14 @@ class TileKernel:
         return self._issued
 
     def cycles(self, held: Held = ()) -> list[float]:
-        """Of each record."""
+        """Cycles of each record."""
         _ = self.issued  # adds records
         if len(self._cycles.get(held, ())) < len(self.tables.records):
             self._cycles[held] = self._cycles_from(0, self.traffic.shares(held))
         return self._cycles[held]
 
     def _cycles_from(self, first: int, shares: Sequence[Share]) -> list[float]:
-        """Of each record from one on."""
+        """Cycles of each record from number `first` on."""
         ops = self.tables.ops
         return [
             cycles_of(op, r.sizes, shares[r.pipe // len(PIPES)], self.target)
@@ -285,7 +285,7 @@ class TileKernel:
 
     @property
     def _cycles_alone(self) -> list[float]:
-        """Of each record on a core that shares no bandwidth, for which others need not be
+        """Cycles of each record on a core that shares no bandwidth, for which others need not be
         walked."""
         known = self._alone
         if len(known) < len(self.tables.records):
@@ -330,8 +330,8 @@ class TileKernel:
         held: Held = (),
         released: Sequence[float] | None = None,
     ) -> Simulation:
-        """One core, or two that work together. `released`: when barriers let them go on; None: as
-        they do with all other cores. Raises GeError where they cannot go on."""
+        """Simulate one core, or two that work together. `released`: the times at which barriers let
+        them go on; None: as they do with all other cores. Raises GeError if they cannot go on."""
         cycles, tables = self.cycles(held), self.tables
         if released is None:
             released = self.released(held)
@@ -351,8 +351,8 @@ class TileKernel:
         return self._released[held]
 
     def time(self, with_rows: bool = False, held: Held = ()) -> KernelTime:
-        """With `held` by L2 when the kernel begins. Raises GeError where a core cannot go on, or
-        the target lacks what it takes."""
+        """Time of the kernel with `held` by L2 when it begins. Raises GeError if a core cannot go
+        on, or the target lacks a fact that it takes."""
         different = {id(issue): issue for issue in self.issued}
         simulations = [(self.simulate(issue, held=held), issue) for issue in different.values()]
         busiest, issue = max(simulations, key=lambda s: s[0].cycles)

@@ -333,7 +333,7 @@ class _Translation:
             self.line(f"v{local}(({values}))")
 
     def barrier(self, op: BarrierOp) -> None:
-        """All pipes that the unit uses meet there."""
+        """Add a barrier, where all pipes that the unit uses meet."""
         number = len(self.tables.ops)
         self.tables.ops.append(op)
         self.tables.ends.append(0)

@@ -50,7 +50,7 @@ class Record(NamedTuple):
 
 
 class Latencies(NamedTuple):
-    """In cycles: from setting a flag to the end of the wait, in one core and across cores."""
+    """Cycles from setting a flag to the end of the wait, in one core and across cores."""
 
     flag: float
     cross: float
@@ -84,7 +84,7 @@ class BadFlag(Exception):
 
 
 class RecordRun(NamedTuple):
-    """That a record ran, in cycles."""
+    """The run of a record, in cycles."""
 
     end: float
     start: float
@@ -94,7 +94,7 @@ class RecordRun(NamedTuple):
 
 @dataclass(slots=True)
 class Simulation:
-    """In cycles, by pipe."""
+    """Times of a simulation in cycles, by pipe."""
 
     ends: list[float]
     waited: list[dict[int, float]]  # by channel; ~channel where the fifo was full
@@ -274,7 +274,7 @@ class Passed:
 
 @dataclass(slots=True)
 class Known:
-    """Of rounds in queues with the same table of records."""
+    """Results of rounds in queues with the same table of records."""
 
     touched: dict[Hashable, Touched] = field(default_factory=dict[Hashable, Touched])  # by kind
     beginnings: dict[Hashable, Beginning] = field(default_factory=dict[Hashable, Beginning])
@@ -321,7 +321,7 @@ def run_rounds(replay: Replay, rounds: Rounds, known: Known) -> bool:
 
 
 def _touched(replay: Replay, rounds: Rounds, known: Known) -> Touched:
-    """By any of the rounds."""
+    """The pipes and channels that any of the rounds touches."""
     numbers = {r.kind: n for n, r in enumerate(rounds[:-1])}
     for kind, number in numbers.items():
         if kind not in known.touched:

@@ -93,7 +93,7 @@ def time_report(time: KernelTime) -> dict[str, Any]:
 
 
 def share(pipe: PipeTime, time: KernelTime) -> float:
-    """Of the time of the busiest core."""
+    """Share of the time of the busiest core."""
     return pipe.busy_us / time.core_us if time.core_us else 0.0
 
 

@@ -87,7 +87,7 @@ class LoopSteps:
         return True
 
     def keep(self, queues: list[list[int]], heads: list[int], trace: Trace, key: Any) -> None:
-        """Of a step that was issued behind `heads`."""
+        """Keep the records of a step that was issued behind `heads`."""
         numbered = enumerate(zip(queues, heads, strict=True))
         parts = tuple((p, tuple(queue[n:])) for p, (queue, n) in numbered if len(queue) > n)
         counts = tuple(len(queue) - n for queue, n in zip(queues, heads, strict=True))
@@ -142,7 +142,7 @@ class Signature:
     values: dict[SSAValue, IndexText] = field(default_factory=dict[SSAValue, IndexText])
 
     def key(self, op: ForOp, index: str) -> str | None:
-        """Of a step with this index; None where it is not known."""
+        """Key of a step with this index; None if it is not known."""
         try:
             self.values[op.body.block.args[0]] = IndexText(index)
             self.block(op.body.block)

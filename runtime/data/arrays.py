@@ -115,7 +115,7 @@ def dense(array: Array) -> Dense:
 
 @lru_cache(maxsize=4096)
 def _dense(t: AnyTensor, data: bytes) -> Dense:
-    """Equal ones, as far as they are kept, are one attribute."""
+    """The attribute of these elements; equal ones, as far as they are kept, are one attribute."""
     return DenseIntOrFPElementsAttr(cast(Any, t), BytesAttr(data))
 
 

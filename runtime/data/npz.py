@@ -111,7 +111,7 @@ def _shape(archive: Any, name: str) -> Shape:
 
 
 def write_npz(file: BinaryIO, arrays: Mapping[str, Array]) -> None:
-    """Not by np.savez, which takes names as keyword arguments: `file` is its own."""
+    """Write arrays without np.savez, which takes names as keyword arguments: `file` is its own."""
     with zipfile.ZipFile(file, "w", allowZip64=True) as archive:
         for name, array in arrays.items():
             if array.dtype.isbuiltin != 1:  # numpy does not read float8_e5m2 back

@@ -203,7 +203,8 @@ def is_finite(array: Array) -> bool:
 
 
 def padding_of(func: FuncOp) -> dict[str, str | dict[str, tuple[int, ...]]]:
-    """By name of a dimension: the axes of each input that may be padded, or why none may."""
+    """For each dimension, by name, the axes of each input that may be padded, or the reason why
+    none may."""
     table = func.attributes.get(PADDING)
     result: dict[str, str | dict[str, tuple[int, ...]]] = {}
     for name, entry in table.data.items() if isinstance(table, DictionaryAttr) else ():

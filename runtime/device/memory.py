@@ -73,7 +73,8 @@ class PackedView:
         np.copyto(self.data, packed(array.reshape(*rows, self.length)))
 
     def view(self, view: MemoryView) -> "PackedView":
-        """Of a whole buffer. Raises GeError when it reaches outside, or has parts of bytes."""
+        """A view of a whole buffer. Raises GeError when it reaches outside, or has parts of
+        bytes."""
         if not view.is_whole_bytes():
             raise GeError(f"a view of packed {view.element} has whole bytes, not parts of them")
         check_within(view, prod(self.shape))

@@ -113,7 +113,7 @@ def input_ports(func: FuncOp) -> list[Port]:
 
 
 def typed(found: Sequence[Port]) -> list[Typed]:
-    """Those that are no state yet."""
+    """The ports that are no state yet."""
     return [Typed(p.name, p.element, p.shape) for p in found if not p.state]
 
 

@@ -367,7 +367,7 @@ class Report(dict[str, Any]):
 
 
 class Profilers(list["Profiler"]):
-    """Those that listen."""
+    """The profilers that listen."""
 
 
 _OF_PROCESS = Profilers()
@@ -420,9 +420,9 @@ class Profiler:
         self.order.append((entry, seconds))
 
     def report(self) -> Report:
-        """For each program, and each length of states that grow: how often it ran, what the
-        emulation took in seconds, and the `time` part of the report of one run; shapes and time of
-        each run; the simulated time of all, in microseconds; `timeline_events`."""
+        """The report of each program, and of each length of states that grow: its number of runs,
+        the seconds that the emulation took, and the `time` part of the report of one run; shapes
+        and time of each run; the simulated time of all, in microseconds; `timeline_events`."""
         return Report(list(self.order))
 
     def operator_stats(self) -> StatsTable:

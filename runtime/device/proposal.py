@@ -31,7 +31,7 @@ class StateProposal:
 
 
 def propose_state(main: FuncOp, timeline: Timeline) -> StateProposal | None:
-    """None where no input looks like state."""
+    """Propose state for a program; None if no input looks like state."""
     inputs, outputs = input_ports(main), output_ports(main)
     found = likely_states(typed(inputs), typed(outputs))
     if not found:

@@ -62,7 +62,7 @@ def chosen_sizes(
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> dict[str, int]:
-    """Of the sizes that random inputs have, those that nobody has given."""
+    """The sizes of random inputs that the caller has not given."""
     sizes = sizes_for(main_of(module), shapes, dims)
     given = {*(dims or {})}
     for port in caller_ports(main_of(module)):

@@ -199,7 +199,7 @@ class Session:
         driver: Driver | None = None,
         watch: Watch | None = None,
     ) -> dict[str, Array]:
-        """As `run`, of what `checked` gives."""
+        """Run like `run`, on the arrays that `checked` gives."""
         if (bound := self._at(arrays)) is not None:
             given = dict(zip(self.input_names, arrays, strict=True))
             return bound.run(given, outputs, driver, watch)
@@ -286,8 +286,8 @@ class Session:
     def run_async(
         self, inputs: Mapping[str, Any], outputs: Mapping[str, Array] | None = None
     ) -> "Future[dict[str, Array]]":
-        """As `run`, in a thread of the session: runs take place in the order of the calls. Errors
-        come out of the future. The arrays are not to be changed before it is done."""
+        """Run like `run`, in a thread of the session: runs take place in the order of the calls.
+        Errors come out of the future. The arrays are not to be changed before it is done."""
         if self._queue is None:
             self._queue = ThreadPoolExecutor(1, "ge session")
         return self._queue.submit(copy_context().run, self.run, inputs, outputs)
@@ -381,7 +381,7 @@ class Session:
 
 
 def all_of(*watches: Watch | None) -> Watch:
-    """One that shows each op to all of them."""
+    """A watch that shows each op to all of these."""
 
     def watch(op: Operation, arrays: Sequence[Array]) -> None:
         for other in watches:

@@ -113,7 +113,7 @@ class StateValue(ABC):
 
     @abstractmethod
     def shape(self) -> Shape:
-        """Of what it holds now."""
+        """Shape of its current value."""
 
     def write(self, value: Any) -> None:
         """Raises GeError for an array that is no value of the state."""
@@ -285,7 +285,7 @@ class State:
         return [v for v in self.values.values() if v.grows is not None]
 
     def free_blocks(self) -> None:
-        """Those that no state needs any more."""
+        """Free the blocks that no state needs any more."""
         if self.blocks is not None:
             self.blocks.fit(max((v.rows for v in self.grown), default=0))
 
@@ -313,7 +313,7 @@ class State:
         return len(self.values)
 
     def reset(self) -> None:
-        """All states are zeros, and those that grow begin anew."""
+        """Set all states to zeros; those that grow begin anew."""
         for value in self.values.values():
             value.reset()
         self.free_blocks()
@@ -334,7 +334,7 @@ class State:
         self.write(arrays)
 
     def write(self, arrays: Mapping[str, Any]) -> None:
-        """All of them, or none where one does not fit."""
+        """Write all of these states, or none if one does not fit."""
         before = {name: self[name] for name in arrays}
         try:
             for name, array in arrays.items():

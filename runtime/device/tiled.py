@@ -35,7 +35,7 @@ FACTOR = 4.0  # both ways to add have an error, and either may be larger than is
 
 
 def most_terms(kernel: KernelOp) -> int:
-    """Of how many elements of one operand an op of the kernel makes one element, at most."""
+    """Most elements of one operand from which an op of the kernel computes one element."""
     ops = [op for op in kernel.body.walk() if isinstance(op, TensorOp)]
     return max((_terms(op) for op in ops), default=1)
 
@@ -81,7 +81,7 @@ def explained(got: Array, want: Array, allowed: Array) -> Array:
 
 
 def _eps(wanted: Sequence[Array]) -> float:
-    """Of the type in which sums are made: floats of 16 bits are added in one of 32."""
+    """Precision of the type in which sums are made: floats of 16 bits are added in one of 32."""
     wide = all(want.dtype == np.float64 for want in wanted)
     return float(np.finfo(np.float64 if wide else np.float32).eps)
 
@@ -102,7 +102,7 @@ def _distance(a: Array, b: Array, otherwise: float = 0.0) -> Array:
 
 
 def _usual(moved: Array) -> Array:
-    """At least what half of the elements move by: a few trials may leave one where it is."""
+    """The moves of elements, at least the median: a few trials may leave an element where it is."""
     return np.maximum(moved, np.median(moved)) if moved.size else moved
 
 

@@ -106,7 +106,7 @@ class Context:
         return self.streams[number]
 
     def workspace(self, size: int) -> Workspace:
-        """At least so many bytes, aligned as the device wants it."""
+        """A workspace of at least so many bytes, aligned as the device wants it."""
         if size > self._workspace.size:
             self._refuse_in_capture("the workspace grows")
             require_memory(size, "the workspace")

@@ -170,7 +170,7 @@ class Called:
 
     @property
     def latency_us(self) -> float:
-        """Until the call ends, where it was timed."""
+        """Time until the call ends, if it was timed."""
         device_us = 0.0 if self.timeline is None else self.timeline.latency_us
         return device_us + sum(self.binding_us.values())
 
@@ -193,7 +193,7 @@ class Called:
 
     @property
     def idle_at_start_us(self) -> float:
-        """For how long the device waits for the host before the first launch: no other task can
+        """Time for which the device waits for the host before the first launch: no other task can
         hide that."""
         if self.timeline is None:
             return 0.0

@@ -61,7 +61,7 @@ class HostClock(ProgramClock):
         return self.block(op.regions[taken].block, host_driven=False), 1
 
     def _longest(self, op: IfOp | CaseOp, host_driven: bool) -> int:
-        """By the time of the device alone."""
+        """Number of the longest branch, by the time of the device alone."""
         times: list[float] = []
         for region in op.regions:
             alone = ProgramClock(self.module, self.target, rows=self.rows)
@@ -162,7 +162,7 @@ def _computes(task: Task) -> bool:
 
 
 def _causes(task: Task, since: float, launch_us: float) -> Iterator[IdleGap]:
-    """From the start of a task back to the time since when the device is idle."""
+    """Yield the gaps from the start of a task back to the time since when the device is idle."""
     spent: list[tuple[str, float, float]] = []
     while True:
         before = max(task.after, key=lambda t: t.end_us, default=None)

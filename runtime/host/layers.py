@@ -67,8 +67,8 @@ class Layers:
 
 
 def layers(program: HostProgram) -> Layers:
-    """All of a program but the copies from and to the host. Raises GeError for a program without a
-    session, with branches or loops, or whose shapes are not known."""
+    """The layers of a program, without the copies from and to the host. Raises GeError for a
+    program without a session, with branches or loops, or whose shapes are not known."""
     if program.session is None:
         raise GeError("layers of a program compute", hint="give HostProgram a session")
     if control := [op for op in program.block.ops if isinstance(op, IfOp | CaseOp | LoopOp)]:

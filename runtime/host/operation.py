@@ -283,8 +283,8 @@ class GraphOperation(Operation):
         return self._placed[2] + below
 
     def _places(self, pack: VariantPack) -> "tuple[Places, int]":
-        """Of tensors in the workspace, and the bytes that they take. They are those of the last
-        setup, unless another node calls the same graph with other shapes."""
+        """Places of tensors in the workspace, and the bytes that they take. They are those of the
+        last setup, unless another node calls the same graph with other shapes."""
         descs = pack.descs
         if self._placed[0] != descs:
             known = self._infer_all(descs[0])

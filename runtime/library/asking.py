@@ -49,7 +49,7 @@ _texts: dict[Any, str] = {}  # of attributes, by their numbers
 
 @dataclass
 class Answers:
-    """Those of a file."""
+    """The answers of a file."""
 
     path: Path
     known: dict[str, Any] = field(default_factory=dict[str, Any])
@@ -91,7 +91,7 @@ def answers_in(path: str) -> Generator[None]:
 
 
 def signature(body: Body, target: Target) -> str:
-    """Of all that a program follows from."""
+    """A hash of all that a program follows from."""
     return sha256("\n".join([facts_of(target), *lines_of(body)]).encode()).hexdigest()
 
 
@@ -158,7 +158,7 @@ def core_us(body: TensorOp | Body, target: Target) -> float | None:
 
 
 def answer_us(body: Body, answer: Answer, target: Target) -> float:
-    """As `launch_us`, by what the library has said of the body."""
+    """The time of `launch_us`, from the library's answer about the body."""
     if (figures := answer.figures) is None:
         return plain_us(body, target) + target.launch_us
     return figures.core_us(held_by_l2(body, target)) + figures.start_us + target.launch_us
@@ -237,7 +237,7 @@ def answered(body: Body, target: Target, timed: bool) -> Answer:
 
 @once
 def key_of(body: TensorOp | Body, target: Target) -> str:
-    """By which an answer is kept; empty where bodies that look alike may be others."""
+    """The key by which an answer is kept; "" if bodies that look alike may be others."""
     body = Body.of(body)
     return signature(body, target) if is_comparable(body) else ""
 

@@ -101,7 +101,7 @@ class Lines(Generic[Op]):
 
     @property
     def bytes(self) -> int:
-        """Of an element."""
+        """Bytes of an element."""
         return bitwidth(element_type(self.op.input)) // 8
 
     @property
@@ -114,7 +114,7 @@ class Lines(Generic[Op]):
         return BLOCK // min(self.bytes, self.index_bytes, 4)
 
     def shapes(self) -> dict[SSAValue, Shape]:
-        """Of memrefs."""
+        """Shapes of memrefs."""
         op, inner = self.op, () if self.is_last else (self.after,)
         axis = normalize_axis(op.axis.value.data, len(shape_of(op.input)))
         values = (*op.operands, *op.results)
@@ -263,7 +263,7 @@ class GatherWriter:
                 c.store(result, found)
 
     def part(self, tile: v.Tile, index: v.Tile, found: v.Tile, number: int) -> None:
-        """Those of the elements that a part has; others stay."""
+        """Gather the elements that a part has; others stay."""
         at = counted(index, self.w.size) - number * self.cut.part
         last = self.cut.part - 1
         inside = v.minimum(v.maximum(at, 0), last)
@@ -326,7 +326,7 @@ class ScatterCut:
         return ceil(p.before / self.lines), ceil(p.after / self.width), ceil(p.size / self.part)
 
     def cycles(self, p: Scattered, target: Target) -> float:
-        """Of the busiest core's scalars, beside which nothing else counts."""
+        """Cycles of the busiest core's scalars, beside which nothing else counts."""
         each = Core.of(target).scattered(p.count * self.lines * self.width)
         return ceil(self.items(p) / target.vector_cores) * each
 
@@ -375,14 +375,14 @@ class ScatterWriter:
             c.store(self.box(given[op.result], *lines), tile)
 
     def place(self, index: v.Tile, first: Scalar) -> v.Expression:
-        """In the tile."""
+        """Place of an index in the tile."""
         at = counted(index, self.p.size)
         if self.cut.part < self.p.size:
             at = at - v.columns(1, first)
         return at * self.cut.width + self.inner if self.cut.width > 1 else at
 
     def box(self, of: Argument, plane: Scalar, row: Scalar, col: Scalar, count: int) -> v.Subview:
-        """So many elements along the axis."""
+        """The box of so many elements along the axis."""
         if self.p.is_last:
             return of[plane:, row:]
         return of[plane, row:, col:].sized(count, self.cut.width)
@@ -401,7 +401,7 @@ COMBINED: dict[str, Callable[[v.Expression, v.Expression], v.Expression]] = {
 
 
 def sizes_of(w: Scattered, cores: int) -> Shape:
-    """Of boxes of the result."""
+    """Sizes of boxes of the result."""
     shape, element = w.shapes()[w.op.result], element_type(w.op.input)
     unit = BLOCK * 8 // min(bitwidth(element), 32)
     each = min(max(ceil(prod(shape) / cores / 2), LEAST), MOST)

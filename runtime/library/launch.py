@@ -41,7 +41,8 @@ class NotLowered(Exception):
 
 
 def no_room(needs: Mapping[str, int], target: Target) -> NotLowered:
-    """No cut of a kernel fits: what the least one takes of memories that have less."""
+    """The error that no cut of a kernel fits, with the bytes that the least one takes of memories
+    that have less."""
     room = target.core_memories
     full = [f"{n} bytes of {m}, which has {room[m]}" for m, n in needs.items() if n > room[m]]
     least = f": the least takes {', '.join(full)}" if full else ""

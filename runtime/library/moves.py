@@ -81,7 +81,7 @@ def lower_moves(launch: Launch) -> Written:
 
 
 def elements_of(launch: Launch, total: int) -> int:
-    """Of a box, so that each core has several."""
+    """Number of elements of a box, so that each core has several."""
     each = ceil(total / launch.target.vector_cores)
     return max(ceil(each / turns_of(launch, each)), LEAST)
 
@@ -121,7 +121,7 @@ class Target:
 
     @property
     def shape(self) -> Shape:
-        """Of the memref."""
+        """Shape of the memref."""
         shape: list[int] = []
         for i, d in enumerate(shape_of(self.value)):
             several = [self.repeats[i]] if i in self.repeats else []
@@ -286,7 +286,7 @@ def cut_region(region: Region, elements: int, step: int) -> Iterator[Piece]:
 
 
 def evenly(extent: int, most: int, unit: int) -> int:
-    """Of boxes along a dimension: sizes that are alike, not above `most` but for the unit."""
+    """Size of boxes along a dimension: sizes that are alike, not above `most` but for the unit."""
     return align_up(ceil(extent / ceil(extent / most)), unit)
 
 

@@ -88,7 +88,7 @@ class Sketch(Tracer):
 
     @property
     def bytes_left(self) -> dict[Memory, int]:
-        """Of each memory that there are buffers in: the bytes that are free."""
+        """Free bytes of each memory that there are buffers in."""
         return {m: n for side in self.drawn if not side.is_empty for m, n in side.left.items()}
 
     def check_room(self, tile: TileType, copies: int) -> None:
@@ -205,8 +205,8 @@ def in_memory(arguments: Mapping[SSAValue, Argument]) -> list[Argument]:
 
 
 def bytes_left(launch: Launch, written: Written) -> dict[Memory, int]:
-    """Of each memory of a core that a program uses: the bytes that it leaves free, less than 0
-    where it does not fit. The program is not written for it."""
+    """Bytes that a program leaves free of each memory of a core that it uses, less than 0 if it
+    does not fit. The program is not written for it."""
     return sketched(launch, written).bytes_left
 
 

@@ -62,7 +62,7 @@ Key: TypeAlias = tuple[Any, ...]
 
 
 def key_of(number: Scalar) -> Any:
-    """Equal for equal expressions."""
+    """A key that is equal for equal expressions."""
     return number.key if isinstance(number, Index) else number
 
 
@@ -336,7 +336,8 @@ class Pull:
         return tile
 
     def _concatenated(self, op: ConcatOp, value: SSAValue, box: Box, column: bool) -> v.Tile:
-        """All of a box of one operand, or row after row of the operand that has it."""
+        """The tile of a concatenation: all of a box of one operand, or row after row of the operand
+        that has it."""
         axis, shape = normalize_axis(op.axis.value.data, len(box.sizes)), tile_shape(box, column)
         count = box.sizes[axis]
         if count > 1 and (column or len(dims := long_dims(box)) < 2 or dims[0] != axis):

@@ -85,7 +85,7 @@ class ScatterRows:
         return isinstance(self.op, ScatterNdOp) and self.op.reduction.data == "add"
 
     def shapes(self) -> dict[SSAValue, Shape]:
-        """Of memrefs: rows of one element are one row."""
+        """Shapes of memrefs: rows of one element are one row."""
         inner = (self.cols,) if self.cols > 1 else ()
         shapes: dict[SSAValue, Shape] = dict.fromkeys(
             (self.op.input, self.op.result), (self.planes, self.rows, *inner)
@@ -142,7 +142,7 @@ def lower_scatter(launch: Launch) -> Written:
 
 
 def by_columns(launch: Launch, w: ScatterRows, width: int) -> Written:
-    """With so many columns of a plane at a time."""
+    """A program with so many columns of a plane at a time."""
     op, element = w.op, element_type(w.op.input)
     across = ceil(w.cols / width)
     count = w.planes * across

@@ -415,7 +415,7 @@ def rotary_embedding(op: g.RotaryEmbeddingOp) -> Fn:
 
 @kernel(AttentionOp, inside=FlashAttentionOp)
 def flash_attention(op: AttentionOp) -> Fn:
-    """As graph.attention, but with the scores of `KEYS` keys at a time; with more keys than that
-    sums have another order. Results differ by at most 4 ULPs of the largest value that a row of
-    weights meets, for each tile of keys; not at all with rounded weights."""
+    """Attention as graph.attention computes it, but with the scores of `KEYS` keys at a time; with
+    more keys than that sums have another order. Results differ by at most 4 ULPs of the largest
+    value that a row of weights meets, for each tile of keys; not at all with rounded weights."""
     return by_tiles(op) if op.grid("weight") is None else attention(op)

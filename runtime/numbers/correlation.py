@@ -138,7 +138,7 @@ class Planes:
 
     @property
     def shape(self) -> Shape:
-        """That for one channel."""
+        """Shape for one channel."""
         (kernel_rows, columns), (height, width) = self.window.kernel, self.places
         if not self.step:
             return (columns, kernel_rows, height, width)
@@ -399,8 +399,8 @@ class Correlation:
         return target if direct else sums
 
     def finish_sums(self, sums: Array, first: int, target: Array) -> None:
-        """Those of some channels [channels, outputs of each, positions...]; or the target itself,
-        where they are there already."""
+        """Finish the sums of some channels [channels, outputs of each, positions...], which may be
+        the target itself."""
         bias = self.bias
         if sums is not target:
             block = target.reshape(sums.shape)

@@ -119,8 +119,8 @@ def random_normal(op: g.RandomNormalOp) -> Fn:
     mean, scale = op.mean.value.data, op.scale.value.data
 
     def normal(u: Array, v: Array) -> Array:
-        """By Box and Muller: u becomes a distance (its logarithm is taken of 1 - u, which is never
-        zero), v an angle."""
+        """Normal numbers by Box and Muller: u becomes a distance (its logarithm is taken of 1 - u,
+        which is never zero), v an angle."""
         distance, angle = np.sqrt(-2 * np.log1p(-u)), 2 * np.pi * v
         return mean + scale * distance * np.stack([np.cos(angle), np.sin(angle)])
 

@@ -113,8 +113,8 @@ def _details(task: Task) -> dict[str, Any]:
 
 
 def _arrows(timeline: Timeline) -> Iterator[Event]:
-    """From the end of the task that an event stands for to the start of the one that waits. An
-    arrow belongs to the slice around its end: so it leaves a nanosecond before that is over."""
+    """Arrows from the end of the task that an event stands for to the start of the one that waits.
+    An arrow belongs to the slice around its end: so it leaves a nanosecond before that is over."""
     number = 0
     for task in timeline.tasks:
         for before in task.events:

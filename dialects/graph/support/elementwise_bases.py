@@ -41,7 +41,7 @@ def is_bits(t: Attribute) -> bool:
 
 
 class Elementwise(OneResultOp, IntegerElements, SplitInterface, PermuteInterface, ABC):
-    """All operands have one element type, and broadcast."""
+    """An op whose operands all have one element type, and broadcast."""
 
     ACCESS: ClassVar = Access.POINTWISE
 
@@ -63,7 +63,8 @@ class Elementwise(OneResultOp, IntegerElements, SplitInterface, PermuteInterface
         return None
 
     def elements(self, steps: int) -> Elements | None:
-        """Of integers that do not wrap around, where operands have one element or all of them."""
+        """Elements of the result of integers that do not wrap around, where operands have one
+        element or all of them."""
         shape, element = shape_of(self.result), element_type(self.result)
         if type(self).of_integers is Elementwise.of_integers or not is_static(shape):
             return None

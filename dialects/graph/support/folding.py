@@ -39,7 +39,7 @@ def splat(value: SSAValue) -> Number | None:
 
 
 def same_number(a: Number, b: Number) -> bool:
-    """Equal, also in the sign of zero."""
+    """True if the numbers are equal, also in the sign of zero."""
     return a == b and (bool(a) or math.copysign(1, a) == math.copysign(1, b))
 
 

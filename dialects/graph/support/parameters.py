@@ -174,7 +174,7 @@ class HasAxes(TensorOp, ABC):
     AXES: ClassVar[tuple[str, ...]] = ("axis",)
 
     def axes_rank(self) -> int:
-        """Of how many dimensions they are axes."""
+        """Rank of the value that they are axes of."""
         return rank_of(operands_of(self)[0])
 
     def __post_init__(self) -> None:

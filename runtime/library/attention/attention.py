@@ -155,8 +155,8 @@ def ways(launch: Launch, op: AttentionOp, segments: list[KeySegment]) -> Iterabl
     close = (1 + UNSURE) * min((f[0] for f in found), default=0.0)
 
     def rank(f: tuple[float, Way]) -> tuple[float, ...]:
-        """Of those as fast as the fastest, as far as the estimate goes, that with the fewest tiles
-        of keys comes first."""
+        """A sort key: of those as fast as the fastest, as far as the estimate goes, the one with
+        the fewest tiles of keys comes first."""
         return -f[1][2].keys if f[0] <= close else 0, f[0], -f[1][0].count
 
     ranked = [way for _, way in sorted(found, key=rank)]

@@ -88,7 +88,7 @@ class Cube:
     def scores(
         self, k: OperandRing, at: QueryTile, part: KeySegment, j: Scalar, own: Tile, number: Scalar
     ) -> Tile:
-        """Of tile j of a part's keys; `number` is that of all parts' tiles."""
+        """Compute the scores of tile j of a part's keys; `number` is that of all parts' tiles."""
         t, head, sums = self.t, at.head // self.a.sharing, self.S[number]
         start = part.key_token + self.a.first_key(at, j)
         for piece in several(self.c, t.keys // t.piece):
@@ -227,7 +227,7 @@ class Vector:
         return x
 
     def from_number(self, number: Scalar, masked: Scalar) -> AbstractContextManager[None]:
-        """From this one of the tiles on."""
+        """A condition that holds from this one of the tiles on."""
         always = isinstance(masked, int) and masked == ALWAYS
         return nullcontext() if always else self.c.when(number >= masked)
 

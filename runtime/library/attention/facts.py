@@ -62,7 +62,7 @@ class Heads:
         return self.count if self.inner else 1
 
     def shape(self, sizes: Shape) -> Shape:
-        """That of the memref of these sizes: batch, heads, tokens and elements."""
+        """Shape of the memref of these sizes: batch, heads, tokens and elements."""
         batch, heads, tokens, size = sizes
         if self.inner:
             return batch, tokens, heads // self.count, self.count, size
@@ -480,8 +480,8 @@ class AttentionFacts:
         return first, last, masked
 
     def tiles_of(self, part: KeySegment) -> AttentionTiles:
-        """In which keys of a part come: a part with less keys than a tile has a smaller one, where
-        the tile has nothing but these keys."""
+        """The tiles in which keys of a part come: a part with fewer keys than a tile has a smaller
+        one, if the tile has nothing but these keys."""
         t, grain = self.tiles, max(FRACTAL, BLOCK * 8 // bitwidth(self.element))
         others = self.op.table, self.op.length, self.weight_grid
         whole = self.op.is_integer or any(o is not None for o in others)

@@ -152,8 +152,8 @@ class AttentionTiles(NamedTuple):
 
 @lru_cache(64)  # what comes before or behind attention asks for the same tiles
 def tiles_for(p: AttentionProblem, target: Target) -> tuple[tuple[float, AttentionTiles, int], ...]:
-    """Those that fit, the fastest first, with the cycles that they take; each for one core, then
-    for as many as share its keys where that is faster. Raises NotLowered where none fits."""
+    """The tiles that fit, the fastest first, with the cycles that they take; each for one core,
+    then for as many as share its keys if that is faster. Raises NotLowered if none fits."""
     fit = [t for t in candidates(p, target) if not overflow(p, t, target)]
     if fit:
         known = dict[tuple[int, ...], float]()
@@ -177,7 +177,7 @@ def tiles_for(p: AttentionProblem, target: Target) -> tuple[tuple[float, Attenti
 
 
 def candidates(p: AttentionProblem, target: Target) -> Iterator[AttentionTiles]:
-    """Of the pieces of keys the largest with which the others fit into L1."""
+    """Candidates of tiles: of the pieces of keys the largest with which the others fit into L1."""
     parts = target.vector_parts
     unit = max([p.grain, *(BLOCK * 8 // bits for _, _, bits in p.masks)])
     row_unit = lcm(FRACTAL, parts * p.unit)
@@ -199,7 +199,7 @@ def candidates(p: AttentionProblem, target: Target) -> Iterator[AttentionTiles]:
 
 
 def sizes(known: tuple[int, ...], whole: int, unit: int) -> list[int]:
-    """Those below the whole, and the whole itself where it is not larger than all of them: in
+    """The sizes below the whole, and the whole itself unless it is larger than all of them, in
     multiples of a unit."""
     found = sorted({max(n // unit, 1) * unit for n in known if n < whole}, reverse=True)
     return [n for n in found if n < whole] + [whole] * (whole <= max(known[0], unit))

@@ -99,7 +99,7 @@ class ConvolutionWriter:
 
     @property
     def weights_shape(self) -> tuple[int, int]:
-        """Of their tile."""
+        """Shape of the tile of weights."""
         return self.cut.m, self.cut.depth
 
     def write(self) -> None:
@@ -128,7 +128,8 @@ class ConvolutionWriter:
             self.copy_others(joined)
 
     def place(self, i: SharedIndex) -> tuple[Index, Index, Sequence[Any]]:
-        """Of a block: image, first channel, first pixel (with its plane, if there are any)."""
+        """Place of a block: image, first channel, first pixel (with its plane, if there are
+        any)."""
         c, cut = self.c, self.cut
         down, high, across = cut.counts(self.w)
         block, place = c.now(i // (high * across)), c.now(i % (high * across))
@@ -313,8 +314,8 @@ MOST = 96  # channels of a merged group: more are products of zeros
 
 
 def merged(op: ConvOp, target: Target) -> ConvolutionProblem:
-    """With as many groups in one as are fastest to unfold and to multiply, for each channel. Raises
-    NotLowered where windows are not unfolded, or no groups may be merged."""
+    """The problem with as many groups in one as are fastest to unfold and to multiply, for each
+    channel. Raises NotLowered if windows are not unfolded, or no groups may be merged."""
     w = ConvolutionProblem.of(op, False)
     if not w.unfolds:
         raise NotLowered("windows of its groups are not unfolded")
@@ -322,7 +323,7 @@ def merged(op: ConvOp, target: Target) -> ConvolutionProblem:
     peak = peak_macs(w.element, target)
 
     def cycles(many: int) -> tuple[float, int]:
-        """Of a channel's part of the depth, in fractals; of equal ones the fewest."""
+        """Cycles of a channel's part of the depth, in fractals; of equal ones the fewest groups."""
         ins, outs = (align_up(many * n, w.unit) for n in (w.ins, w.outs))
         return max(ins * w.bits / 8 / rate, ins * outs / peak) / many, many
 
@@ -337,12 +338,12 @@ def merged(op: ConvOp, target: Target) -> ConvolutionProblem:
 
 
 def row_elements(w: ConvolutionProblem) -> int:
-    """Of a row of weights as it comes, in a tile."""
+    """Elements of a row of weights in a tile, in the form that it is loaded in."""
     return align_up(shape_of(w.op.weight)[1] * w.taps, BLOCK * 8 // w.bits)
 
 
 def buffer_bytes(w: ConvolutionProblem) -> int:
-    """In UB."""
+    """Bytes of the buffers in UB."""
     elements = 2 * w.outs * row_elements(w) + align_up(w.depth, BLOCK * 8 // w.bits)
     return elements * w.bits // 8
 

@@ -110,7 +110,7 @@ def lower_convolution(launch: Launch) -> Written:
 
 
 def lower_depthwise(launch: Launch, op: ConvOp) -> Written:
-    """By rows of pixels, or by rows of channels, or on the cube, whichever is fastest by
+    """A program by rows of pixels, by rows of channels, or on the cube, whichever is fastest by
     estimate."""
     if op.channel_axis != 1:
         return lower_channels_last(launch)
@@ -129,7 +129,7 @@ def lower_depthwise(launch: Launch, op: ConvOp) -> Written:
 
 
 def lower_merged(launch: Launch) -> Written:
-    """With groups that are merged."""
+    """A program with groups that are merged."""
     (op,) = (op for op in launch.body.ops if isinstance(op, ConvOp))
     outs, *own = shape_of(op.weight)
     w = groups.merged(op, launch.target)
@@ -264,8 +264,8 @@ class Phases(ConvolutionProblem):
     def taps_of(
         self, at: Sequence[tuple[Scalar, Scalar]], turns: Sequence[Scalar]
     ) -> list[tuple[Scalar, Scalar]]:
-        """For each dimension: which element of the kernel a phase has as its turn's one, and which
-        of the input it meets at a place of the phase."""
+        """For each dimension: the element of the kernel that a phase has as its turn's one, and the
+        element of the input that it meets at a place of the phase."""
         found = list[tuple[Scalar, Scalar]]()
         dims = zip(at, turns, self.steps, self.dilations, self.begins, strict=True)
         for (place, phase), turn, step, apart, begin in dims:

@@ -77,7 +77,7 @@ class ConvolutionProblem(Windows):
 
     @property
     def bias(self) -> SSAValue | None:
-        """That the cube adds."""
+        """The bias that the cube adds."""
         return self.op.bias if self.has_bias else None
 
     @property
@@ -97,8 +97,8 @@ class ConvolutionProblem(Windows):
 
     @property
     def line_step(self) -> int:
-        """From one line of an image that is loaded whole to the next: windows of one line leave
-        lines out."""
+        """Distance from one line of an image that is loaded whole to the next: windows of one line
+        leave lines out."""
         return self.strides[0] if self.kernel[0] == 1 else 1
 
     def parts(self, target: Target) -> int:
@@ -107,13 +107,13 @@ class ConvolutionProblem(Windows):
 
     @property
     def result_shape(self) -> Shape:
-        """Of its memref, and of all that is added to it."""
+        """Shape of the result's memref, and of all operands that are added to it."""
         if self.turned:
             return (self.batch, *self.result, self.outs)
         return (self.batch, self.outs, *self.result)
 
     def shapes(self, cut: "ConvolutionCut") -> dict[SSAValue, Shape]:
-        """Of memrefs."""
+        """Shapes of memrefs."""
         op = self.op
         image = (prod(self.image),) if cut.image and cut.image.whole else self.image
         shapes: dict[SSAValue, Shape] = {
@@ -210,7 +210,7 @@ class Sizes(NamedTuple):
 
 
 def block_sizes(w: ConvolutionProblem, target: Target) -> Iterator[Sizes]:
-    """Those whose sums fit into L0C."""
+    """Sizes of blocks whose sums fit into L0C."""
     unit, most = w.unit, target.core_memories["l0c"] // SUM_BYTES
     plain, unfolded = channel_steps(w, unit)
     for high, wide in pixel_blocks(w, unit):
@@ -224,7 +224,7 @@ def block_sizes(w: ConvolutionProblem, target: Target) -> Iterator[Sizes]:
 
 
 def cuts(w: ConvolutionProblem, target: Target, block: Sizes) -> Iterator[ConvolutionCut]:
-    """Those of blocks that fit on a core."""
+    """Cuts into blocks that fit on a core."""
     bits, room, unit = w.bits, target.core_memories, w.unit
     m, high, wide, image, counts = block
     n = high * wide
@@ -311,8 +311,8 @@ def best_part(depth: int, most: int) -> int:
 
 @dataclass(frozen=True)
 class Candidates:
-    """For the fastest cut of a convolution. `even`: blocks of channels are whole, as others would
-    be written behind them; `unfolded`: windows are unfolded in L1."""
+    """Search for the fastest cut of a convolution. `even`: blocks of channels are whole, as others
+    would be written behind them; `unfolded`: windows are unfolded in L1."""
 
     w: ConvolutionProblem
     target: Target
@@ -320,7 +320,7 @@ class Candidates:
     unfolded: bool = False
 
     def cycles(self, cut: ConvolutionCut, most: float = inf) -> float:
-        """Of a cut; infinite where it takes `most`, or has no program."""
+        """Cycles of a cut; infinite if it takes `most`, or has no program."""
         w = self.w
         if (self.even and w.outs % cut.m) or (self.unfolded and cut.image is None):
             return inf
@@ -334,7 +334,8 @@ class Candidates:
 
     @lru_cache(1024)
     def fastest(self) -> ConvolutionCut | None:
-        """None where none fits. Blocks that cannot be the fastest are not cut (`least_cycles`)."""
+        """The fastest cut; None if none fits. Blocks that cannot be the fastest are not cut
+        (`least_cycles`)."""
         w, target = self.w, self.target
         bounds = [(least_cycles(w, sizes, target), sizes) for sizes in block_sizes(w, target)]
         best, least = None, inf
@@ -369,7 +370,7 @@ def least_cycles(w: ConvolutionProblem, sizes: Sizes, target: Target) -> float:
 
 
 def cycles(w: ConvolutionProblem, cut: ConvolutionCut, target: Target, most: float = inf) -> float:
-    """Of the busiest core; infinite where sums or loads alone take `most`."""
+    """Cycles of the busiest core; infinite if sums or loads alone take `most`."""
     core, (down, high, across), steps = Core.of(target), cut.counts(w), ceil(w.ins / cut.channels)
     users, size = w.batch * w.planes * high * across, w.bits / 8  # of weights
     rounds, parts = ceil(users * down / target.cube_cores), cut.depth // cut.part

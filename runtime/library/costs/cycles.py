@@ -139,7 +139,7 @@ SLOW = frozenset({"exp", "ln", "div", "sqrt", "rsqrt"})  # in 32 bits
 
 
 def bits_of(op: TensorOp) -> int:
-    """Of the elements that instructions work on."""
+    """Bits of the elements that instructions work on."""
     ends = *op.operands[:2], *op.results
     values = [v for v in ends if numel(shape_of(v)) > 1] or ends
     widest = max((bitwidth(element_type(v)) for v in values), default=16)
@@ -215,8 +215,8 @@ class Share:
 
 
 def cycles_of(op: Instruction, sizes: tuple[int, ...], share: Share, target: Target) -> float:
-    """Of an instruction whose box has `sizes` within the memref, or which passes as many rows and
-    columns to a fifo. Raises GeError where the target lacks what it takes."""
+    """Cycles of an instruction whose box has `sizes` within the memref, or which passes as many
+    rows and columns to a fifo. Raises GeError if the target lacks a fact that it takes."""
     match op:
         case FlagOp():
             return 0.0
@@ -304,7 +304,7 @@ def bytes_of_blocks(view: ViewOp, size: int, block: int) -> float:
 
 
 def load_rate(memory: Memory, target: Target) -> float:
-    """Of one core from L2, in bytes a cycle."""
+    """Rate of loads of one core from L2, in bytes a cycle."""
     return target.l2_read_rate if memory is Memory.L1 else target.stated("gm_to_ub_rate")
 
 
@@ -333,7 +333,7 @@ def move_cycles(op: MoveOp, target: Target) -> float:
 
 
 def l0_cycles(memory: Memory, size: float, target: Target, most: float = inf) -> float:
-    """Of bytes from L1, at `most` so many a cycle."""
+    """Cycles of a transfer of bytes from L1, at `most` so many a cycle."""
     rate = target.l1_to_l0a_rate if memory is Memory.L0A else target.l1_to_l0b_rate
     return target.mte1_start_cycles + size / min(rate, most)
 
@@ -359,7 +359,7 @@ class Pieces:
     size: int
 
     def cycles(self, rate: float, target: Target) -> float:
-        """To UB, or from there."""
+        """Cycles of a transfer to UB, or from there."""
         return pieces_cycles(self.instructions, self.count, self.size, rate, target)
 
 
@@ -398,7 +398,7 @@ def pieces(view: ViewOp, sizes: tuple[int, ...], tile: SSAValue) -> Pieces:
 
 
 def mmad_cycles(m: int, n: int, k: int, element: Attribute, target: Target) -> float:
-    """Of a product of m x k by k x n."""
+    """Cycles of a product of m x k by k x n."""
     k0 = 32 * 8 // bitwidth(element)
     blocks = -(-m // 16) * -(-n // 16) * -(-k // k0)
     rate = peak_macs(element, target) * target.cube_efficiency
@@ -409,7 +409,8 @@ def mmad_cycles(m: int, n: int, k: int, element: Attribute, target: Target) -> f
 
 
 def vector_cycles(name: str, rows: int, row_bytes: int, apart: bool, target: Target) -> float:
-    """Of one op on as many rows; `apart`: an instruction does not go from one row to the next."""
+    """Cycles of one op on as many rows; `apart`: an instruction does not go from one row to the
+    next."""
     cycles, each = target.vector_cycles_of(name), ceil(row_bytes / REPEAT_BYTES)
     if not apart:
         rows, each, row_bytes = 1, ceil(rows * row_bytes / REPEAT_BYTES), rows * row_bytes
@@ -430,8 +431,8 @@ def has_gaps(tile: SSAValue) -> bool:
 
 
 def reduce_cycles(op: ReduceOp, target: Target) -> float:
-    """Of columns: rows are combined with each other, half of them with the other half, until one is
-    left."""
+    """Cycles of a reduction. In one of columns, rows are combined with each other, half of them
+    with the other half, until one is left."""
     t, gaps, kind = tile_type(op.source), has_gaps(op.source), op.kind.data
     rows, row_bytes = t.rows.data, t.row_bytes
     if op.along_rows:
@@ -477,7 +478,7 @@ def gather_cycles(op: GatherOp, target: Target) -> float:
 
 
 def scatter_cycles(count: int, target: Target) -> float:
-    """Of so many elements, one after the other."""
+    """Cycles to scatter so many elements, one after the other."""
     return count * target.vector_cycles_of("scatter") / (REPEAT_BYTES // 4)
 
 
@@ -528,14 +529,14 @@ def is_part_of_cast(op: TensorOp) -> bool:
 
 
 def instructions_of(op: TensorOp) -> tuple[str, ...]:
-    """Those of the vector unit."""
+    """The instructions of the vector unit for an op."""
     return INSTRUCTIONS.get(op.name.removeprefix("graph.")) or ("add",) * op.VECTOR_COST
 
 
 def map_op_cycles(
     op: TensorOp, gaps: bool, bits: int, scalars: Collection[SSAValue], target: Target
 ) -> float:
-    """Of one op of a map's body."""
+    """Cycles of one op of a map's body."""
     rows, cols = (1, 1, *shape_of(op.results[0]))[-2:]
     shapes = [(1, 1, *shape_of(v))[-2:] for v in op.operands]
     apart = rows > 1 and (gaps or any(1 in s and s not in ((1, 1), (rows, cols)) for s in shapes))

@@ -40,7 +40,7 @@ HOST_OPS_PER_US = 1000.0
 
 @dataclass(frozen=True, slots=True)
 class TaskTime:
-    """One launch in isolation, without its launch cost."""
+    """Times of one launch in isolation, without its launch cost."""
 
     cube_us: float = 0.0
     vector_us: float = 0.0
@@ -81,13 +81,13 @@ class CoreTimes:
 
 
 def link_time(size: int, target: Target) -> TaskTime:
-    """Of a copy between host and device."""
+    """Time of a copy between host and device."""
     us = max(size, target.full_rate_bytes) / (target.host_link_gbs * 1e3)
     return TaskTime(in_us=us, total_us=us, bytes=size)
 
 
 def copy_times(size: int, target: Target) -> CoreTimes:
-    """Of a copy on the device, by as many vector cores as find a full-rate transfer to do: an
+    """Times of a copy on the device, by as many vector cores as have a full-rate transfer to do: an
     assumption."""
     cores = min(target.vector_cores, max(1, size // target.full_rate_bytes))
     rounds = max(1, size // (cores * target.full_rate_bytes))
@@ -147,7 +147,7 @@ class KernelTraffic:
 
     @cached_property
     def total(self) -> Counter[SSAValue]:
-        """Of all units."""
+        """Bytes of all units, by memref."""
         return sum(self.loaded, Counter[SSAValue]())
 
     @property
@@ -263,8 +263,8 @@ class LoopNests:
         self.traffic = KernelTraffic(op, target, loaded, stored, MOST_TURNS)
 
     def estimate(self, held: Held = ()) -> Estimate:
-        """With the parts `held` of its operands in L2. Raises GeError where the target lacks what
-        it takes."""
+        """Estimate with the parts `held` of its operands in L2. Raises GeError if the target lacks
+        a fact that it takes."""
         shares, known = self.traffic.shares(held), self.cycles
         # where operands are matters to loads alone
         self.cycles = {leaf: us for leaf, us in known.items() if not isinstance(leaf.op, LoadOp)}
@@ -311,22 +311,24 @@ class Figures(NamedTuple):
 
     @property
     def total_us(self) -> float:
-        """Of a launch with its operands in HBM, without its launch cost."""
+        """Time of a launch with its operands in HBM, without its launch cost."""
         return self.start_us + self.core_us(())
 
     def core_us(self, held: tuple[float, ...]) -> float:
-        """With these parts of the operands in L2, behind the start."""
+        """Time behind the start, with these parts of the operands in L2."""
         part = self.warm_part(held)
         hbm_us = self.cold_hbm_us + (self.warm_hbm_us - self.cold_hbm_us) * part
         return max(self.time(held).core_us, hbm_us)
 
     def time(self, held: tuple[float, ...]) -> CoreTime:
-        """With these parts of the operands in L2: between cold and warm as the bytes are."""
+        """Times with these parts of the operands in L2: between cold and warm in proportion to the
+        bytes."""
         core_us = self.cold_us + (self.warm_us - self.cold_us) * self.warm_part(held)
         return CoreTime(self.start_us, core_us, *self[7:11])
 
     def warm_part(self, held: tuple[float, ...]) -> float:
-        """Of the bytes of the operands, which are the first arguments: one for each of `held`."""
+        """Part of the bytes of the operands that L2 holds; operands are the first arguments: one
+        for each of `held`."""
         operands = list(zip(held, self.sizes, strict=False))
         total = sum([size for _, size in operands])
         return sum([part * size for part, size in operands]) / total if total else 0.0
@@ -348,8 +350,8 @@ def read_figures(kept: Sequence[Any] | None) -> Figures | None:
 
 
 def between(least: Figures, most: Figures, sizes: tuple[int, ...]) -> Figures:
-    """Of a program whose arguments have these bytes, on the line between two: for schedules of
-    programs that are bound to sizes, where nobody walks through a program. It is no time of a
+    """Figures of a program whose arguments have these bytes, on the line between two: for schedules
+    of programs that are bound to sizes, where nobody walks through a program. It is no time of a
     run."""
     first, last = sum(least.sizes), sum(most.sizes)
     part = (sum(sizes) - first) / (last - first) if last != first else 1.0
@@ -374,7 +376,7 @@ def keep_as(op: KernelOp, other: KernelOp) -> None:
 
 
 def known_figures(op: KernelOp) -> Figures | None:
-    """Those that somebody has asked for before."""
+    """The figures of a program, if they were asked for before."""
     return known[1] if (known := _known.get(op)) is not None else None
 
 
@@ -426,7 +428,7 @@ def tile_of(op: KernelOp, inner: Sequence[Operation]) -> tuple[int, ...]:
 
 
 def kind_of(op: KernelOp) -> str:
-    """Of those that have a start of their own: see `Target.kernel_start_us`."""
+    """Kind of the kernel, of those that have a start of their own: see `Target.kernel_start_us`."""
     has_rows = any(isinstance(o, ReduceOp) for o in all_ops(op.body.blocks))
     if op.cube is None:
         return "row" if has_rows else "vector"

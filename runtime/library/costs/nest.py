@@ -110,7 +110,7 @@ def halves(rounds: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
 
 
 def count_of_turns(program: ProgramOp, part: int, cores: int) -> int:
-    """Of the first core."""
+    """Number of turns of the first core."""
     at = CoreNumbers(0, cores, part)
     return sum(len(at.steps(op)) for op in program.body.block.ops if isinstance(op, ForOp))
 
@@ -118,7 +118,8 @@ def count_of_turns(program: ProgramOp, part: int, cores: int) -> int:
 def again(
     cores: Sequence[Iterator[Turn]], room: int, rounds: "list[Counter[SSAValue]] | None" = None
 ) -> Counter[SSAValue]:
-    """Of what cores load side by side, turn by turn: of all turns, and of each in `rounds`."""
+    """Bytes loaded again by cores that load side by side, turn by turn: of all turns, and of each
+    in `rounds`."""
     held = LastUsed[Piece]()
     seen, total = set[Piece](), Counter[SSAValue]()
     for turns in zip_longest(*cores, fillvalue=dict[Piece, int]()):
@@ -184,7 +185,8 @@ class CoreNumbers:
         self.depths: dict[Block | None, int] = {}  # loops around blocks
 
     def where(self, variable: SSAValue, step: int) -> "CoreNumbers":
-        """In a step of a loop. What does not change in the loop is computed once, outside."""
+        """The numbers in a step of a loop. Those that do not change in the loop are computed once,
+        outside."""
         inner = CoreNumbers.__new__(CoreNumbers)
         inner.own, inner.largest, inner.depths = self.own, self.largest, self.depths
         inner.known = {**self.known, variable: step}
@@ -397,7 +399,8 @@ class Walk:
                 moved[part.memref] += times * part.bytes
 
     def sizes(self, op: Instruction, at: CoreNumbers) -> tuple[int, ...]:
-        """Of its box, as far as it lies in the memref, or of what a fifo takes."""
+        """Sizes of an instruction's box, as far as it lies in the memref, or of the rows and
+        columns that a fifo takes."""
         if (box := self.seen.boxes.get(op)) is None:
             box = self.seen.boxes[op] = self.box(op)
         if (view := box.view) is None or all([

@@ -44,7 +44,7 @@ Applied: TypeAlias = tuple[tuple[str, int, bool], ...]
 
 
 def applied_by(ops: Sequence[TensorOp], bits: int) -> Applied:
-    """Of ops, on values that come and go in so many bits."""
+    """The instructions of ops, on values that come and go in so many bits."""
     found = list[tuple[str, int, bool]]()
     for op in ops:
         whole = numel(shape_of(op.results[0]))
@@ -65,7 +65,7 @@ def paced(*pipes: Pipe) -> tuple[float, float]:
 
 
 def cycles_of_blocks(rounds: float, *pipes: Pipe) -> float:
-    """Of as many blocks on the busiest core."""
+    """Cycles of as many blocks on the busiest core."""
     pace, alone = paced(*pipes)
     return rounds * pace + alone
 
@@ -89,22 +89,23 @@ class Core:
         return Core(target)
 
     def late(self, kind: str, than: str) -> float:
-        """By how many cycles a kernel of a kind begins later than one of another kind."""
+        """Cycles by which a kernel of a kind begins later than one of another kind."""
         start = self.target.kernel_start_us
         return (start.get(kind, 0.0) - start.get(than, 0.0)) * self.target.cycles_per_us
 
     def us(self, kind: str, cycles: float) -> float:
-        """Of a kernel of a kind, with its start."""
+        """Time of a kernel of a kind, with its start."""
         return self.target.kernel_start_us.get(kind, 0.0) + cycles / self.target.cycles_per_us
 
     # ---- to the cube
 
     def share(self, stride: int, element: Attribute) -> float:
-        """Of the full rate of loading to L1, for rows so many elements apart that come together."""
+        """Share of the full rate of loading to L1, for rows so many elements apart that come
+        together."""
         return share_of(stride, element) if self.target.split_cores else 1.0
 
     def load(self, size: float, users: float = inf, share: float = 1.0, starts: int = 1) -> float:
-        """Of bytes to L1, each of which `users` blocks load; from L2, where nobody says so."""
+        """Cycles to load bytes to L1, each of which `users` blocks load; by default from L2."""
         rate = min(self.target.l2_read_rate * share, self.hbm * users)
         return starts * self.target.mte2_start_cycles + size / rate
 
@@ -118,11 +119,11 @@ class Core:
         return self.load(rows * size, users, self.share(stride, element))
 
     def apart(self, count: float, starts: int) -> float:
-        """Of elements to L1 that lie apart from others."""
+        """Cycles to load elements to L1 that lie apart from others."""
         return pieces_cycles(starts, count, BLOCK, self.target.l2_read_rate, self.target)
 
     def feed(self, lhs: float, rhs: float) -> float:
-        """Of bytes to L0A and L0B."""
+        """Cycles to load bytes to L0A and L0B."""
         l0a = l0_cycles(Memory.L0A, lhs, self.target)
         return l0a + l0_cycles(Memory.L0B, rhs, self.target)
 
@@ -130,37 +131,37 @@ class Core:
         return mmad_cycles(m, n, k, element, self.target)
 
     def out(self, size: float) -> float:
-        """Of bytes that leave L0C."""
+        """Cycles of bytes that leave L0C."""
         return size / self.out_rate
 
     # ---- vector cores
 
     def ub(self, pieces: float, size: float, starts: float = 1) -> float:
-        """Of as many pieces of these bytes to UB."""
+        """Cycles to load as many pieces of these bytes to UB."""
         return pieces_cycles(starts, pieces, max(size, BLOCK), self.ub_rate, self.target)
 
     def store(self, pieces: float, size: float, starts: float = 1) -> float:
         return pieces_cycles(starts, pieces, max(size, BLOCK), self.ub_out_rate, self.target)
 
     def vector(self, names: str, rows: int, row_bytes: float, apart: bool = False) -> float:
-        """Of these instructions on as many rows, one after the other."""
+        """Cycles of these instructions on as many rows, one after the other."""
         size = ceil(row_bytes)
         return sum([vector_cycles(name, rows, size, apart, self.target) for name in names.split()])
 
     def by_column(self, name: str, rows: int, row_bytes: float) -> float:
-        """Of an instruction that meets one number a row, which is spread before."""
+        """Cycles of an instruction that meets one number a row, which is spread before."""
         spread = vector_cycles("copy", 1, rows * BLOCK, False, self.target)
         return spread + self.vector(name, rows, row_bytes, rows > 1)
 
     def each(self, ops: Sequence[TensorOp]) -> float:
-        """Of an element of all of these, without the starts of instructions."""
+        """Cycles of an element of all of these, without the starts of instructions."""
         cycles = self.target.vector_cycles_of
         bits = [cycles(name) * bits_of(op) for op in ops for name in instructions_of(op)]
         return sum(bits) / 8 / REPEAT_BYTES
 
     @lru_cache(4096)
     def applied(self, instructions: Applied, rows: int, cols: int) -> float:
-        """Of these to a tile."""
+        """Cycles of these instructions on a tile."""
         each = (
             vector_cycles(name, rows, cols * bits // 8, meets_row and rows > 1, self.target)
             for name, bits, meets_row in instructions
@@ -174,7 +175,7 @@ class Core:
         return row_reduction(kind, rows, row_bytes, True, False, self.target)
 
     def merging(self, parts: int, rows: int, cols: int) -> float:
-        """Of waiting for all cores, and of adding parts of sums in f32, of which a vector core has
+        """Cycles to wait for all cores, and to add parts of sums in f32, of which a vector core has
         these."""
         each = self.ub(rows, 4 * cols) + self.vector("add", rows, 4 * cols)
         return self.barrier + parts * each

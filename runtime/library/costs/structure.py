@@ -44,7 +44,8 @@ _next_number = count()  # no two threads get the same
 
 
 def number_of(op: TensorOp) -> int:
-    """Equal for ops of one class with equal properties, types, and short constants."""
+    """A number that is equal for ops of one class with equal properties, types, and short
+    constants."""
     operands = tuple([
         _constant(v, v.op) if type(v) is OpResult and type(v.op) is ConstantOp
         else attribute_number(v.type)
@@ -65,7 +66,8 @@ def _constant(value: SSAValue, op: ConstantOp) -> Hashable:
 
 @lru_cache(maxsize=BODIES)
 def structure(body: Body) -> Hashable:
-    """Equal for bodies of equal ops, wired alike, with the same inputs and outputs."""
+    """A key that is equal for bodies of equal ops, wired alike, with the same inputs and
+    outputs."""
     places = {v: i for i, v in enumerate(map(id, body.inputs))}  # the ops keep the values
     ops: list[Hashable] = []
     for op in body.ops:
@@ -84,7 +86,7 @@ def is_comparable(body: Body) -> bool:
 
 
 def settle(kernel: KernelOp, like: KernelOp) -> None:
-    """Take note that what a kernel computes is a copy of what another one does."""
+    """Take note that the body of a kernel is a copy of another one's."""
     main = like.main
     if (known := _settled.get(main)) is None:
         body = Body.of(main)
@@ -95,8 +97,8 @@ def settle(kernel: KernelOp, like: KernelOp) -> None:
 
 
 def wiring(kernel: KernelOp) -> Hashable:
-    """Equal for kernels of equal bodies, wired alike, whatever their constants are; None for those
-    of which that is not known."""
+    """A key that is equal for kernels of equal bodies, wired alike, whatever their constants are;
+    None for bodies of which that is not known."""
     main, block = kernel.main, kernel.body.block
     known = _settled.get(main)
     if known is None:
@@ -114,8 +116,8 @@ def wiring(kernel: KernelOp) -> Hashable:
 def by_structure(
     function: Callable[Concatenate[KernelOp, P], T],
 ) -> Callable[Concatenate[KernelOp, P], T]:
-    """As `once`, for a function of kernels that asks for nothing else of them: engine, tiling and
-    plan are arguments."""
+    """Cache results like `once`, for a function of kernels that asks for nothing else of them:
+    engine, tiling and plan are arguments."""
     cache: dict[Hashable, T | object] = {}
 
     @wraps(function)
@@ -179,8 +181,8 @@ def hide(constants: Sequence[ConstantOp]) -> None:
 
 @contextmanager
 def unseen(constants: Sequence[ConstantOp]) -> Generator[None]:
-    """Without the elements of these. Whoever writes the program does not see them either, so that
-    it cannot depend on what the key has not."""
+    """Hide the elements of these constants. The writer of the program does not see them either, so
+    that the program cannot depend on facts that the key lacks."""
     values = [constant.value for constant in constants]
     hide(constants)
     try:

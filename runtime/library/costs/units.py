@@ -62,7 +62,7 @@ class CoreUnit:
     """A cube core, or a vector core beside it: its pipes, and when they are done."""
 
     def __init__(self, walk: Walk, share: Share, target: Target, cycles: dict[Leaf, float]) -> None:
-        """`cycles`: of instructions that somebody has asked for before."""
+        """`cycles`: those of instructions that were asked for before."""
         self.walk, self.share, self.target, self.cycles = walk, share, target, cycles
         self.done: dict[Pipe, float] = {}
         self.contents: dict[SSAValue, Content] = {}
@@ -145,7 +145,7 @@ class CoreUnit:
                     self.later(times - STEPS, once)
 
     def meet(self, end: float) -> None:
-        """All pipes go on from here."""
+        """Let all pipes go on from here."""
         self.end, self.done = end, dict.fromkeys(Pipe, end)
 
     def later(self, steps: int, once: Mapping[Pipe, float]) -> None:
@@ -166,8 +166,8 @@ class CoreUnit:
 
 
 def cycles(units: Sequence[CoreUnit], target: Target) -> float:
-    """Of a core, or a cube core and the vector cores beside it. All wait for each other at
-    barriers."""
+    """Cycles of a core, or of a cube core and the vector cores beside it. All wait for each other
+    at barriers."""
     for number, phase in enumerate(zip(*[unit.walk.phases for unit in units], strict=True)):
         if number:
             together = max(unit.end for unit in units) + 2 * target.cross_flag_cycles

@@ -114,8 +114,8 @@ def compare_op(kind: str, a: SSAValue, b: SSAValue) -> CmpiOp:
 
 
 def erase_unused(block: Block) -> None:
-    """Erase what nobody uses and has no effect, in loops and branches too, and those that then do
-    nothing."""
+    """Erase unused ops without effect, in loops and branches too, and loops and branches that then
+    do nothing."""
     for op in reversed(ops_of(block)):
         if type(op) in NESTING:
             blocks = [b for region in op.regions for b in region.blocks]

@@ -53,12 +53,12 @@ class Index:
 
     @cached_property
     def key(self) -> Any:
-        """Equal for equal expressions."""
+        """A key that is equal for equal expressions."""
         return self.kind, *(a.key if isinstance(a, Index) else a for a in self.args)
 
     @cached_property
     def loops(self) -> "tuple[LoopIndex, ...]":
-        """Those whose variables the number depends on."""
+        """The loops whose variables the number depends on."""
         return tuple(loop for a in self.args if isinstance(a, Index) for loop in a.loops)
 
     @cached_property

@@ -378,8 +378,9 @@ class Tracer:
         pad: float | None = None,
         rows: tuple[Scalar, int, int] | None = None,
     ) -> v.Tile:
-        """From device memory to L1 or UB; returns the tile. Outside of the tensor it becomes `pad`.
-        `rows` (first, count, step): the box becomes these rows of it, and others stay."""
+        """Load a box from device memory to L1 or UB; returns the tile. Outside of the tensor it
+        becomes `pad`. `rows` (first, count, step): the box becomes these rows of the tile, and
+        others stay."""
         side = self.side_of(tile)
         if isinstance(number := v.box_of(box).argument, OneNumber):
             return self.load_number(tile, number, pad)
@@ -398,7 +399,7 @@ class Tracer:
         return tile
 
     def store(self, box: v.Subview, tile: v.Tile, relu: bool = False, add: bool = False) -> None:
-        """From L0C or UB to device memory, as its element type."""
+        """Store a tile from L0C or UB to device memory, in the element type there."""
         side = self.side_of(tile)
         place = v.box_of(box).value(side, tile.shape)
         side.add(transfers.StoreOp, tile.value(side), place, relu=relu, add=add)
@@ -416,8 +417,8 @@ class Tracer:
         step: int,
         groups: tuple[int, int] | None = None,
     ) -> v.Tile:
-        """Columns of a tile in UB from `first` on, `step` apart; with `groups` so many at a time,
-        and the next ones so many columns further on. Returns the target."""
+        """Take columns of a tile in UB from `first` on, `step` apart; with `groups` so many at a
+        time, and the next ones so many columns further on. Returns the target."""
         ends = source.value(self.vector), target.value(self.vector)
         self.vector.add(transfers.MoveOp, *ends, columns=(first, step, *(groups or ())))
         return target

@@ -70,12 +70,12 @@ class Matrices:
 
     @cached_property
     def bits(self) -> int:
-        """Of an element."""
+        """Bits of an element."""
         return bitwidth(self.element)
 
     @cached_property
     def result_bits(self) -> int:
-        """Of an element of the result."""
+        """Bits of an element of the result."""
         return bitwidth(self.result)
 
 
@@ -164,14 +164,14 @@ def best_cut(ps: tuple[Matrices, ...], target: Target) -> MatmulCut | None:
 
 
 def all_cuts(ps: Sequence[Matrices], target: Target) -> Iterator[MatmulCut]:
-    """Those that fit all of these."""
+    """Cuts that fit all of these matmuls."""
     largest = max(ps, key=lambda p: (p.terms, p.n, p.m))
     m, n, k = (lcm(*sizes) for sizes in zip(*{p.units for p in ps}, strict=True))
     return cuts(largest, (m, n, k), target)
 
 
 def cycles(ps: Counter[Matrices], target: Target, cut: MatmulCut, most: float = inf) -> float:
-    """Of the busiest core; infinite where the cube of one alone takes `most`."""
+    """Cycles of the busiest core; infinite if the cube of one alone takes `most`."""
     blocks = [cut.blocks(p) * count for p, count in ps.items()]
     rounds = ceil(sum(blocks) / target.cube_cores)
     limit = most / rounds if len(ps) == 1 else inf
@@ -182,7 +182,7 @@ def cycles(ps: Counter[Matrices], target: Target, cut: MatmulCut, most: float = 
 
 
 def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[MatmulCut]:
-    """Those that fit on a core, of multiples of these sizes."""
+    """Cuts that fit on a core, of multiples of these sizes."""
     bits, room = bitwidth(p.element), target.core_memories
     inner = max(FRACTAL, BLOCK * 8 // bits)  # a fractal is 16 x 32 bytes, and columns may be inner
     rows, cols, unit = (lcm(inner, size) for size in units)

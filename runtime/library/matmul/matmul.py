@@ -103,7 +103,7 @@ def fitting(launch: Launch, sections: Sequence[Section], cut: MatmulCut) -> Writ
 
 
 def with_copies(target: Target, sections: Sequence[Section]) -> Sequence[Section]:
-    """With copies of operands, where these take less time than they save."""
+    """The sections with copies of operands, if these take less time than they save."""
     (first, *others) = sections
     firsts = {at for _, at in first.terms}
     sides = [
@@ -132,8 +132,8 @@ def with_copies(target: Target, sections: Sequence[Section]) -> Sequence[Section
 def with_splits(
     target: Target, sections: Sequence[Section], cut: MatmulCut
 ) -> tuple[list[Section], MatmulCut] | None:
-    """With cores that share the terms of sums; None where that takes no less time, or where it is
-    for any number of blocks."""
+    """The sections and cut with cores that share the terms of sums; None if that takes no less
+    time, or the program is for any number of blocks."""
     if is_open() or not all(map(may_share, sections)):
         return None
     ps = tuple(s.p for s in sections)

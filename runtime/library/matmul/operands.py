@@ -63,7 +63,7 @@ class MatmulOperand:
     groups: SSAValue | None = None
 
     def tile_shape(self, rows: int, cols: int) -> tuple[int, int]:
-        """Of a tile of as many rows and columns of what the matmul takes."""
+        """Shape of a tile of as many rows and columns of the operand as the matmul takes it."""
         return (cols, rows) if self.turned else (rows, cols)
 
     def box(self, lead: Sequence[Scalar], at: tuple[Scalar, Scalar], shape: v.Shape) -> Box:
@@ -116,8 +116,8 @@ class MatmulOperand:
 
     @cached_property
     def ops(self) -> tuple[TensorOp, ...]:
-        """Those that compute it, the last one first; none where it lies in memory. Raises
-        NotLowered where they take a matmul's result."""
+        """The ops that compute it, the last one first; none if it lies in memory. Raises NotLowered
+        if they take a matmul's result."""
         corner = Box((0,) * len(self.shape), (*(1 for _ in self.shape[2:]), FRACTAL, FRACTAL))
         if self.in_memory(corner) is not None:
             return ()
@@ -299,7 +299,7 @@ def copying(operand: MatmulOperand, target: Target) -> float:
 
 
 def tile_shape(operand: MatmulOperand, cols: int) -> tuple[int, int]:
-    """Of a tile of a copy of so many columns, which are cut evenly."""
+    """Shape of a tile of a copy of so many columns, which are cut evenly."""
     unit, most = ROW * 8 // operand.bits, MOST * 8 // operand.bits
     wide = align_up(ceil(cols / ceil(cols / most)), unit)
     return max(min(most // wide, operand.shape[-2]), 1), wide

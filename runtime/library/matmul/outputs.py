@@ -92,7 +92,7 @@ class MatmulOutput:
         return found[-1], col
 
     def stored_shape(self, rows: int) -> Shape:
-        """With a dimension for rows."""
+        """Shape of the memref with a dimension for rows."""
         row, col = self.spans(rows)
         return self.shape if row < col else (*self.shape[:col], 1, *self.shape[col:])
 

@@ -166,8 +166,8 @@ class SplitSums:
     def merged(
         self, elements: Sequence[Attribute], part_cols: int
     ) -> Iterator[tuple[Index, list[Tile]]]:
-        """Behind a barrier: columns that are this vector core's, of each matmul as its element
-        type, with the first of them; `part_cols` at a time unless that is 0."""
+        """Sums merged behind a barrier: columns that are this vector core's, of each matmul as its
+        element type, with the first of them; `part_cols` at a time unless that is 0."""
         c, p = self.c, self.p
         unit = BLOCK * 8 // min(8, *map(bitwidth, elements))
         cols = part_cols or align_up(ceil(p.n / c.target.vector_cores), unit)
@@ -199,7 +199,7 @@ class SharedWave:
 
     @property
     def count(self) -> int:
-        """Of cores that have a part of a block."""
+        """Number of cores that have a part of a block."""
         return self.left * self.splits
 
     def store(self, split: Scalar, block: Scalar, sums: Tile) -> None:
@@ -331,7 +331,7 @@ class MatmulWriter:
                 self.bring_out(section, place, turn)
 
     def first_block(self, before: int) -> Index:
-        """Of a core, where `before` blocks are those of the cores already."""
+        """The first block of a core, where `before` blocks are those of the cores already."""
         cores = self.blocks.cores
         return self.c.now((self.c.core + (-before % cores)) % cores) if before else self.c.core
 
@@ -487,7 +487,7 @@ class MatmulWriter:
         return self.sums[: len(section.terms)]
 
     def sums_in(self, section: Section, turn: Index) -> list[Tile]:
-        """Those of a block."""
+        """The sums of a block."""
         shape = self.block_rows, self.cut.n
         return [ring[turn].part(0, 0, shape) for ring in self.sums_of(section)]
 

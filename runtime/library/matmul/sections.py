@@ -53,8 +53,8 @@ class Stretch:
 
 @dataclass(frozen=True)
 class Lot:
-    """Of the groups of a stretch `blocks` blocks each, of `rows` rows, from row `begin` of the
-    group on."""
+    """`blocks` blocks of each of the groups of a stretch, of `rows` rows each, from row `begin` of
+    the group on."""
 
     stretch: Stretch
     begin: int
@@ -154,7 +154,7 @@ class Product:
 
     @property
     def batches(self) -> Shape:
-        """Of the matrices, of which those of a block have a number."""
+        """Batch sizes of the matrices that a block's number counts through."""
         return (self.groups,) if self.groups else self.sizes[0]
 
     @property
@@ -308,7 +308,7 @@ class Section:
 
 
 def sections_of(launch: Launch) -> list[Section]:
-    """All outputs of a launch, in sections. Raises NotLowered where some are in none."""
+    """Divide all outputs of a launch into sections. Raises NotLowered if some are in none."""
     body = launch.body
     matmuls = [op for op in body.ops if isinstance(op, AnyMatmul)]
     if not matmuls:

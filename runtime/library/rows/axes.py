@@ -247,8 +247,8 @@ class Axes:
 
     @cached_property
     def families(self) -> dict[Node, list[Node]]:
-        """For each group those that it stands in values with, the outermost first. Raises
-        NotLowered where two values have them in another order."""
+        """For each group the groups that it stands in values with, the outermost first. Raises
+        NotLowered if two values have them in another order."""
         lists = {tuple([a for a in axes if a in self.groups]) for axes in self.lists.values()}
         families = {axis: {axis} for axis in self.groups}
         for axes in lists:
@@ -269,7 +269,7 @@ class Axes:
         return found
 
     def shape(self, value: SSAValue) -> Shape:
-        """Of the value on few dimensions."""
+        """Shape of the value on few dimensions."""
         axes = [a for a in self.lists[value] if a in self.groups]
         if not axes:
             return (1,)

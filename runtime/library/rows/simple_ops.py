@@ -391,7 +391,8 @@ def plain_form(launch: Launch, op: TensorOp) -> Simplify | None:
 
 
 def sum_of_products(op: MatmulOp, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
-    """Of rows times columns; along the dimension of the sums, wherever that is in both operands."""
+    """Sum of the products of rows and columns, along the dimension of the sums, wherever that is in
+    both operands."""
     lhs, rhs = (w.cast(x, element_type(op.result)) for x in operands)
     a, b = shape_of(lhs), shape_of(rhs)
     if op.transpose_lhs.value.data and op.transpose_rhs.value.data:
@@ -457,8 +458,8 @@ def pad(op: PadOp, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
 
 
 def pad_computed(op: PadOp, operands: list[SSAValue], w: BlockWriter) -> SSAValue:
-    """With a number that is known at run time only: it is repeated, and set beside the input, of
-    which negative amounts take something away."""
+    """Pad with a number that is known at run time only: it is repeated, and set beside the input,
+    of which negative amounts take something away."""
     assert op.value is not None
     value = operands[[*op.operands].index(op.value)]
     x, amounts, rank = operands[0], op.ints("pads"), rank_of(op.input)

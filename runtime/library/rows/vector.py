@@ -64,8 +64,8 @@ class VectorCut(NamedTuple):
 
 
 def by_boxes(launch: Rewritten, cut: VectorCut) -> Written:
-    """By boxes of the results, of these sizes; of a dimension that is reduced they are parts.
-    Raises NotLowered where boxes would store elements of a result again."""
+    """A program by boxes of the results, of these sizes; of a dimension that is reduced they are
+    parts. Raises NotLowered if boxes would store elements of a result again."""
     sizes, copies = cut
     shape, reduced, row = launch.shape, launch.reduced, row_dim(launch)
     along = {i for i, d in enumerate(shape) if sizes[i] < d and i not in reduced}
@@ -88,7 +88,8 @@ def by_boxes(launch: Rewritten, cut: VectorCut) -> Written:
             return Box.of([(at, size) if extent > 1 else (0, 1) for extent, at, size in spans])
 
         def store(outs: list[SSAValue], offsets: Sequence[Scalar]) -> None:
-            """All are computed first: no store holds up what reads the same tile."""
+            """Compute all results, then store them: no store holds up an instruction that reads the
+            same tile."""
             boxes = [box_of(out, offsets) for out in outs]
             tiles = [
                 pull.result(out, box, long_dims(box) == [row])

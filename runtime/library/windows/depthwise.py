@@ -90,8 +90,8 @@ class Sliding(Windows):
 
     @cached_property
     def covered(self) -> list[tuple[int, int]]:
-        """Of averages whose windows have different numbers of elements: where along each dimension
-        those begin and end that count."""
+        """Begins and ends, along each dimension, of the elements that count in averages whose
+        windows have different numbers of elements."""
         op = self.op
         if not isinstance(op, PoolOp) or op.kind.data != "average":
             return []
@@ -112,7 +112,7 @@ class Sliding(Windows):
 
     @property
     def shapes(self) -> dict[SSAValue, Shape]:
-        """Of memrefs."""
+        """Shapes of memrefs."""
         shapes: dict[SSAValue, Shape] = {
             self.op.operands[0]: (self.batch, self.channels, *self.image)
         }
@@ -178,7 +178,7 @@ class SlidingCut:
         return self.rows * lines * self.cols * w.strides[-1]
 
     def bytes(self, w: Sliding, rest: Rest) -> int:
-        """In UB."""
+        """Bytes in UB."""
         pixels = self.pixels(w) / 2 + self.loaded(w) if self.takes else self.pixels(w)
         bits = ceil(pixels * w.bits)
         bits += self.rows * self.lines * self.cols * rest.whole_bits
@@ -186,7 +186,7 @@ class SlidingCut:
         return bits // 4 + 2 * columns * align_up(self.rows * 4, BLOCK)
 
     def cycles(self, w: Sliding, target: Target) -> float:
-        """Of the busiest core."""
+        """Cycles of the busiest core."""
         core, loads, size = Core.of(target), w.kernel[-1] * len(w.loads), w.bits / 8
         lines, taken = self.pixels(w) // self.cols, 0.0
         if self.takes:
@@ -309,7 +309,7 @@ class SlidingWriter:
             rest.compute(known, (cut.rows, self.pixels), keep)
 
     def box(self, value: SSAValue, image: Scalar, row: Scalar, at: Sequence[Scalar]) -> Any:
-        """Of what has the result's shape."""
+        """A box of a value of the result's shape."""
         *plane, line, col = at
         box = self.arguments[value][image, row:, *plane, line:, col:]
         return box.sized(self.cut.rows, self.cut.lines, self.cut.cols)
@@ -342,7 +342,7 @@ class SlidingWriter:
         return self.w.op.pad_value.value.data
 
     def elements(self, i: SharedIndex) -> list[Tile]:
-        """By kernel element: what it meets in the windows of each pixel."""
+        """For each kernel element, the elements that it meets in the windows of each pixel."""
         w, found = self.w, list[Tile]()
         for *plane, line, col in product(*map(range, w.kernel)):
             ring = self.lines[tuple(plane), line * w.dilations[-2] % w.strides[-2], col]
@@ -433,13 +433,14 @@ class Pixels:
 
     @property
     def reach(self) -> Pair:
-        """By how many lines, and columns of a phase, windows reach beyond their first ones."""
+        """Number of lines, and of columns of a phase, by which windows reach beyond their first
+        ones."""
         (down, across), step = self.dilations, self.strides[1]
         return (self.kernel[0] - 1) * down, (self.kernel[1] - 1) * across // step
 
     @property
     def shapes(self) -> dict[SSAValue, Shape]:
-        """Of memrefs."""
+        """Shapes of memrefs."""
         weight, image = (self.channels, prod(self.kernel)), (*self.image, self.channels)
         if self.turns:
             image = (self.channels, *self.image)
@@ -475,7 +476,7 @@ class ChannelsLastCut:
         return copies * pixels * self.channels * bitwidth(element_type(w.op.input)) // 8
 
     def cycles(self, w: Pixels, target: Target) -> float:
-        """Of the busiest core."""
+        """Cycles of the busiest core."""
         core, size = Core.of(target), bitwidth(element_type(w.op.input)) / 8
         (high, wide), taps, row = self.loaded(w), prod(w.kernel), self.channels * 4
         if w.turns:
@@ -495,7 +496,7 @@ class ChannelsLastCut:
 
 
 def channels_last_cuts(w: Pixels, target: Target) -> list[ChannelsLastCut]:
-    """Those that fit, but for what follows, the fastest first."""
+    """Cuts that fit, apart from the ops that follow, the fastest first."""
     (high, wide), unit, parts = w.result, w.unit, (1, 2, 4, 8, 16, 32, 64)
     channels = {align_up(ceil(w.channels / n), unit) for n in parts}
     cols = {align_up(ceil(wide / n), unit) for n in parts}

@@ -176,12 +176,12 @@ class Turned:
 
     @cached_property
     def pixels(self) -> int:
-        """That windows may begin at, of a block."""
+        """Pixels of a block that windows may begin at."""
         return self.lines * self.p.w.strides[-2] * self.width
 
     @cached_property
     def loaded(self) -> int:
-        """With those that windows reach below."""
+        """Pixels with those that windows reach below."""
         return self.pixels + (self.p.w.kernel[-2] - 1) * self.p.w.dilations[-2] * self.width
 
     @property
@@ -190,7 +190,7 @@ class Turned:
 
     @property
     def counts(self) -> tuple[int, int]:
-        """Of blocks: of channels, and of lines."""
+        """Number of blocks: of channels, and of lines."""
         w = self.p.w
         return ceil(w.channels / self.cols), ceil(w.result[-2] / self.lines)
 
@@ -200,7 +200,7 @@ class Turned:
         return self.p.w.strides == (1, 1) and self.width == self.p.w.result[-1]
 
     def offsets(self, dim: int) -> list[int]:
-        """Of a kernel's elements, from the place of a window on, which is its number times the
+        """Offsets of a kernel's elements from the place of a window, which is its number times the
         stride."""
         w = self.p.w
         return [k * w.dilations[dim] - w.pads[dim] for k in range(w.kernel[dim])]
@@ -219,7 +219,7 @@ class Turned:
         return len(w.image) == 2 and inside and floats and w.image[-1] < LONGEST
 
     def bytes(self) -> int:
-        """In UB."""
+        """Bytes in UB."""
         p, size, wide = self.p, self.p.w.bits // 8, bitwidth(self.p.sums) // 8
         rows = self.loaded + sum(self.around)
         total = 2 * self.cols * align_up(self.loaded * size, BLOCK)
@@ -229,7 +229,7 @@ class Turned:
         return total + 2 * self.cols * align_up(self.results * size, BLOCK) + 8 * self.results
 
     def cycles(self, target: Target) -> float:
-        """Of the busiest core."""
+        """Cycles of the busiest core."""
         core, p, w = Core.of(target), self.p, self.p.w
         (high, across), (down, lines) = w.kernel, self.counts
         size, row = self.cols * w.bits / 8, self.cols * bitwidth(p.sums) // 8
@@ -320,7 +320,7 @@ class TurnedWriter:
             c.store(self.out[row:, line * p.w.result[-1] :], self.stored[i])
 
     def whole(self, tile: v.Tile, row: Scalar) -> v.Tile:
-        """As many rows as there are pixels of an image."""
+        """A part of the tile with as many rows as there are pixels of an image."""
         return tile.part(row, 0, (self.b.loaded, self.b.cols))
 
     def of_columns(self) -> list[v.Expression]:
@@ -351,7 +351,7 @@ class TurnedWriter:
             self.places[:] = v.cast(pixel, i32)
 
     def share_out(self, first: Scalar) -> None:
-        """One over the number of elements that windows have, from a line on."""
+        """Compute one over the number of elements that windows have, from a line on."""
         own = self.own.part(self.before, 0, self.shares.shape)
         line = line_of(own, self.b.width)
         begin = v.cast(v.columns(1, first), f32)
@@ -383,7 +383,7 @@ class PoolingCut:
         return p.w.planes * prod(self.counts(p))
 
     def rows(self, p: Pool) -> int:
-        """Of tiles that are loaded."""
+        """Rows of tiles that are loaded."""
         return self.channels * (self.lines + p.shift)
 
     def computed(self, p: Pool) -> int:
@@ -391,7 +391,7 @@ class PoolingCut:
         return self.rows(p) - p.shift
 
     def bytes(self, p: Pool, rest: Rest) -> int:
-        """In UB."""
+        """Bytes in UB."""
         size, wide = bitwidth(p.sums) // 8, self.rows(p) * p.wide(self.cols)
         loads = len(p.w.loads)
         total = 2 * loads * p.columns * wide * p.w.bits // 8
@@ -405,7 +405,7 @@ class PoolingCut:
         return total + pixels * rest.whole_bits // 4 + columns + others
 
     def cycles(self, p: Pool, target: Target) -> float:
-        """Of the busiest core."""
+        """Cycles of the busiest core."""
         core, w, rows, wide = Core.of(target), p.w, self.rows(p), p.wide(self.cols)
         loads, taps = len(w.loads), sum(len(w.phases[phase]) for _, phase in w.loads)
         load = core.ub(rows, wide * w.bits / 8) * loads * p.columns
@@ -427,7 +427,7 @@ class PoolingCut:
 
 
 def cuts(p: Pool, rest: Rest) -> list[PoolingCut]:
-    """With operands that are numbers for channels, a block has one channel."""
+    """Cuts of a pooling; with operands that are numbers for channels, a block has one channel."""
     lines, cols = p.w.result[-2:]
     unit = BLOCK * 8 // min(rest.narrowest, bitwidth(p.sums))
     channels = [n for n in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64) if n < 2 * p.w.channels]
@@ -538,7 +538,8 @@ class PoolingWriter:
         return box.sized(count, self.cut.lines, self.cut.cols)
 
     def store(self, out: SSAValue, tile: v.Tile, row: Index, at: Sequence[Scalar]) -> None:
-        """All channels, or one by one where lines lie between them that are none of a result."""
+        """Store all channels at once, or one by one if lines lie between them that are none of a
+        result."""
         cut = self.cut
         if not self.p.shift or cut.channels == 1:
             self.c.store(self.box(out, row, at, cut.channels), tile)
@@ -600,7 +601,7 @@ class PoolingWriter:
         return self.c.load(tile, box, pad=self.p.pad)
 
     def share_out(self, at: Sequence[Scalar]) -> None:
-        """One over the number of elements that windows have: of lines (and planes), and of
+        """Compute one over the number of elements that windows have: of lines (and planes), and of
         columns."""
         lines, cols = self.shares
         number = v.cast(v.rows(self.computed), f32)

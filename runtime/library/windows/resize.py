@@ -98,8 +98,9 @@ class ResizeAxis:
         return inside[0], inside[0 if self.nearest else 1], 0 if self.nearest else whole % self.c
 
     def parts(self, numbers: Expression, first: Scalar) -> tuple[Expression, Expression]:
-        """Of numbers from 0 on, which are counted from `first`: the elements before their places,
-        and how far these are behind them, in elements. Exact in f32 where `is_exact` says so."""
+        """Places of numbers from 0 on, which are counted from `first`: the elements before their
+        places, and the distance of these behind them, in elements. Exact in f32 if `is_exact` says
+        so."""
         whole = first * self.a + self.b
         before, rest = (cast(columns(1, n), f32) for n in (whole // self.c, whole % self.c))
         at = numbers * float(self.a) + rest
@@ -163,7 +164,7 @@ class Resizing:
 
     @property
     def loads(self) -> int:
-        """Of lines, for each of the result."""
+        """Number of loads of lines, for each line of the result."""
         before = [axis for dim, axis in self.axes.items() if dim < len(self.shape) - 1]
         return 1 if self.nearest else 2 ** len(before)
 
@@ -200,11 +201,11 @@ class ResizeCut:
     cols: int
 
     def counts(self, w: Resizing) -> Shape:
-        """Of blocks: along the dimensions before lines, along lines and along columns."""
+        """Number of blocks: along the dimensions before lines, along lines and along columns."""
         return *w.result[:-2], ceil(w.result[-2] / self.lines), ceil(w.result[-1] / self.cols)
 
     def cycles(self, w: Resizing, target: Target) -> float:
-        """Of the busiest core."""
+        """Cycles of the busiest core."""
         core, wide = Core.of(target), w.wide(self.cols)
         piece = wide * bitwidth(element_type(w.op.input)) / 8
         load = w.loads * self.lines * core.ub(1, piece)

@@ -29,9 +29,9 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Windows:
-    """Of lines and columns of an image, or of planes, lines and columns: sizes, those of the
-    result, kernel, strides, dilations and pads before. Each plane of a result is an image of its
-    own, of as many planes as the kernel has."""
+    """Windows of lines and columns of an image, or of planes, lines and columns: sizes, those of
+    the result, kernel, strides, dilations and pads before. Each plane of a result is an image of
+    its own, of as many planes as the kernel has."""
 
     image: Shape
     result: Shape
@@ -50,7 +50,7 @@ class Windows:
 
     @cached_property
     def planes(self) -> int:
-        """Of the result."""
+        """Number of planes of the result."""
         return prod(self.result[:-2])
 
     @property
@@ -72,7 +72,7 @@ class Windows:
         return [pixel * step + element * apart - pad for pixel, element, step, apart, pad in dims]
 
     def spans(self, at: Sequence[Scalar], tap: Sequence[Scalar]) -> list[Any]:
-        """As `starts`, for a box of pixels of one plane from there on."""
+        """The spans of `starts`, for a box of pixels of one plane from there on."""
         starts = zip(self.starts(at, tap), self.strides, strict=True)
         found: list[Any] = [slice(start, None, step) for start, step in starts]
         return [*(at.start for at in found[:-2]), *found[-2:]]
@@ -171,12 +171,12 @@ class Rest:
 
     @cached_property
     def whole_bits(self) -> int:
-        """Of an element of each of them."""
+        """Bits of an element of each of the whole operands."""
         return sum(bitwidth(element_type(v)) for v in self.whole)
 
     @cached_property
     def pixel_bits(self) -> int:
-        """In UB, of each pixel: two of each whole value."""
+        """Bits in UB of each pixel: two of each whole value."""
         return 2 * (bitwidth(element_type(self.op.results[0])) + self.whole_bits)
 
     @cached_property
@@ -227,12 +227,12 @@ class Rest:
     def column_box(
         self, value: SSAValue, memref: Argument, image: Scalar, group: Scalar, row: Scalar
     ) -> v.Subview:
-        """Of an operand that is no whole one."""
+        """A box of an operand that is no whole one."""
         return memref[image if self.others[value] == "image" else group, row:, 0:]
 
     @property
     def shapes(self) -> dict[SSAValue, Shape]:
-        """Of memrefs."""
+        """Shapes of memrefs."""
         of_kind: dict[Kind, Shape] = {
             "all": self.shape, "channel": self.column, "image": (*self.shape[:2], 1)
         }  # fmt: skip
