@@ -69,15 +69,13 @@ def product_element(lhs: SSAValue, rhs: SSAValue) -> Attribute:
     raise VerifyException(f"element type {a} is not supported")
 
 
-def stated_element(lhs: SSAValue, rhs: SSAValue, to: Attribute) -> Attribute:
-    """The element type of a sum of products as it is stated: f32 for floats of 16 bits, whose sums
-    are not rounded then. Raises VerifyException for any other."""
-    own = product_element(lhs, rhs)
+def check_stated(own: Attribute, to: Attribute) -> None:
+    """Whether sums of products may have the element type that is stated in the place of their own:
+    f32, which sums of floats of 16 bits are before they are rounded. Raises VerifyException."""
     if own not in (f16, bf16):
         raise VerifyException(f"a product is {own} here: 'to' is for floats of 16 bits")
     if to != f32:
         raise VerifyException(f"a product of {own} is {own}, or f32 with 'to f32', not {to}")
-    return to
 
 
 @irdl_op_definition
@@ -115,15 +113,20 @@ class MatmulOp(OneResultOp, SplitInterface):
 
     def infer(self) -> Sequence[Attribute]:
         batch, m, n, _ = self.dimensions()
-        sides = self.lhs, self.rhs
-        element = product_element(*sides) if self.to is None else stated_element(*sides, self.to)
-        return (tensor((*batch, m, n), element),)
+        element, to = product_element(self.lhs, self.rhs), self.to
+        if to is not None:
+            check_stated(element, to)
+        return (tensor((*batch, m, n), element if to is None else to),)
 
     def verify_(self) -> None:
-        own, stated = element_type(self.lhs), element_type(self.result)
-        if self.to is None and stated == f32 and own in (f16, bf16):
-            raise VerifyException(f"sums of {own} are rounded to it, but for those with 'to f32'")
-        super().verify_()
+        try:
+            super().verify_()
+        except VerifyException:
+            own, stated = element_type(self.lhs), element_type(self.result)
+            if self.to is not None or stated != f32 or own not in (f16, bf16):
+                raise
+            way_out = "but for those with 'to f32'"
+            raise VerifyException(f"sums of {own} are rounded to it, {way_out}") from None
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         shape = shape_of(self.operands[index])
