@@ -20,7 +20,7 @@ class Command:
         return guarded(self.tool, argv, self.run, self.collects)
 
     def run(self, args: list[str]) -> int:
-        """As a call, without its guard: errors are raised."""
+        """Run the command as a call, without its guard: errors are raised."""
         return import_module(f"ge.tools.cli.{self.module}").run(args)
 
 

@@ -389,7 +389,7 @@ class Graph(Matcher):
 
 
 def _element(what: object) -> Attribute:
-    """Raises GeError, at the caller's line, for what is no element type."""
+    """Return an element type. Raises GeError, at the caller's line, for what is no element type."""
     if isinstance(what, np.ndarray | list | tuple):
         raise _error_here("an element type is asked for, not an array", "graph.weight has a name")
     if isinstance(what, type | np.dtype):

@@ -436,7 +436,7 @@ class TuningSearch:
 
 
 def descend(search: TuningSearch, choices: Mapping[str, Sequence[Any]], limit: int) -> None:
-    """One parameter after the other, from the kernel's own on."""
+    """Search one parameter after the other, from the kernel's own on."""
     own = search.kernel.parameters
     best = {n: own[n] if own[n] in values else values[0] for n, values in choices.items()}
     us = search.time_of(best)
@@ -483,7 +483,8 @@ class Tunings:
 
     @classmethod
     def read(cls, path: str) -> "Tunings":
-        """Those of a file; none where there is no file. Raises GeError for what is no such file."""
+        """Read the tunings of a file; none if there is no file. Raises GeError for a file that is
+        none."""
         if not Path(path).exists():
             return cls({})
         try:
@@ -505,6 +506,7 @@ class Tunings:
         return {"tunings": [asdict(e) for e in self.entries.values()]}
 
     def parameters(self, kernel: "Kernel", types: Sequence[str], target: str) -> Parameters:
-        """Those kept for a kernel; none for others, and for one that has changed since."""
+        """Return the parameters kept for a kernel; none for others, and for one that has changed
+        since."""
         entry = self.entries.get((kernel.name, source_of(kernel), tuple(types), target))
         return {} if entry is None else entry.parameters

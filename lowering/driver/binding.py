@@ -258,7 +258,7 @@ class Binder:
         return Program(module, program.payload, program.path, compilation)
 
     def programs_at(self, main: FuncOp, shapes: Sequence[Shape]) -> AbstractContextManager[object]:
-        """With the tile programs that were written for all sizes, if there are any."""
+        """Have the tile programs that were written for all sizes at hand, if there are any."""
         if not self.tiles.programs:
             return nullcontext()
         found = AtSizes(self.tiles, dims_at(main, shapes), target_for(main))
@@ -273,7 +273,7 @@ def with_body(main: FuncOp, block: Block) -> FuncOp:
 
 
 def shapes_of(main: FuncOp, wanted: Sequence[Shape]) -> dict[str, Shape]:
-    """Those of inputs, by name."""
+    """Return the shapes of inputs, by name."""
     return {n: shape for (n, _, _), shape in zip(inputs_of(main), wanted, strict=True)}
 
 
@@ -384,8 +384,8 @@ def strings(texts: Sequence[str]) -> ArrayAttr[StringAttr]:
 
 
 def write_open_programs(program: Program) -> None:
-    """Beside the kernels of a program that leaves sizes open. Those of whose launches some have no
-    program keep a reason, as all others do."""
+    """Write open programs beside the kernels of a program that leaves sizes open. Kernels of whose
+    launches some have no program keep a reason, as all others do."""
     module = program.module
     main = main_function(module)
     assert main is not None
@@ -432,7 +432,7 @@ class OpenProgramWriter:
         self.target, self.named = target_for(main), main.attributes
 
     def write(self, kernels: Mapping[str, KernelOp], samples: Samples, binder: Binder) -> None:
-        """Those of all kernels, or why there is none."""
+        """Write the programs of all kernels, or why there is none."""
         bound = [binder.kernels(sizes) for sizes in samples.sizes]
         made: dict[str, list[KernelOp]] = {name: [] for name in kernels}
         for name, kernel in bound[0].items():
@@ -450,7 +450,8 @@ class OpenProgramWriter:
     def add_others(
         self, kernels: Mapping[str, KernelOp], samples: Samples, binder: Binder, only_new: bool
     ) -> None:
-        """Those for these sizes alone: of all kernels, or of bodies that are others then."""
+        """Add the programs for these sizes alone: of all kernels, or of bodies that are others
+        then."""
         first, *others = samples.sizes
         known, at = OpenPrograms.of(self.module.ops), AtSizes(OpenPrograms(), first, self.target)
         found = {

@@ -88,8 +88,9 @@ class GearReport:
 
 
 def gear_costs(module: ModuleOp, gears: Gears, seconds: float) -> list[dict[str, Any]]:
-    """For each gear launches, kernels (and how many no other gear has), bytes of the arena, latency
-    by the clock, and its part by launches of the seconds that bodies of gears take to compile."""
+    """Return for each gear launches, kernels (and how many no other gear has), bytes of the arena,
+    latency by the clock, and its part by launches of the seconds that bodies of gears take to
+    compile."""
     main = main_function(module)
     case = None if main is None else gear_case(main)
     if main is None or case is None:

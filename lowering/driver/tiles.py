@@ -50,7 +50,7 @@ class Coverage:
 
     @property
     def share(self) -> float:
-        """Of the time, on tiles."""
+        """Return the share of the time that is on tiles."""
         return self.us[""] / self.total_us if self.total_us else 1.0
 
     def report(self) -> dict[str, Any]:
@@ -96,6 +96,7 @@ def programs_of(module: ModuleOp) -> dict[KernelOp, TileKernelOp]:
 
 
 def write_tile_programs(module: ModuleOp, options: Options, target: str = "") -> None:
-    """Beside each kernel that has none, and can have one: for its own target, or another one."""
+    """Write a tile program beside each kernel that has none, and can have one: for its own target,
+    or another one."""
     for written in tile_programs(replace(options, target=target)):
         written.apply(context(options.plugins), module)

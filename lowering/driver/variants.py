@@ -113,7 +113,7 @@ class TriedVariant:
 
     @property
     def us(self) -> float:
-        """For as many samples as the model has as it is."""
+        """Return the time for as many samples as the model itself has."""
         return self.timed.us / self.variant.samples
 
 
@@ -123,8 +123,8 @@ class TriedVariant:
 def variants_of(
     names: Sequence[str], model: Program, options: Options
 ) -> Iterator[Variant | Refused]:
-    """Of the variants named those that change something for a model at the graph level. `options`
-    are those that it is compiled with."""
+    """Yield of the variants named those that change something for a model at the graph level.
+    `options` are those that it is compiled with."""
     for name in names:
         if name in FIXED_VARIANTS:
             change, numbers = FIXED_VARIANTS[name]
@@ -178,7 +178,8 @@ def state_variant(module: ModuleOp, options: Options) -> Variant | Refused:
 
 
 def batch_variants(model: Program, options: Options) -> Iterator[Variant | Refused]:
-    """More samples at a time, where the first dimension of inputs and outputs has a name."""
+    """Yield variants with more samples at a time, if the first dimension of inputs and outputs has
+    a name."""
     given = parse_dims(options.dim)
     fixed = fixed_sizes({n: size for n, size in given.items() if isinstance(size, int)})
     name = None if not fixed or model.reload is None else batch_of(model.reload(dims={}).module)
@@ -204,8 +205,8 @@ def batch_of(module: ModuleOp) -> str:
 
 
 def combined(tried: Sequence[TriedVariant], us: float) -> Variant | None:
-    """All changes together that make a run of `us` microseconds faster, the better one where two
-    are of one option; None where there are fewer than two."""
+    """Return a variant of all changes together that make a run of `us` microseconds faster, the
+    better one of two of one option; None if there are fewer than two."""
     better = [t for t in tried if t.us < WORTH * us and t.variant.samples == 1]
     better = [t for t in better if "target" not in t.variant.change]
     change: dict[str, Any] = {}
@@ -290,12 +291,12 @@ class Bench:
 
     @property
     def ratio(self) -> float:
-        """Of the time, what fusion leaves."""
+        """Return the share of the time that fusion leaves."""
         return self.default.latency_us / self.off.latency_us
 
     @property
     def kept(self) -> float:
-        """Of the bytes of activations with a place for each, what reuse leaves."""
+        """Return the share that reuse leaves of the bytes of activations with a place for each."""
         return self.default.arena / (self.levels[0].arena or 1)
 
 
@@ -390,7 +391,8 @@ class Timer:
     around: Operation  # what says for which target the program is
 
     def us(self, choice: Choice) -> float:
-        """Of one launch, with its operands in HBM. Raises NotLowered where there is no program."""
+        """Return the time of one launch, with its operands in HBM. Raises NotLowered if there is no
+        program."""
         with choosing(choice):
             program = tile_program(self.kernel, "program", self.target)
         finish_alone(program, "", self.around.attributes)
@@ -414,7 +416,7 @@ def tune_program(module: ModuleOp, limit: int = LIMIT) -> Iterator[KernelTuning]
 
 
 def tuned(timer: Timer, key: str, limit: int) -> KernelTuning:
-    """Raises NotLowered where a kernel has no program."""
+    """Return the tuning of a kernel. Raises NotLowered if it has no program."""
     own = Choice(most=limit)
     own_us = timer.us(own)
     best, cut = own_us, ""

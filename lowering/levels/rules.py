@@ -28,7 +28,8 @@ def is_tile_program(op: Operation) -> bool:
 
 
 def tile_programs(module: ModuleOp) -> "dict[str, tile.KernelOp]":
-    """By their names. Most modules have none, and then their dialect is not imported."""
+    """Return tile programs by their names. Most modules have none, and then their dialect is not
+    imported."""
     found = [op for op in module.ops if is_tile_program(op)]
     if not found:
         return {}

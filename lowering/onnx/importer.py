@@ -238,8 +238,8 @@ class Arguments:
     values: list[Value]
 
     def add_seed(self) -> SSAValue:
-        """One that is none of the model's: what random numbers follow from. No input has its
-        name."""
+        """Add a seed, an input that is none of the model's: random numbers follow from it. No input
+        has its name."""
         names = {name_of(table.data) for table in self.attributes}
         name = next(n for i in count() if (n := f"seed.{i}" if i else "seed") not in names)
         seed = self.block.insert_arg(SEED_TYPE, len(self.block.args))
@@ -351,7 +351,7 @@ class Importer:
         self.arguments = make_arguments(self.without_repeats(inputs, "input"), fixed)
 
     def warn(self, text: str) -> None:
-        """Of what a file should not say, and has one meaning."""
+        """Warn of what a file should not say, and has one meaning."""
         self.warnings[text] = None
 
     def without_repeats(

@@ -312,7 +312,7 @@ class Timing(Instrumentation):
 
 
 def _timers_by_name(timers: Iterable[Timer]) -> list[Timer]:
-    """One timer for each name, the longest first, nothing in any of them."""
+    """Return one timer for each name, the longest first, nothing in any of them."""
     found: dict[str, Timer] = {}
     for _, timer in _walk(timers):
         one = found.setdefault(timer.name, Timer(timer.name, 0.0))

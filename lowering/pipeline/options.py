@@ -560,7 +560,8 @@ class Options:
         return {f.name: getattr(self, f.name) for f in fields}
 
     def as_dict(self) -> dict[str, Any]:
-        """For reports: what differs from the defaults, and always target, fusion and memory."""
+        """Return for reports what differs from the defaults, and always target, fusion and
+        memory."""
         always = ("target", "fusion", "memory")
         return {
             f.name: getattr(self, f.name)

@@ -95,7 +95,7 @@ class Verification(Instrumentation):
 
 @contextmanager
 def paused_collector() -> Generator[None]:
-    """No garbage collection inside the block: a module is one large web of live objects, which
+    """Pause garbage collection inside the block: a module is one large web of live objects, which
     each full collection would visit again (a third of the time at 50,000 ops)."""
     was_enabled = gc.isenabled()
     gc.disable()

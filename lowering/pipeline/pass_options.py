@@ -77,7 +77,8 @@ class NestedPass(ModulePass):
 
     @classmethod
     def of(cls, inner: ModulePass, anchors: tuple[str, ...]) -> "NestedPass":
-        """Raises GeError for a pass that cannot run on the innermost of the anchors."""
+        """Nest a pass in anchors. Raises GeError for one that cannot run on the innermost of the
+        anchors."""
         from ge.transforms.rewriting.passes import FunctionPass  # with the dialect of functions
 
         anchor, name = anchors[-1], inner.name
@@ -105,7 +106,8 @@ class NestedPass(ModulePass):
         return relation_of(self.inner)
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        """Raises GeError where an anchor is no op that passes can run on."""
+        """Run the pass on the anchors. Raises GeError if an anchor is no op that passes can run
+        on."""
         for anchor in self.anchors:
             check_anchor(ctx, anchor)
         for target in list(ops_at(op, self.anchors)):

@@ -63,7 +63,7 @@ class Recorded:
 
     @classmethod
     def of(cls, text: str) -> "Recorded | None":
-        """None for a file that is no reproducer."""
+        """Read the request of a reproducer; None for a file that is none."""
         *_, start = -1, *(m.start() for m in BEGIN.finditer(text))
         if start < 0 or (found := RECORDED.search(text, start)) is None:
             return None

@@ -121,7 +121,8 @@ def bound_stages(options: Options, shapes: Mapping[str, Sequence[int]]) -> dict[
 
 
 def bound_launches(options: Options, shapes: Mapping[str, Sequence[int]]) -> Passes:
-    """Those of them after which its launches are what they stay: streams and places come then."""
+    """Return the passes after which the launches of a bound program are final: streams and places
+    come then."""
     bind = BindDimsPass(
         shapes=tuple(f"{n}={'x'.join(map(str, shape))}" for n, shape in shapes.items())
     )

@@ -69,8 +69,8 @@ def registered() -> Universe:
 
 
 def sources_of(plugins: Sequence[str]) -> list[Sources]:
-    """For each plugin file, which is run first, the files of users that this process had imported
-    when it had run: it, and what it imports. Raises GeError as `universe` does."""
+    """Return for each plugin file, which is run first, the files of users that this process had
+    imported when it had run: it, and what it imports. Raises GeError as `universe` does."""
     universe(*plugins)
     return [registry().sources[path] for path in plugins]
 
@@ -254,7 +254,8 @@ def _guarded(package: Installed) -> Universe:
 
 
 def checked_dialect(name: str, dialect: object) -> Dialect:
-    """Raises GeError for what is no dialect of this name, or has ops of others."""
+    """Return a dialect after a check. Raises GeError if it is no dialect of this name, or has ops
+    of others."""
     if not isinstance(dialect, Dialect):
         raise GeError(f"it is a {type(dialect).__name__}, not a Dialect")
     if dialect.name != name:
@@ -269,7 +270,7 @@ def checked_dialect(name: str, dialect: object) -> Dialect:
 
 
 def checked_pass(name: str, cls: object) -> type[ModulePass]:
-    """Raises GeError for what is no pass of this name."""
+    """Return a pass after a check. Raises GeError if it is no pass of this name."""
     if not isinstance(cls, type) or not issubclass(cls, ModulePass):
         text = cls.__name__ if isinstance(cls, type) else type(cls).__name__
         raise GeError(f"{text} is no ModulePass")

@@ -96,7 +96,8 @@ class StateArgument:
 
 
 def state_arguments(func: FuncOp, returned: ReturnOp) -> dict[SSAValue, StateArgument]:
-    """Raises GeError for state that no output becomes, or of a size that is not known."""
+    """Return the arguments that are state. Raises GeError for state that no output becomes, or of a
+    size that is not known."""
     found: dict[SSAValue, StateArgument] = {}
     results = () if func.res_attrs is None else func.res_attrs.data
     symbol = growing_symbol(func)

@@ -194,7 +194,7 @@ class Kept(Shared):
             crew.finish()
 
     def missing(self, kernels: Iterable[KernelOp]) -> dict[str, KernelOp]:
-        """Those of whose programs the folder has none, by the names of entries."""
+        """Return the kernels of whose programs the folder has none, by the names of entries."""
         found = dict[str, KernelOp]()
         for kernel in kernels:
             if (key := self.key(kernel)) is not None:
@@ -282,7 +282,7 @@ def new_entry(write: Write, texts: dict[Any, str], target: Target) -> dict[str, 
 
 
 def name_of(key: str) -> str:
-    """Of an entry, or of the answers of a compiler."""
+    """Return the file name of an entry, or of the answers of a compiler."""
     return sha256(key.encode()).hexdigest()
 
 
@@ -343,7 +343,7 @@ class KernelTunings:
 
     @classmethod
     def read(cls, path: str) -> "KernelTunings":
-        """Raises GeError for what is no such file."""
+        """Read a file of tunings. Raises GeError for a file that is none."""
         hint = "ge-tune PROGRAM.mlir -o FILE writes such files"
         try:
             parts: Any = json.loads(Path(path).read_text())
@@ -363,7 +363,7 @@ class KernelTunings:
         return "" if entry is None else entry.cut
 
     def merged(self, others: Iterable[TunedKernel]) -> "KernelTunings":
-        """With others in the place of those for the same kernels."""
+        """Return the tunings with others in the place of those for the same kernels."""
         return KernelTunings({**self.entries, **{(e.kernel, e.target): e for e in others}})
 
     def rows(self) -> list[dict[str, Any]]:
@@ -387,7 +387,8 @@ def rows_of(parts: Any) -> list[dict[str, Any]]:
 
 
 def kernel_hash(kernel: KernelOp, target: Target) -> str:
-    """Of all that its program follows from, but ge itself. What `unseen` hides is hidden."""
+    """Return a hash of all that a kernel's program follows from, but ge itself. What `unseen` hides
+    is hidden."""
     alone = kernel.clone()
     for name in LATER:
         alone.properties.pop(name, None)

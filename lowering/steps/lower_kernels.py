@@ -204,8 +204,8 @@ def give(kernel: KernelOp, program: TileKernelOp, taken: set[str]) -> None:
 def overwritten(
     module: ModuleOp, kernels: Sequence[KernelOp]
 ) -> dict[str, list[set[tuple[int, int]]]]:
-    """By the name of each of these kernels: for each launch of it the pairs of a result and the
-    operand in whose place it is."""
+    """Return by the name of each of these kernels, for each launch of it, the pairs of a result and
+    the operand in whose place it is."""
     found: dict[str, list[set[tuple[int, int]]]] = {k.sym_name.data: [] for k in kernels}
     functions = [op for op in module.ops if not isinstance(op, KernelOp | TileKernelOp)]
     for op in (

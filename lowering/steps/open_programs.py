@@ -58,7 +58,7 @@ NUMBER = re.compile(r"(\d+)")
 
 
 def text_of(kernel: KernelOp, outline: Outline) -> str:
-    """All that a program follows from."""
+    """Return a text of all that a program follows from."""
     ops = all_ops(kernel.body.blocks)
     if any(map(is_foreign, ops)):
         raise NotLowered("what it computes is written outside of the compiler")
@@ -82,8 +82,8 @@ class Holes:
     def of(
         cls, texts: Sequence[str], expression: Callable[[tuple[int, ...]], Polynomial]
     ) -> "Holes":
-        """Raises NotLowered for texts that are not alike, as `expression` does for numbers that
-        follow from no dimensions."""
+        """Return the common text, with holes. Raises NotLowered for texts that are not alike, as
+        `expression` does for numbers that follow from no dimensions."""
         split = [NUMBER.split(text) for text in texts]
         if len({tuple(words[::2]) for words in split}) > 1:
             raise NotLowered("its body is another one at other sizes")
@@ -126,7 +126,7 @@ class BoundValues(dict[str, str]):
         return found
 
     def size(self, text: str) -> int:
-        """That of a dimension of a program. Raises GeError where it is not known."""
+        """Return the size of a dimension of a program. Raises GeError if it is not known."""
         return int(found) if (found := self[text]) != "None" else size_at(text, self.sizes)
 
 
@@ -209,7 +209,8 @@ class OpenPrograms:
         return None
 
     def words(self, kernel: KernelOp, key: Hashable) -> Sequence[str]:
-        """Those of a kernel's text: at further sizes most kernels are those of before."""
+        """Return the words of a kernel's text: at further sizes most kernels are those of
+        before."""
         if key is None or key not in self.texts:
             if len(self.texts) >= MOST_TEXTS:
                 self.texts.clear()

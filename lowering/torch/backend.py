@@ -143,7 +143,7 @@ def is_weight(value: Any) -> bool:
 
 
 def sizes_of(values: Sequence[Any]) -> dict[int, tuple[int, int]]:
-    """Of values that are numbers known at run time, those that are sizes of tensors among the
+    """Return of values that are numbers known at run time those that are sizes of tensors among the
     values: which tensor's, and which axis."""
     places = {
         str(size): (i, axis)

@@ -16,7 +16,7 @@ from ge.lowering.torch.library import torch
 
 
 def first(source: Any, index: Any) -> Any:
-    """As many elements as there are indices, along each axis."""
+    """Return as many elements as there are indices, along each axis."""
     return source[tuple(slice(0, size) for size in index.shape)]
 
 
@@ -59,7 +59,7 @@ def attention(query: Any, key: Any, value: Any, attn_mask: Any, *args: Any, **op
 
 
 def remainder(own: Any, other: Any) -> Any:
-    """Of floats, with the sign of `other`."""
+    """Return the remainder of floats, with the sign of `other`."""
     rest = torch.fmod(*promoted(own, other))
     return torch.where((rest != 0) & ((rest < 0) != (other < 0)), rest + other, rest)
 
@@ -83,7 +83,7 @@ def signbit(own: Any) -> Any:
 
 
 def atan2(own: Any, other: Any) -> Any:
-    """Of the signs of zeros and of infinities, too."""
+    """Return the angle, right for the signs of zeros and of infinities, too."""
     y, x = own.abs(), other.abs()
     angle = torch.where(y == x, math.pi / 4, torch.atan(y / x))  # as of two infinities
     angle = torch.where((y == 0) & (x == x), 0.0, angle)
@@ -142,8 +142,8 @@ def summed(product: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 
 
 def scan(combine: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """Of each element and those before it what `combine` makes, in as many steps as the logarithm
-    of their number (Hillis and Steele, "Data parallel algorithms", 1986)."""
+    """Return what `combine` makes of each element and those before it, in as many steps as the
+    logarithm of their number (Hillis and Steele, "Data parallel algorithms", 1986)."""
 
     def call(own: Any, dim: int, *, dtype: Any = None) -> Any:
         whole = None if own.dtype.is_floating_point else torch.int64
@@ -181,7 +181,7 @@ def place_of(name: str) -> Callable[..., Any]:
 
 
 def shift_left(own: Any, by: Any) -> Any:
-    """Of bytes without sign, by wider integers; as `shift_right`."""
+    """Shift bytes without sign, by wider integers; as `shift_right`."""
     return torch.bitwise_left_shift(own.int(), by).to(own.dtype)
 
 

@@ -123,7 +123,7 @@ class Captured:
         return {self.key(n): t for table in tables for n, t in table.items()}
 
     def constants(self, leaves: Sequence[Any]) -> dict[int, object]:
-        """Of the leaves of the example inputs those that are part of the program, by number."""
+        """Return the leaves of the example inputs that are part of the program, by number."""
         kind = torch.export.graph_signature.ConstantArgument
         specs = [
             s.arg
@@ -148,7 +148,7 @@ class Captured:
 
 @contextmanager
 def quiet() -> Generator[None]:
-    """No warnings of PyTorch about itself."""
+    """Silence warnings of PyTorch about itself."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -84,7 +84,7 @@ class Nodes:
         return known
 
     def last(self, names: Iterable[str]) -> str | None:
-        """Of some names the last node; None where there is no node of any."""
+        """Return the last node of some names; None if there is no node of any."""
         known = [name for name in names if name in self.places]
         return max(known, key=self.places.__getitem__, default=None)
 

@@ -61,8 +61,8 @@ class Peer(ABC):
 
     @abstractmethod
     def run(self, inputs: Arrays, asked: Asked = OUTPUTS) -> Ran:
-        """Its outputs, and what is asked for beside them. Inputs that it does not have are left
-        out. Raises GeError where it does not take them."""
+        """Return its outputs, and what is asked for beside them. Inputs that it does not have are
+        left out. Raises GeError if it does not take them."""
 
 
 def installed(module: str) -> Any:

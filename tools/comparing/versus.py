@@ -261,7 +261,7 @@ class Comparison:
 
     @property
     def ranked(self) -> list[ComparedLayer]:
-        """Those that are wrong first, of these and of the others those that add most."""
+        """Return those that are wrong first, of these and of the others those that add most."""
         return sorted(
             self.layers.values(),
             key=lambda x: (x.is_other, not x.is_wrong, x.is_noisy, x.alone.snr),
@@ -474,7 +474,7 @@ class Versus:
         return self.peer.run(inputs, asked).values
 
     def steps(self) -> InputSteps:
-        """Those of inputs and weights, by what the program computes in."""
+        """Return the steps of inputs and weights, by what the program computes in."""
         if self.share:
             return InputSteps(self.share, False)
         types = elements_of(self.module)
@@ -488,7 +488,7 @@ class Versus:
         return next((2.0 ** (1 - precision) for precision in floats), 0.0)
 
     def result(self, want: Arrays, got: Arrays) -> Result:
-        """Raises GeError for outputs of which none has a name that both know."""
+        """Compare outputs. Raises GeError for outputs of which none has a name that both know."""
         found = Result(self.peer.title, self.tolerance, layers=self.layers)
         both = [name for name in got if name in want]
         if not both:

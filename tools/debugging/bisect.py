@@ -156,8 +156,8 @@ class Script:
         return cls((str(Path(path).absolute()), *words[1:], *arguments), seconds)
 
     def is_interesting(self, file: Path) -> bool:
-        """Raises GeError where the script says nothing of the file, TookTooLongError for one that
-        was ended."""
+        """Return whether the script says that a file is interesting. Raises GeError if it says
+        nothing of the file, TookTooLongError if it was ended."""
         self.runs += 1
         try:
             process = subprocess.Popen(
@@ -223,7 +223,7 @@ class Judge:
         return self._known[text]
 
     def ask(self, module: ModuleOp) -> bool:
-        """Raises as the script does."""
+        """Ask the script about a module. Raises as the script does."""
         with tempfile.TemporaryDirectory(prefix="ge-reduce-") as folder:
             path = Path(folder) / "candidate.mlir"
             with Outputs() as out:

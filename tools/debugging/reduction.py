@@ -214,7 +214,7 @@ class _Reduction:
             size = max(size // 2, 1)
 
     def finish(self, module: ModuleOp) -> ModuleOp:
-        """With arguments in place of weights, where weights do not matter."""
+        """Return the module with arguments in place of weights, if weights do not matter."""
         weights = [o for o in module.walk() if _is_weight(o)]
         for chosen in [weights, *([w] for w in weights)]:
             if chosen and not self.late:
@@ -509,7 +509,7 @@ class ShrinkDims(Edit):
         ]
 
     def taken(self, module: ModuleOp, shows: Shows) -> ModuleOp:
-        """One at a time: sizes that are changed together mix."""
+        """Take changes one at a time: sizes that are changed together mix."""
         targets = list(self.targets(module))
         while targets:
             target = targets.pop(0)

@@ -109,8 +109,8 @@ class ModuleFacts:
         return owner if isinstance(owner, SlotOp) else None
 
     def life(self, value: SSAValue) -> Iterator[str]:
-        """From when to when a value is in use: in the clock of a program, else by the order of the
-        ops of its block."""
+        """Yield from when to when a value is in use: in the clock of a program, else by the order
+        of the ops of its block."""
         slot = self.slot_of(value)
         timeline = self._timeline
         if slot is not None and timeline is not None and slot in self._lives:

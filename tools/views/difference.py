@@ -91,7 +91,7 @@ def difference(a: LevelGraph, b: LevelGraph, own: Iterable[str] = ()) -> Differe
 
 
 def file_of(source: str) -> str:
-    """Of a place in a text, FILE:LINE:COLUMN, the file."""
+    """Return the file of a place in a text, FILE:LINE:COLUMN."""
     return PLACE.sub("", source)
 
 

@@ -127,7 +127,7 @@ def working(ops: Iterable[Operation]) -> Iterator[Operation]:
 
 
 def body_of(op: Operation, kernels: dict[str, KernelOp]) -> Computed | None:
-    """None for what computes nothing: copies, branches, views."""
+    """Return what an op computes; None if it computes nothing: copies, branches, views."""
     if isinstance(op, LaunchOp):
         kernel = kernels.get(op.callee)
         if kernel is None:

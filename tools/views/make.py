@@ -289,7 +289,7 @@ def _named_sources(path: str) -> list[Sourced]:
 
 
 def sources_in(level: LevelGraph) -> Sequence[Sourced]:
-    """Of a module: its ops in order, with the constants that they read."""
+    """Return the sources of a module: its ops in order, with the constants that they read."""
     return [
         Sourced(name, [o.name for o in node.operands if o.node < 0 and o.name])
         for node in level.nodes

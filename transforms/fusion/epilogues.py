@@ -196,7 +196,7 @@ def _could_join(merger: Merger, group: Group, op: Operation, judge: Judge) -> bo
 
 
 def judge_epilogue(op: TensorOp, group: Group, merger: Merger) -> Verdict:
-    """By which rule `op` joins the epilogue of a matmul, and why it cannot."""
+    """Return the rule by which `op` joins the epilogue of a matmul, or why it cannot."""
     sources = [v for v in op.operands if merger.groups.producer(v) is group]
     kind = access(op)
     if kind is Access.VIEW:

@@ -177,7 +177,7 @@ class Prices:
     )
 
     def conv_us(self, op: ConvOp, reads_last: bool, stores_last: bool) -> float:
-        """Of a convolution, and what its launch stores, in these layouts."""
+        """Return the time of a convolution, and of what its launch stores, in these layouts."""
         relu = stored_by(op) is not op.result
         key = number_of(op), relu, reads_last, stores_last
         if key not in self._convs:
@@ -215,7 +215,7 @@ class Prices:
         return us
 
     def turning_us(self, value: SSAValue) -> float:
-        """Of a launch that brings the channels of a map elsewhere."""
+        """Return the time of a launch that brings the channels of a map elsewhere."""
         op = TransposeOp.of(value, permutation=LAST)
         us = launch_us(op, self.target) or 0.0
         op.erase()
@@ -247,7 +247,8 @@ class Layouts:
         self.last = [self.promises(web) > self.edges[i] for i, web in enumerate(self.webs)]
 
     def edges_us(self, web: Web) -> float:
-        """Of turning what comes from others, and what others read, and of resizes."""
+        """Return the time of turning what comes from others, and what others read, and of
+        resizes."""
         own, us = web.computed | {stored_by(op) for op in web.writers}, 0.0
         for value in web.maps:
             others = value.uses.get_length() > len(web.uses[value])

@@ -107,7 +107,8 @@ class CutSearch:
                 self.best, self.time = cut, time
 
     def beats(self, cut: Cut, time: Time) -> bool:
-        """Of those that take as long, the first one is the best."""
+        """Return whether a cut is better than the best one so far; of equal times the first cut is
+        best."""
         return (time, self.place(cut)) < (self.time, self.place(self.best))
 
     def place(self, cut: Cut) -> int:
@@ -547,7 +548,8 @@ class Merger:
         return self.refusal(ops) is not None, self.us(launch_us, body) or 0.0
 
     def others_us(self, *others: Sequence[Operation]) -> float:
-        """Of what hangs together of these; where another launch may take it, it has no start."""
+        """Return the time of the connected parts of these; a part that another launch may take has
+        no start."""
         return sum(
             self.us(core_us if self.may_be_taken(part) else launch_us, self.body_of(part)) or 0.0
             for part in self.parts_of(others)
@@ -582,8 +584,8 @@ class Merger:
 
 
 def movements_at_ends(ops: Sequence[Operation]) -> tuple[list[Operation], list[Operation]]:
-    """Those of the ops of a launch that only move its operands, and others that only move results
-    of it."""
+    """Return the ops of a launch that only move its operands, and others that only move results of
+    it."""
     inside, moving = set(ops), [op for op in ops if access(op) is Access.MOVEMENT]
     first = [op for op in moving if all(v.owner not in inside for v in op.operands)]
     users = {op: [use.operation for r in op.results for use in r.uses] for op in moving}

@@ -102,7 +102,7 @@ class SortGroups(Rule):
         return None if before is None or before <= after else sorted_groups(op, emit)
 
     def time_us(self, op: GroupedMatmulOp) -> float:
-        """Of the launches, with sorting."""
+        """Return the time of the launches, with sorting."""
         count, experts = numel(shape_of(numbers_of(op))), shape_of(op.rhs)[0]
         x = tensor((count, shape_of(op.lhs)[-1]), element_type(op.lhs))
         types = x, op.rhs.type, tensor((experts + 1,), i32)

@@ -205,7 +205,7 @@ class Pattern:
     def _siblings(
         self, user: Operation, indices: range, miss: Miss, after: Partial
     ) -> list[Operation] | None:
-        """For each of these ops of the pattern, the first operand of `user` that fits."""
+        """Return for each of these ops of the pattern the first operand of `user` that fits."""
         kind = self.ops[indices[0]].kind
         left = [p for p in producers(user) if isinstance(p, kind)]
         chosen: list[Operation] = []

@@ -119,7 +119,7 @@ def pointwise_conv_of_concat(op: ConvOp, make: Make) -> Replacement:
 
 
 def columns(make: Make, op: ConvOp, concat: ConcatOp, parts: Sequence[int]) -> list[SSAValue]:
-    """Of the weights of a convolution those for the channels of each of these parts."""
+    """Return the weights of a convolution for the channels of each of these parts."""
     sizes = [shape_of(v)[1] for v in concat.inputs]
     ranges = [Range(sum(sizes[:i]), sizes[i]) for i in parts]
     return [sliced_along(make, op.weight, 1, one) for one in ranges]

@@ -57,7 +57,7 @@ WINDOWS = 64  # of one program
 
 
 def depth_first(graph: TaskGraph) -> list[int]:
-    """From the results back."""
+    """Order tasks from the results back."""
     peak = [0] * len(graph)
     """Of each task the bytes that its computation takes from scratch."""
     for t in range(len(graph)):
@@ -92,7 +92,7 @@ def _writers(graph: TaskGraph, peak: Sequence[int], task: int) -> list[int]:
 
 
 def memory_greedy(graph: TaskGraph) -> list[int]:
-    """Of the ready tasks the one after which the least is live."""
+    """Take of the ready tasks the one after which the least is live."""
     unread = [len(r) for r in graph.readers]
 
     def growth(t: int) -> int:
@@ -109,7 +109,7 @@ def memory_greedy(graph: TaskGraph) -> list[int]:
 
 
 def critical_path(graph: TaskGraph) -> list[int]:
-    """Of the ready tasks the one with the longest chain of tasks behind it."""
+    """Take of the ready tasks the one with the longest chain of tasks behind it."""
     chain = [0] * len(graph)
     for t in reversed(range(len(graph))):
         readers = (r for b in graph.results[t] for r in graph.readers[b])
@@ -120,7 +120,7 @@ def critical_path(graph: TaskGraph) -> list[int]:
 def _by_priority(
     graph: TaskGraph, key: Callable[[int], int], started: Callable[[int], Iterable[int]]
 ) -> list[int]:
-    """Of the ready tasks the one with the least key; `started` yields the tasks whose keys may
+    """Take of the ready tasks the one with the least key; `started` yields the tasks whose keys may
     decrease with the start of one."""
     missing = [len(n) for n in graph.operands]
     done = [False] * len(graph)

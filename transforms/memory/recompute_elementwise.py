@@ -91,7 +91,8 @@ class Network:
         return reaches
 
     def distances(self, source: int, sink: int) -> list[int]:
-        """Of each node the edges with room on the way from the source; -1: there is no path."""
+        """Return for each node the number of edges with room on the way from the source; -1: there
+        is no path."""
         distance = [-1] * len(self.edges)
         distance[source] = 0
         queue = [source]
@@ -204,8 +205,8 @@ def price(value: SSAValue, cheap: set[SSAValue], small: float) -> int:
 def least_live(
     before: Container[SSAValue], later: Iterable[Operation], cheap: set[SSAValue], small: float
 ) -> set[SSAValue]:
-    """Of the values `before` the peak the fewest bytes from which cheap ops compute all that the
-    `later` ops use; values of up to `small` bytes cost nothing."""
+    """Return of the values `before` the peak the fewest bytes from which cheap ops compute all that
+    the `later` ops use; values of up to `small` bytes cost nothing."""
     network = Network()
     source, sink = network.node(), network.node()
     nodes: dict[SSAValue, int] = {}

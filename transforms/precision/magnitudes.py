@@ -173,7 +173,7 @@ class Magnitudes:
 
 
 def name_of(value: SSAValue) -> str:
-    """As people know it: the key of a weight, else the name of what computes it."""
+    """Return the name that people know: the key of a weight, else the name of what computes it."""
     op = value.owner
     if isinstance(op, ConstantOp) and op.key is not None:
         return op.key

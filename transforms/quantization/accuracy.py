@@ -29,7 +29,8 @@ class Accuracy:
 
     @classmethod
     def parsed(cls, text: str) -> "Accuracy":
-        """Raises ValueError, which says what is expected and where."""
+        """Return the bound that a text states. Raises ValueError, which says what is expected and
+        where."""
         place = 0
         found: list[str] = []
         number = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?"
@@ -82,7 +83,8 @@ def _listed(arrays: "Arrays") -> str:
 
 
 def accuracy_of(text: str) -> Accuracy | None:
-    """None for no text. Raises GeError for what is no bound."""
+    """Return the bound that a text states; None for no text. Raises GeError for a text that is no
+    bound."""
     try:
         return Accuracy.parsed(text) if text else None
     except ValueError as e:

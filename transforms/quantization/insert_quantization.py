@@ -417,7 +417,7 @@ def tell_others(main: FuncOp, layer_ops: Collection[Operation]) -> None:
 
 
 def patterns(texts: Iterable[str]) -> list[UserPattern]:
-    """Raises GeError for what is no regular expression."""
+    """Compile regular expressions. Raises GeError for a text that is none."""
     return [user_pattern(text) for text in texts]
 
 

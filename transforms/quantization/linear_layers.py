@@ -177,8 +177,8 @@ def terms_of(op: Operation, layer: LinearLayer, bias: SSAValue | None, make: Mak
 
 
 def signed(layer: LinearLayer, make: Make) -> LinearLayer:
-    """With signed codes of 8 bits, where the scale of unsigned ones is known only at run time: the
-    others are shifted already (`signed_codes.py`)."""
+    """Return the layer with signed codes of 8 bits, where the scale of unsigned ones is known only
+    at run time: the others are shifted already (`signed_codes.py`)."""
     x = layer.x
     if x.factor is None or element_type(x.values) != ui8:
         return layer

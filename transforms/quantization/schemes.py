@@ -49,7 +49,7 @@ class RangeMethod:
 
     @classmethod
     def parsed(cls, text: str) -> "RangeMethod":
-        """Raises ValueError, which says what is expected."""
+        """Return the range method of a text. Raises ValueError, which says what is expected."""
         name, colon, number = text.partition(":")
         if name == "percentile" and colon and number.replace(".", "", 1).isdecimal():
             if 50 < float(number) <= 100:
@@ -75,14 +75,14 @@ SCHEMES = {scheme.name: scheme for scheme in _SCHEMES}
 
 
 def scheme_of(name: str) -> Scheme:
-    """Raises GeError for a name that no scheme has."""
+    """Return the scheme of a name. Raises GeError for a name that no scheme has."""
     if name not in SCHEMES:
         raise GeError(f"scheme is one of {', '.join(SCHEMES)}, not '{name}'")
     return SCHEMES[name]
 
 
 def range_method_of(text: str) -> RangeMethod:
-    """Raises GeError for what is no method."""
+    """Return the range method of a text. Raises GeError for a text that names none."""
     try:
         return RangeMethod.parsed(text)
     except ValueError as e:

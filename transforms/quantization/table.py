@@ -112,7 +112,7 @@ def _numbers(numbers: Iterable[float]) -> str:
 
 
 def read_table(path: str | Path) -> Table:
-    """Raises GeError for what is no such table."""
+    """Read a calibration table. Raises GeError for a file that is no such table."""
     try:
         text = Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as e:
@@ -125,7 +125,7 @@ def read_table(path: str | Path) -> Table:
 
 
 def parsed(text: str) -> Table:
-    """Raises ValueError for what is no such table."""
+    """Return the table of a text. Raises ValueError for a text that is no such table."""
     content = tomllib.loads(text)
     table = Table(model=_text(content.pop("model", ""), "model"))
     for name, value in _table(content.pop("ranges", {}), "ranges").items():

@@ -123,7 +123,7 @@ class Buffers:
         return op.memref
 
     def show(self, value: SSAValue) -> None:
-        """All of a new buffer turns out to be an output."""
+        """Note that all of a new buffer turns out to be an output."""
         owner, _ = self.views.get(value, (value, 0))
         if isinstance(op := owner.owner, AllocOp) and op.parent is self.block:
             if not is_outside_arena(op) and numel(shape_of(owner)) == numel(shape_of(value)):

@@ -100,7 +100,7 @@ Alike = Mapping[Operation, Hashable]
 
 
 def alike(ops: Iterable[Operation]) -> dict[Operation, Hashable]:
-    """Of fused ops as they are before sizes are known, where there are several that are equal;
+    """Return a key for each of the fused ops of which several are equal before sizes are known;
     kernels of users equal no others."""
     fused = [op for op in ops if isinstance(op, FusedOp) and not isinstance(op, CustomOp)]
     structures = [structure(Body.of(op)) for op in fused]

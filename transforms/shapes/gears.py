@@ -294,7 +294,8 @@ def check_covered(axes: Sequence[GearAxis], free: Mapping[str, object]) -> None:
 def complete(
     dims: Mapping[str, list[Place]], axes: Sequence[GearAxis], rows: Sequence[tuple[int, ...]]
 ) -> Gears:
-    """With dimensions that follow from others (`past + 1`), in the order of the inputs."""
+    """Return the gears with dimensions that follow from others (`past + 1`), in the order of the
+    inputs."""
     column = {n: c for c, axis in enumerate(axes) for n in axis.names}
     every: list[tuple[int, ...]] = []
     for row in rows:
@@ -340,7 +341,7 @@ def exact(counts: Mapping[int, int], k: int) -> list[int]:
         elements.append(elements[-1] + counts[n] * n)
 
     def cost(first: int, last: int) -> int:
-        """Of the sizes first, ..., last in a gear of the last."""
+        """Return the cost of the sizes first, ..., last in a gear of the last."""
         return sizes[last] * (runs[last + 1] - runs[first]) - elements[last + 1] + elements[first]
 
     best: list[float] = [0.0, *(inf for _ in sizes)]

@@ -79,7 +79,7 @@ class Samples:
 
     @cached_property
     def products(self) -> list[tuple[Polynomial, tuple[int, ...]]]:
-        """Of some of the expressions, with what they are at each of the sizes."""
+        """Return products of some of the expressions, with their values at each of the sizes."""
         named = [p for p in map(Polynomial.named, self.texts) if p is not None]
         found: list[tuple[Polynomial, tuple[int, ...]]] = []
         for count in range(1, MOST_FACTORS + 1):
@@ -244,7 +244,7 @@ class OpenBodies:
         return known
 
     def copy(self, value: SSAValue) -> SSAValue | None:
-        """That of a value of the block; None for one of elsewhere."""
+        """Return the copy of a value of the block; None for one of elsewhere."""
         if value not in self.values and value.owner.parent is self.block:
             self.follow()
         return self.values.get(value)

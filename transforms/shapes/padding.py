@@ -203,8 +203,8 @@ class Padding:
     # ---- axes that stay apart
 
     def split(self, op: TensorOp, number: int = 0, done: Sequence[tuple[int, int]] = ()) -> Axes:
-        """By the axes of which the first elements need the first ones of operands alone; padded
-        axes in `done`, of operands, are no matter."""
+        """Return the padded axes of a result, by the axes of which the first elements need the
+        first ones of operands alone; padded axes in `done`, of operands, do not count."""
         if not says_boxes(op):
             raise Mixes(op, UNKNOWN)
         self.check_indices(op)

@@ -214,7 +214,7 @@ def contradiction(
 
 
 def relating(main: FuncOp) -> Relating | None:
-    """None for a function whose arguments have no dimensions with names."""
+    """Return the relating of a function; None if its arguments have no dimensions with names."""
     if main.arg_attrs is None or not main.body.blocks:
         return None
     this = Relating(main, main.arg_attrs.data)

@@ -322,8 +322,8 @@ class SizeExpressions:
         return known
 
     def elements(self, value: SSAValue) -> Sequence[Size | None]:
-        """Of a shape, also one in which another size stands where a given one is (-1, as a rule):
-        sizes of dimensions are never negative."""
+        """Return the elements of a shape, also of one in which another size stands where a given
+        one is (-1, as a rule): sizes of dimensions are never negative."""
         op = value.owner
         if not isinstance(op, SelectOp) or not isinstance(test := op.operands[0].owner, CompareOp):
             return self.dims.elements(value) or ()

@@ -188,7 +188,7 @@ class Growth:
 
     @classmethod
     def of(cls, main: FuncOp, beyond: Beyond, symbol: str, most: int) -> "Growth":
-        """Raises GeError for sizes that are not known, or grow otherwise."""
+        """Infer what grows. Raises GeError for sizes that are not known, or grow otherwise."""
         try:
             all_facts = [facts_at(main, beyond, size) for size in SIZES]
         except VerifyException:
@@ -251,7 +251,8 @@ class Growth:
     # ---- the proof
 
     def prove(self) -> None:
-        """Raises GeError for an op of which a valid row may depend on others."""
+        """Prove that valid rows follow from valid rows. Raises GeError for an op of which a valid
+        row may depend on others."""
         for op in self.main.body.block.ops:
             if isinstance(op, ReturnOp):
                 self.check_outputs(op)

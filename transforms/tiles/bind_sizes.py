@@ -32,7 +32,8 @@ from ge.runtime.library.language.arith import INDEX, Constants
 
 
 def bound_types(kernel: KernelOp, sizes: Mapping[str, int]) -> list[MemRefType[Attribute]]:
-    """Those of its memrefs where dimensions have these sizes. Raises GeError where one has none."""
+    """Return the types of its memrefs where dimensions have these sizes. Raises GeError if one has
+    none."""
     texts = iter([] if kernel.sizes is None else [text.data for text in kernel.sizes])
     types: list[MemRefType[Attribute]] = []
     for arg in kernel.body.block.args:

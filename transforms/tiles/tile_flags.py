@@ -109,7 +109,7 @@ class BufferUnit:
 
     @property
     def depth(self) -> int:
-        """In how many loops it is used."""
+        """Return in how many loops it is used."""
         return max(len(a.loops) for a in self.accesses)
 
     @property
@@ -383,8 +383,8 @@ def _loop(unit: BufferUnit, accesses: Sequence[BufferAccess], depth: int, marks:
 
 
 def _numbers(unit: BufferUnit, items: Sequence[Item], loop: ForOp) -> list[int] | None:
-    """For slots of a ring that are the loop's variable and a number, apart from terms that all have
-    in common: the numbers. None for others."""
+    """Return the numbers of slots of a ring that are the loop's variable and a number, apart from
+    terms that all have in common; None for others."""
     if unit.copies == 1 or constant_index(loop.step) != 1:
         return None
     rests = list[Sum]()
@@ -437,8 +437,8 @@ Numbers = dict[tuple[BufferUnit, Pair], int]
 
 
 def number_flags(units: Iterable[BufferUnit]) -> tuple[Numbers, Counter[Pair]]:
-    """For each unit and pair of pipes the number of its first flag; for each pair how many it
-    takes."""
+    """Return for each unit and pair of pipes the number of its first flag; for each pair how many
+    it takes."""
     first, taken = Numbers(), Counter[Pair]()
     for unit in units:
         for pair, count in unit.need.items():
@@ -500,7 +500,7 @@ class FlagWriter:
         return flag
 
     def number(self, m: Mark, block: Block) -> SSAValue:
-        """Of the flag: the slot, counted from the first flag of its unit."""
+        """Return the number of the flag: the slot, counted from the first flag of its unit."""
         first, copies = self.first[m.unit, m.pair], m.unit.copies
         if m.slot is None:
             return self.constant(first)

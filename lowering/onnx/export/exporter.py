@@ -156,7 +156,7 @@ class ModelWriter:
         return self.initializers
 
     def forget_initializers(self, count: int) -> None:
-        """All but the first ones."""
+        """Forget all initializers but the first ones."""
         dropped = {t.name for t in self.initializers[count:]}
         del self.initializers[count:]
         self.large = {n: data for n, data in self.large.items() if n not in dropped}

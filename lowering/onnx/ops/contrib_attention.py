@@ -50,7 +50,8 @@ def counted(n: Node, x: SSAValue, axis: int, element: Attribute = i64) -> SSAVal
 
 
 def rows_from(n: Node, table: SSAValue, start: int, x: SSAValue, axis: int) -> SSAValue:
-    """As many rows of a table, from a known one on, as x has indices of a dimension: [1, S, R]."""
+    """Return as many rows of a table, from a known one on, as x has indices of a dimension: [1, S,
+    R]."""
     size = shape_of(x)[axis]
     if size == DYNAMIC:
         end = n.emit(e.AddOp, size_of(n, x, axis), n.const([start]))
@@ -301,7 +302,8 @@ def _flat(n: Node) -> Sequence[SSAValue]:
 
 
 def _biased(n: Node, flat: Sequence[SSAValue], bias: SSAValue | None) -> Sequence[SSAValue]:
-    """With a bias for all three; key and value [B, N, T, H], which come out of a cache, have it."""
+    """Add a bias to all three, except key and value [B, N, T, H], which come out of a cache and
+    have it."""
     if bias is None:
         return flat
     if rank_of(flat[1]) == 4:

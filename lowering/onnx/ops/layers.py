@@ -370,7 +370,7 @@ def lp_pool(n: Node) -> SSAValue:
 
 
 def order(n: Node) -> int:
-    """Of a norm; in opset 1 a float."""
+    """Return the order of a norm; in opset 1 it is a float."""
     p = n.attribute("p")
     return int(p) if isinstance(p, float) and p.is_integer() else n.int("p", 2)
 

@@ -125,8 +125,8 @@ def batch_norm(n: Node) -> tuple[SSAValue | None, ...]:
 
 
 def batch_normalized(n: Node, training: bool) -> tuple[SSAValue | None, ...]:
-    """With the statistics that are given, or in training with those of the batch, and what becomes
-    of the given ones."""
+    """Normalize with the statistics that are given, or in training with those of the batch, and
+    return also what becomes of the given ones."""
     epsilon = n.float("epsilon", 1e-5)
     if not n.int("spatial", 1):
         raise Unsupported("statistics for each place (spatial=0) are not supported")

@@ -60,7 +60,7 @@ def direction(op: Recurrent, d: int, make: Make) -> list[SSAValue]:
     backward = op.direction.data == "reverse" or d == 1
 
     def own(value: SSAValue, shape: Shape) -> SSAValue:
-        """Its part for this direction."""
+        """Return its part for this direction."""
         if shape_of(value)[0] > 1:
             value = make(SliceOp, value, starts=[d], ends=[d + 1], axes=[0])
         return as_type(make, shaped(make, value, shape), element)
@@ -139,7 +139,8 @@ def looped(
 
 
 def activations(op: Recurrent) -> list[Function]:
-    """Those of all gates, with their parameters and the limit of what goes into them."""
+    """Return the functions of all gates, with their parameters and the limit of what goes into
+    them."""
     names = op.activation_names()
     alphas, betas = (
         [0.0] * len(names) if given is None else [*array_floats(given)]
@@ -209,7 +210,7 @@ def lstm(op: LstmOp, weights: SSAValue, inner: SSAValue | None, functions: list[
     hidden, coupled = op.hidden, bool(op.input_forget.value.data)
 
     def seen(make: Make, gate: SSAValue, cell: SSAValue, k: int) -> SSAValue:
-        """With what it sees of the cell by a peephole, those of i, o and f."""
+        """Add what a gate sees of the cell by a peephole, those of i, o and f."""
         if inner is None:
             return gate
         hole = part(make, inner, k * hidden, (k + 1) * hidden)

@@ -200,7 +200,7 @@ def taps_at(n: FloatArithmetic, x: SSAValue, mode: str) -> tuple[SSAValue, SSAVa
 
 
 def ones(n: FloatArithmetic, like: SSAValue) -> SSAValue:
-    """As many as there are finite numbers."""
+    """Return a one for each finite number."""
     return n.add(n.mul(like, 0.0), 1.0)
 
 

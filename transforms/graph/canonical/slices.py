@@ -44,7 +44,7 @@ class Range:
     step: int = 1
 
     def of(self, outer: "Range") -> "Range":
-        """This range of the elements that `outer` picks."""
+        """Return this range of the elements that `outer` picks."""
         start = outer.start + self.start * outer.step
         return Range(start, self.count, self.step * outer.step)
 

@@ -63,7 +63,8 @@ class IntegerGrid:
 
     @staticmethod
     def of(op: DequantizeOp) -> "IntegerGrid | None":
-        """None for what is no quantize and dequantize by the same two numbers."""
+        """Return the grid of an op; None if it is no quantize and dequantize by the same two
+        numbers."""
         before = op.input.owner
         if not isinstance(before, QuantizeOp) or not op.input.has_one_use():
             return None
