@@ -365,7 +365,7 @@ class Graph(Matcher):
         block.add_op(op)
 
     def _close(self) -> None:
-        """Write what is returned, and the types of the function."""
+        """Write the return, and the types of the function."""
         block = self._main.body.block
         if isinstance(block.last_op, ReturnOp):
             block.erase_op(block.last_op)

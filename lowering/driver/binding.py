@@ -145,7 +145,7 @@ def check_sizes(
 
 
 def planned_for(module: ModuleOp, ranges: Mapping[str, range]) -> tuple[ModuleOp, str]:
-    """The program as it stands, planned for all sizes of ranges, and what is claimed of it."""
+    """The program as it stands, planned for all sizes of ranges, and the claims about it."""
     planned = module.clone()
     main = main_function(planned)
     assert main is not None
@@ -310,8 +310,8 @@ def lower_bound(
 
 
 def place_of(module: ModuleOp, options: Options) -> Path | None:
-    """The file that keeps what the kernels of a program have; None where no folder keeps any, or
-    nobody knows what passes or ops of others have become since."""
+    """The file that keeps what the kernels of a program have; None if no folder keeps any, or if
+    passes or ops of others, whose code may have changed since, are used."""
     folder = tile_cache(options)
     is_extended = options.plugins or installed() or registered().all_passes
     if not folder or is_extended or any(map(is_foreign, all_ops(module.body.blocks))):

@@ -177,8 +177,8 @@ class Request:
 
 
 def _entry_of(request: Request) -> Path | None:
-    """The folder of the entry, None where nothing is kept: no cache is asked for, the passes are
-    watched, or what is compiled is no file."""
+    """The folder of the entry, None if nothing is kept: no cache is asked for, the passes are
+    watched, or the source is no file."""
     options = request.options
     if not options.cache_dir or options.dump_graph or options.export_qdq or request.watch:
         return None

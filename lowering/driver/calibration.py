@@ -1,11 +1,11 @@
-"""What quantization decides from samples: the model is lowered to the graph level once more, with a
-chunk of samples as its batch, and every pass that needs data observes them there. What they decide
-is a table, by which the program itself is compiled, at any batch and without data.
+"""Decisions of quantization from samples: the model is lowered to the graph level once more, with a
+chunk of samples as its batch, and every pass that needs data observes them there. The decisions are
+a table, by which the program itself is compiled, at any batch and without data.
 
 Nodes of a model keep their element type where `keep_dtype` names them. It names a type that ONNX
 nodes of the model have (OpType::Gemm), else one of the graph level by ge's name or a framework's
 (OpType::layer_norm, OpType::BatchMatMul); capitals and underscores do not count. Nodes are named as
-in the model, so that what several of them become together is found too."""
+in the model, so that an op made of several nodes is matched by their names, too."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence

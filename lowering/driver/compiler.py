@@ -170,7 +170,7 @@ def lower(
     payload: Payload | None = None,
 ) -> Compilation:
     """Lower a module in place from the level it is at to `until`; of its weights, those in
-    `payload` are compared. Raises GeError and VerifyException for what is wrong with the module."""
+    `payload` are compared. Raises GeError and VerifyException for errors of the module."""
     verify(module)
     with decisions(Program(module, {} if payload is None else payload, ""), options):
         return lower_verified(module, options, progress, until, instrumentations, payload)
@@ -416,7 +416,7 @@ def lower_program(
 
 def check_gears(module: ModuleOp, options: Options, level: Level) -> GearReport | None:
     """The gears that are asked for, before any work is done for them. Raises GeError for those that
-    do not fit the inputs, and for what belongs to gears where there are none."""
+    do not fit the inputs, and for options of gears if there are none."""
     if not any(options.gears):
         if options.dynamic_fallback or options.gear_histogram:
             flag = "--dynamic-fallback" if options.dynamic_fallback else "--gear-histogram"

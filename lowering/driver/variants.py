@@ -231,7 +231,7 @@ def attempt(
     read: Callable[[Variant], Program],
     timed: Callable[[Program, Options], Timed],
 ) -> TriedVariant | Refused:
-    """Compile and time a variant of a model, which `read` reads anew, or say what is against it."""
+    """Compile and time a variant of a model, which `read` reads anew, or say why it is not made."""
     start, warnings = time.perf_counter(), dict[str, None]()
 
     def listen(diagnostic: Diagnostic) -> None:
@@ -301,8 +301,8 @@ class Bench:
 
 
 def measured(path: str, options: Options) -> Bench:
-    """Compile a model in several ways, and simulate each. Raises GeError for what is no model, and
-    where sizes are not known."""
+    """Compile a model in several ways, and simulate each. Raises GeError for a file that is no
+    model, and if sizes are not known."""
     program = read(path, options)
     main = main_function(program.module)
     if main is None:

@@ -36,8 +36,8 @@ _VERIFIED = "_ge_verified"
 
 
 def parts_of(kernel: KernelOp) -> list[object]:
-    """All that a kernel consists of, and in which order: equal lists are of a kernel that nobody
-    has changed."""
+    """All parts of a kernel, in order: equal lists mean that the kernel was not changed between
+    them."""
     parts: list[object] = [*kernel.properties.items()]
     for region in kernel.regions:
         add_parts(region, parts)

@@ -78,9 +78,9 @@ def has_size(dim: TensorShapeProto.Dimension) -> bool:
 
 @dataclass
 class Fixed:
-    """What the user says about inputs: shapes by input, symbolic dimensions by name, for inputs
-    that are sequences how many tensors they have (None: an optional that is not given), the sizes
-    that dimensions may have which stay unknown, and how some follow from others.
+    """The user's facts about inputs: shapes by input, symbolic dimensions by name, for inputs that
+    are sequences how many tensors they have (None: an optional that is not given), the sizes that
+    dimensions may have which stay unknown, and how some follow from others.
     """
 
     shapes: dict[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])

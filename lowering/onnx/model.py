@@ -56,7 +56,8 @@ def element_of_onnx(data_type: int) -> Attribute:
 
 
 def read_model(path: str | Path) -> ModelProto:
-    """Read a model without its external data. Raises GeError for what is not an ONNX model."""
+    """Read a model without its external data. Raises GeError for a file that is not an ONNX
+    model."""
     where = str(path)
     try:
         info = Path(path).stat()
@@ -292,8 +293,8 @@ def is_constant(node: NodeProto) -> bool:
 
 
 def in_order(nodes: Sequence[NodeProto]) -> Sequence[NodeProto]:
-    """The nodes sorted so that each follows what it reads; as they are if that holds already.
-    Raises GeError for a name with two producers, other than constants, and for a cycle."""
+    """The nodes sorted so that each follows what it reads; unchanged if that holds already. Raises
+    GeError for a name with two producers, other than constants, and for a cycle."""
     producer: dict[str, int] = {}
     for i, node in enumerate(nodes):
         for name in node.output:

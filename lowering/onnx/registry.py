@@ -355,7 +355,7 @@ def contrib_op(
 
 @dataclass(frozen=True)
 class Registration:
-    """What a handler takes, applied to the function that it decorates."""
+    """The attributes and inputs that a handler takes, applied to the function that it decorates."""
 
     names: Sequence[str]
     domains: Sequence[str]

@@ -1,5 +1,5 @@
-"""What is kept and told of passes that run: records for reports and folders of dumps, the IR
-before and after passes (on a stream, or in a tree of files), how long they take
+"""Records of passes that run, and what is printed about them: records for reports and folders of
+dumps, the IR before and after passes (on a stream, or in a tree of files), how long they take
 (`--mlir-timing`), and what they did in numbers (`--mlir-pass-statistics`). See also
 `reproducer.py`."""
 

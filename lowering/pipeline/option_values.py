@@ -1,6 +1,6 @@
-"""What texts stand for, of options whose values have a form of their own: each function raises
-ValueError that says what is expected. And values that flags list before anything runs: how times
-and statistics are shown, and the changes of options that `ge-run --explain` tries, by name."""
+"""Readers of options whose values have a form of their own: each function raises ValueError that
+says what is expected. And values that flags list before anything runs: how times and statistics are
+shown, and the changes of options that `ge-run --explain` tries, by name."""
 
 import os
 from enum import StrEnum

@@ -1,4 +1,4 @@
-"""What steers the compiler. A field of `Options` says all about an option: command lines,
+"""The options of the compiler. A field of `Options` says all about an option: command lines,
 environment and documentation are made from it, and only the option's use knows it besides.
 
 Memory settings of the process are in the calls that GE's users know. They hold for all that is
@@ -72,7 +72,7 @@ def settings_at_hand() -> Settings:
 
 
 def new_settings() -> AbstractContextManager[Settings]:
-    """Within the context nothing is set at first, and what is set ends with it."""
+    """Give the context settings of its own: none at first, and they end with it."""
     return having(Settings())
 
 

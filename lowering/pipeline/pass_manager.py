@@ -19,7 +19,7 @@ from ge.transforms.rewriting.counts import allows_pass
 
 
 class Instrumentation:
-    """Override what is needed; `module` is the whole program each time."""
+    """Override the methods that are needed; `module` is the whole program each time."""
 
     def start(self, module: ModuleOp) -> None:
         """Passes are about to run on a module."""

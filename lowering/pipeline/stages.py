@@ -248,7 +248,8 @@ def grown(options: Options) -> Passes:
 
 
 def precision(options: Options) -> Passes:
-    """Return passes that lower quantization and choose the precision of what is not of integers."""
+    """Return passes that lower quantization and choose the precision of all that is not of
+    integers."""
     from ge.transforms.precision.refine_precision import RefinePrecisionPass
 
     refine = RefinePrecisionPass(mode=options.precision, clip=options.precision_clip)

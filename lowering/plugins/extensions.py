@@ -85,7 +85,7 @@ def seen_sources() -> Sources:
 
 
 def new_registry() -> AbstractContextManager[Registry]:
-    """Within the context, nothing is registered at first, and what is registered ends with it."""
+    """Give the context a registry of its own: empty at first, and it ends with it."""
     return having(Registry())
 
 
@@ -231,7 +231,7 @@ def _merged(packages: tuple[Installed, ...]) -> Universe:
 
 
 def _guarded(package: Installed) -> Universe:
-    """The package's universe, whose getters raise GeError where they fail, or get what is no
+    """The package's universe, whose getters raise GeError if they fail, or get an object that is no
     dialect or pass of the name."""
 
     def guarded(

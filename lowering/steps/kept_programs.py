@@ -10,8 +10,8 @@ JSON the text of the program, or why there is none. Entries appear whole (they a
 and renamed), so any number of compilers may share a folder. One that others may have written or
 that does not hold together is written anew. The folder may be deleted at any time.
 
-Cuts of kernels that somebody has found to be faster than those that estimates choose are in a
-file, by what they are for: the kernel's text, whatever it is called, and the target.
+Cuts of kernels that were measured to be faster than those that estimates choose are in a file, by
+what they are for: the kernel's text, whatever it is called, and the target.
 
     {"kernels": [{"name": "linear_0", "kernel": "5d41402a...", "target": "910b2",
                   "cut": "MatmulCut(m=128, n=256, k=128, part=64, sums=1)",
@@ -137,7 +137,7 @@ class Shared:
         """Have helpers begin to write programs that will be asked for."""
 
     def prepare(self, writers: Mapping[KernelOp, Write]) -> None:
-        """Write what is asked for next, with the help of other processes if there are any."""
+        """Write the programs asked for next, with the help of other processes if there are any."""
 
     def found(self, kernel: KernelOp, key: str, write: Write) -> TileKernelOp:
         """The program for a key that says all that it follows from. Raises NotLowered."""
@@ -226,7 +226,7 @@ class Kept(Shared):
 
 
 def parsed(ctx: Context, text: str) -> TileKernelOp:
-    """The program of a text, which nobody changes: all compilations have the same one."""
+    """The program of a text, which must not be changed: all compilations have the same one."""
     if (known := _parsed.get(text)) is None:
         (op,) = parse_module(ctx, SourceText("a tile program", text)).ops
         op.detach()
@@ -371,7 +371,7 @@ class KernelTunings:
 
 
 def rows_of(parts: Any) -> list[dict[str, Any]]:
-    """The entries for kernels of a file. Raises ValueError for what is none."""
+    """The entries for kernels of a file. Raises ValueError for a text that has none."""
     found: Any = cast("dict[str, Any]", parts).get(PART, []) if isinstance(parts, dict) else None
     if not isinstance(found, list):
         raise ValueError(f"it has no list '{PART}'")

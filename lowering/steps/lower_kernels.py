@@ -14,7 +14,7 @@ becomes
 The kernel's body stays: it says what the program computes, and computes it where a run is not on
 tiles. The program's arguments are the kernel's arguments, its constants of more than one element,
 and its results, in this order; each has the elements of the tensor in the same order, in a shape of
-the program's choice. A kernel without a program stays as it is, and a remark and its attribute
+the program's choice. A kernel without a program is not changed, and a remark and its attribute
 `no_tiles` say why.
 """
 

@@ -146,7 +146,7 @@ class Lowering:
         return name
 
     def share_constant(self, op: GraphConstantOp) -> None:
-        """Replace what is left of a constant by one that all launches share."""
+        """Replace the remaining uses of a constant by one that all launches share."""
         if op.result.first_use is not None:
             key = op.value, op.result.type
             if key not in self.constants:

@@ -176,7 +176,7 @@ class OpenPrograms:
         return at.found[key]
 
     def key(self, kernel: KernelOp) -> Hashable:
-        """Equal for kernels of equal texts; None where nobody knows."""
+        """Return a key, equal for kernels of equal texts; None if kernels cannot be compared."""
         if (wired := wiring(kernel)) is None:
             return None
         if (is_seen := self.parametric.get(wired)) is None:

@@ -19,7 +19,7 @@ def compile(
     **options: Any,
 ) -> "CompiledModel":
     """Compile a module (or function) of PyTorch for inputs like the examples: a tensor, a sequence
-    by position, or a mapping by name. Returns what is called like the model.
+    by position, or a mapping by name. Returns an object that is called like the model.
 
     `dynamic_shapes` as `torch.export.export` takes it: dimensions that it names stay open, within
     their ranges. `custom_translation_table` has ONNX translations of ops, as `torch.onnx.export`

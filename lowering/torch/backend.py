@@ -193,7 +193,7 @@ def is_number(place: Any) -> bool:
 
 class Runner(torch.fx.Interpreter):
     """Runs a graph, so that nodes which are traced keep the lines that they stand for; a float that
-    should be in a tensor may be given as it is."""
+    should be in a tensor may be given without one."""
 
     def call_method(self, target: Any, args: Any, kwargs: Any) -> Any:
         if target == "item" and isinstance(args[0], float):

@@ -140,7 +140,7 @@ class CompiledModel:
 
     @property
     def program(self) -> Program:
-        """The program for the model's parameters as they are now."""
+        """The program for the model's present parameters."""
         return self.graph.at(self.weights).program
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

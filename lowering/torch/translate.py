@@ -88,7 +88,7 @@ def sorted_out(
 
 
 def number_type(leaf: object) -> type | None:
-    """The type of a number that is known at run time only, None for what is no such number."""
+    """The type of a number that is known at run time only, None for any other leaf."""
     kinds = {torch.SymInt: int, torch.SymFloat: float, torch.SymBool: bool}
     return next((k for symbolic, k in kinds.items() if isinstance(leaf, symbolic)), None)
 
@@ -356,7 +356,7 @@ def onnx_program(exported: Any, table: Mapping[Any, Any]) -> Any:
 
 @contextmanager
 def quiet_logger() -> Generator[None]:
-    """The exporter warns about what is no concern of a user who wants no ONNX file."""
+    """Silence the exporter's warnings, which do not concern a user who wants no ONNX file."""
     logger = logging.getLogger("torch.onnx")
     level = logger.level
     logger.setLevel(logging.ERROR)

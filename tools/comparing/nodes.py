@@ -350,7 +350,7 @@ class PeerTrial:
         doubt.is_explained = not doubt.alone.strange and power <= doubt.alone.snr
 
     def _least(self, want: Array, kept: Iterable[Place]) -> tuple[Array, Place | None]:
-        """A result, or what is left of it without one of the operands kept, which is least."""
+        """A result, or the rest of it without one of the operands kept, whichever is least."""
         found: tuple[Array, Place | None] = want, None
         for place in kept:
             operand = self.given[place].array

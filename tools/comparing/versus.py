@@ -467,7 +467,7 @@ class Versus:
         move: Move | None,
         names: Collection[str] | None,
     ) -> Values:
-        """The results of nodes (default: all wanted) that read what is given."""
+        """The results of nodes (default: all wanted) that read the given arrays."""
         if move is not None:
             inputs = {name: move(array) for name, array in inputs.items()}
         asked = Asked(wanted if names is None else names, given, move)

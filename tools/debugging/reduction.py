@@ -326,7 +326,7 @@ class Edit(ReductionStep):
 
 
 class Erase(Edit):
-    """Ops whose results nobody uses, with what they alone use; from the end."""
+    """Ops whose results are not used, with the ops that they alone use; from the end."""
 
     def targets(self, module: ModuleOp) -> Sequence[Target]:
         ops = enumerate(module.walk())
@@ -420,7 +420,7 @@ class DropAttributes(Edit):
 
 
 class DropArguments(Edit):
-    """Arguments of functions that nobody uses."""
+    """Unused arguments of functions."""
 
     def targets(self, module: ModuleOp) -> Sequence[Target]:
         return [

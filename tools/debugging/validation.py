@@ -217,7 +217,7 @@ class Validation(Instrumentation):
         self.runner, self._outcomes = done.runner, done.outcomes
 
     def broken(self, p: ModulePass, old: ModuleOp, difference: Difference) -> GeError:
-        """Cut the module down, write the test, and say what is wrong."""
+        """Cut the module down, write the test, and say what the pass breaks."""
         case = Case(self, p)
         small, payload = case.reduced(old, self._payload)
         smaller = case.difference(small, payload)

@@ -291,8 +291,8 @@ class View:
 
 @dataclass(eq=False)
 class Document:
-    """A text by the name of its file. `generation` counts its changes: what is worked out for an
-    earlier one is of no use."""
+    """A text by the name of its file. `generation` counts its changes: an analysis of an earlier
+    one is of no use."""
 
     name: str
     version: int | None

@@ -101,7 +101,7 @@ class Completer:
             yield Proposal(f"{name}.", Sort.DIALECT, extent)
 
     def dialect_ops(self, name: str) -> list[type[Operation]] | None:
-        """The ops of a dialect; None where there is none of that name that loads."""
+        """The ops of a dialect; None if no dialect of that name loads."""
         try:
             dialect = self.ctx.get_optional_dialect(name)
         except Exception:
@@ -189,7 +189,7 @@ class Completer:
 
 
 def told(kind: type) -> tuple[str, str]:
-    """The first line of what is said of a class, and all of it."""
+    """The first line of a class's description, and all of it."""
     text = documentation(kind)
     return text.partition("\n")[0], text
 

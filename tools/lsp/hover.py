@@ -1,5 +1,5 @@
-"""What a name, an op, a type or an attribute in a text is: Markdown for an editor, of ops from
-their definitions, as in the reference of the documentation."""
+"""Hover texts of a name, an op, a type or an attribute in a text: Markdown for an editor, of ops
+from their definitions, as in the reference of the documentation."""
 
 import inspect
 import re

@@ -1,5 +1,5 @@
-"""What stands where in a text, built from the record of a parser that keeps where ops, values,
-blocks and regions stand. Of a text with an error it has what stands before.
+"""Index of the things in a text, built from the record of a parser that keeps where ops, values,
+blocks and regions stand. For a text with an error it has all that stands before the error.
 
 Positions: offsets count characters from a text's start, as xDSL's parser does; an editor counts
 lines from 0 and in a line the code units of an encoding that it has chosen."""

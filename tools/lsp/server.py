@@ -40,8 +40,7 @@ SHORT = 0.1  # seconds; a text that was analysed in less time is so at once afte
 @dataclass(frozen=True)
 class Settings:
     """Settings of a server: plug-in files, a target instead of those that modules name, seconds
-    between the last change of a text and its analysis, and whether ops that nobody knows are
-    accepted."""
+    between the last change of a text and its analysis, and whether unknown ops are accepted."""
 
     plugins: tuple[str, ...] = ()
     target: str = ""
@@ -138,7 +137,7 @@ class Server(LanguageServer):
             self.text_document_publish_diagnostics(nothing)
 
     def stop(self) -> None:
-        """Give up what is being worked out."""
+        """Give up the analyses under way."""
         for document in self.documents.values():
             document.generation += 1
         self._analyst.shutdown(wait=False, cancel_futures=True)

@@ -1,5 +1,5 @@
 """The content of a page, as plain data: `plain` makes JSON of it. Times are in microseconds, sizes
-in bytes; what is empty is left out."""
+in bytes; empty fields are left out."""
 
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, NamedTuple, cast
@@ -78,7 +78,7 @@ class Noted:
 
 
 def plain(value: Any) -> Any:
-    """The value as JSON has it: dataclasses are objects without what is empty, numbers short."""
+    """The value as JSON has it: dataclasses are objects without empty fields, numbers short."""
     if isinstance(value, float):
         return float(f"{value:.7g}")
     if isinstance(value, dict):

@@ -96,7 +96,7 @@ def file_of(source: str) -> str:
 
 
 def top(level: LevelGraph) -> list[LevelNode]:
-    """The ops but for inputs, outputs, and what is inside of fused ops."""
+    """The ops except inputs, outputs, and members of fused ops."""
     nodes = level.nodes
     fused = {i for i, n in enumerate(nodes) if n.op.startswith("fused_op.")}
     return [n for n in nodes if n.op not in PORTS and n.parent not in fused]

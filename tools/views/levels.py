@@ -183,7 +183,7 @@ def constant_name(value: SSAValue) -> str:
 
 
 def type_text(t: Attribute) -> str:
-    """Sizes and element type, 2x16xf32, `?` for an open size; other types as they are written."""
+    """Sizes and element type, 2x16xf32, `?` for an open size; other types as MLIR writes them."""
     try:
         element, shape = data_type(t)
     except (GeError, AttributeError, AssertionError, TypeError, ValueError):
@@ -238,7 +238,7 @@ def set_tasks(nodes: Iterable[LevelNode], program: Sequence[LevelNode]) -> None:
 
 
 def computed(node: LevelNode) -> str:
-    """The name of the op that a launch computes, or a launch is made of; empty for what is none."""
+    """The name of the op that a launch computes, or a launch is made of; empty for any other op."""
     if node.op.startswith("launch "):
         return node.attributes.get("computes", "")
     return node.op if node.op.startswith(("fused_op.", "graph.")) else ""

@@ -134,7 +134,8 @@ class Watcher(Instrumentation):
 
 
 def settle(noted: Iterable[Noted]) -> None:
-    """Mark the missed chances that cost nothing, since their rule found another one."""
+    """Mark the missed chances that cost nothing, since their rule was applied there in another
+    way."""
     noted = list(noted)
     done = {(n.rule, n.op, n.source) for n in noted if n.applied}
     for n in noted:
@@ -241,7 +242,7 @@ def blame(levels: Sequence[LevelGraph], failure: str) -> None:
 def timed(
     seen: Seen, module: ModuleOp, timeline: Timeline, numbers: Numbers, program: LevelGraph
 ) -> dict[str, Any]:
-    """Return what is known if a run was simulated."""
+    """Return the parts of a page that need a simulated run."""
     time = time_view(timeline, numbers)
     memory = memory_view(module, timeline, numbers)
     changes = changed_times(seen, module, timeline)
@@ -364,7 +365,7 @@ def watching(
 def failed_page(
     source: str, output: str, inputs: Iterable[Path | str], watcher: Watcher, error: Exception
 ) -> str:
-    """Write what is known of a compilation that failed; what became of it."""
+    """Write the page of a compilation that failed; returns what became of it."""
     try:
         shown = payload(Seen(source, watcher, failure=str(diagnose(error))))
         if "levels" not in shown:

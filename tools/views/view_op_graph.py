@@ -108,8 +108,8 @@ def svg(text: str) -> str:
 
 @dataclass(frozen=True)
 class ViewOpGraphPass(ModulePass):
-    """Draw the ops of @main: nodes are ops, edges values, bodies clusters. The module stays as it
-    is."""
+    """Draw the ops of @main: nodes are ops, edges values, bodies clusters. The module is not
+    changed."""
 
     name = "view-op-graph"
 

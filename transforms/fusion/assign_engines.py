@@ -42,8 +42,8 @@ ENGINES = {
 
 
 def choice(text: str) -> tuple[UserPattern, Engine]:
-    """A choice, NAME=ENGINE. Raises ValueError that says what is expected, and GeError for what is
-    no regular expression."""
+    """A choice, NAME=ENGINE. Raises ValueError that says what is expected, and GeError for a text
+    that is no regular expression."""
     name, equals, engine = text.rpartition("=")
     plain = engine.strip().lower().replace("_", "")
     if not equals or not name:

@@ -292,7 +292,7 @@ class Layouts:
         return any(n is None or self.last[n] != self.last[number] for n in near)
 
     def settle(self) -> float:
-        """Change the layouts of webs while that saves time; returns what is saved in all."""
+        """Change the layouts of webs while that saves time; returns the time saved in all."""
         for _ in range(SWEEPS):
             changes = [i for i in range(len(self.webs)) if self.is_at_border(i)]
             if not any([self.changed(i) for i in changes]):

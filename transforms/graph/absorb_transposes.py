@@ -37,7 +37,7 @@ def untransposed(value: SSAValue) -> SSAValue | None:
 @rule(MatmulOp, exact=False)
 def transpose_into_product(op: MatmulOp, make: Make) -> Replacement:
     """The matmul of a transposed matrix takes the matrix and transposes it itself. A weight that
-    others need as it is need not be stored twice, then."""
+    others need untransposed need not be stored twice, then."""
     lhs, rhs = untransposed(op.lhs), untransposed(op.rhs)
     if lhs is None and rhs is None:
         return None
@@ -66,7 +66,7 @@ def transpose_of_product(op: TransposeOp, make: Make) -> Replacement:
 
 @rule(Convolution)
 def transpose_into_conv(op: Convolution, make: Make) -> Replacement:
-    """A convolution reads an input whose channels are the last dimension as it is."""
+    """A convolution reads an input whose channels are the last dimension without a transpose."""
     if op.input_channels_last.value.data or not isinstance(moved := op.input.owner, TransposeOp):
         return None
     rank = rank_of(op.input)

@@ -18,8 +18,8 @@ from ge.transforms.rewriting.passes import Ulps
 
 
 class FoldBatchNormPass(SimplifyPass):
-    """Put what is linear by channel into weights.
-    `exact`: only by rules that keep every bit."""
+    """Put ops that are linear by channel into weights. `exact`: only by rules that keep every
+    bit."""
 
     name = "fold-batch-norm"
     families = (linear_maps,)

@@ -40,7 +40,7 @@ def infer_op(op: Operation) -> bool:
 
 @dataclass
 class Loops:
-    """What is known of nested loops while the outer ones are inferred again.
+    """Facts of nested loops while the outer ones are inferred again.
 
     A fixpoint is only ever widened, so an inner loop starts from where it was when the outer
     one's types were narrower (Kleene iteration from below: the least fixpoint is the same). So the

@@ -182,8 +182,8 @@ def merge_equal_values(loop: LoopOp) -> None:
 
 
 def hoist_invariants(loop: LoopOp) -> None:
-    """Hoist what is the same in every round; out of a loop that may have no rounds only what cannot
-    fail.
+    """Hoist ops that compute the same in every round; out of a loop that may have no rounds only
+    what cannot fail.
 
     %h = graph.loop ... carry (%a = %x : ...) {          %c = graph.exp %w
       %c = graph.exp %w                                  %h = graph.loop ... carry (%a = %x) {

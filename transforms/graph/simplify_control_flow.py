@@ -190,7 +190,7 @@ def simplify_control_flow(func: FuncOp, limit: int) -> None:
 
 @dataclass(frozen=True)
 class SimplifyControlFlowPass(FunctionPass):
-    """Fold branches and loops, hoist what is the same everywhere, and unroll loops.
+    """Fold branches and loops, hoist ops that compute the same everywhere, and unroll loops.
     `limit`: largest result of folding, in bytes, that becomes a constant in the IR."""
 
     name = "simplify-control-flow"

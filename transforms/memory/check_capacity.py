@@ -1,4 +1,4 @@
-"""Refuse a memory plan that takes more memory than it may, and show what is live at the peak.
+"""Refuse a memory plan that takes more memory than it may, and show the buffers live at the peak.
 
     func.func @main(...) attributes {npu_task.arena_bytes = 1536 : i64, ...} {
 stays as it is where the device has as much; else
@@ -91,7 +91,7 @@ def describe(op: Operation) -> str:
 
 
 def plan_figure(func: FuncOp, name: str) -> int:
-    """A number of the plan, in bytes. Raises GeError where there is none."""
+    """A number of the plan, in bytes. Raises GeError if there is none."""
     if (stated := figure(func, name)) is None:
         raise error_at(func, f"@main states no npu_task.{name}", "run assign-offsets first")
     return stated

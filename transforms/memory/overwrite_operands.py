@@ -1,4 +1,4 @@
-"""Launches write results over operands that nobody needs any more, where their kernels may.
+"""Launches write results over operands that are not needed any more, where their kernels may.
 
     %1 = memref.alloc() : memref<64xf32, hbm>
     npu_task.launch @exp_0 ins(%0 : ...) outs(%1 : ...)
@@ -143,7 +143,7 @@ class Overwriting:
         return {(r, s) for r, result in new for s, source in dying if fits(result, source)}
 
     def copy(self, op: CopyOp) -> None:
-        """The target of a copy is the source, if nobody needs the source later."""
+        """Use the source as the target of a copy, if the source is not needed later."""
         source, target = op.source, op.target
         if self.is_new(target, op) and self.dies(source, op) and source.type == target.type:
             if fits(target, source):

@@ -19,7 +19,7 @@ becomes
 In a training step the peak is where the backward pass begins. The values that stay live across it
 are a minimum cut: the fewest bytes from which elementwise ops, views and data movement compute all
 that is used later (as in PyTorch: He et al., "Min-cut optimal recomputation", AOTAutograd 2022),
-found by the maximum flow (Ford and Fulkerson 1956) along shortest augmenting paths, all of one
+computed by the maximum flow (Ford and Fulkerson 1956) along shortest augmenting paths, all of one
 length at a time (Dinic 1970). At most `DEPTH` ops in a row are recomputed, and nothing changes
 where less than `LEAST` is saved.
 

@@ -15,9 +15,9 @@ Only launches of pure kernels of known cost are repeated:
 nothing random, no branch or loop, no dynamic shape. `npu_task.recomputed` of the function is the
 number of repeated launches. Run `order-tasks` before: the order of the tasks stays.
 
-A plan is found by simulating execution under a memory budget. The tasks run in program order. A
-task whose results do not fit *evicts* buffers; a task that reads evicted buffers runs the tasks
-that recompute them first, each once, in program order. A recomputed buffer stays for its other uses
+Plans come from simulating execution under a memory budget. The tasks run in program order. A task
+whose results do not fit *evicts* buffers; a task that reads evicted buffers runs the tasks that
+recompute them first, each once, in program order. A recomputed buffer stays for its other uses
 until it is evicted again. This is dynamic tensor rematerialization (Kirisame et al., arXiv
 2006.09616) with known later uses:
 

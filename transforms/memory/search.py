@@ -212,7 +212,7 @@ class Descent:
         return chain
 
     def run(self, steps: int, expired: Callable[[], bool]) -> tuple[Outcome, int]:
-        """Take at most so many steps; returns what is known and the steps that were taken."""
+        """Take at most so many steps; returns the outcome and the steps that were taken."""
         for step in range(steps):
             if step % CHECKED == 0 and expired():
                 return Outcome.UNDECIDED, step

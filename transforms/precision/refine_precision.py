@@ -276,8 +276,8 @@ class Refinement:
                 erase(narrow.owner)
 
     def refine(self, op: TensorOp) -> bool:
-        """Give an op narrow operands and results; False, and nothing is changed, where it does not
-        take them."""
+        """Give an op narrow operands and results; returns False, and changes nothing, if it does
+        not take them."""
         before = list(op.operands)
         for i in narrowed_operands(op):
             op.operands[i] = self.narrowed(op.operands[i])
@@ -359,9 +359,9 @@ def tell(refinement: Refinement) -> None:
 
 @dataclass(frozen=True)
 class RefinePrecisionPass(CalibratedPass):
-    """Compute in 16-bit floats what is in f32.
-    `mode`: fp16, bf16, mixed or mixed_bf16; `clip`: constants that the format does not hold are
-    clipped, else what uses them stays f32; `data`: samples (.npz) or a table (.toml)."""
+    """Compute ops of f32 in 16-bit floats. `mode`: fp16, bf16, mixed or mixed_bf16; `clip`:
+    constants that the format does not hold are clipped, else what uses them stays f32; `data`:
+    samples (.npz) or a table (.toml)."""
 
     name = "refine-precision"
     RELATION: ClassVar[Relation] = Unbounded()

@@ -245,7 +245,7 @@ def read_labelled(
 
 def read_samples(paths: Sequence[str | Path], main: FuncOp, fixed: FuncOp | None = None) -> Samples:
     """The samples in .npz files for a model; `fixed` is the model at the sizes that are asked for,
-    where some are. Raises GeError for what is missing, does not fit or is not finite."""
+    where some are. Raises GeError for data that is missing, does not fit or is not finite."""
     inputs, batch = inputs_of(main)
     if not inputs:
         raise GeError("the model has no inputs, so there is nothing to calibrate with")

@@ -34,8 +34,8 @@ run, and where the launch would take longer by the cost model.
 What depends on weights is an expression of constants (see prepare-weights), so no weights are
 needed here. Zero is always represented exactly. Results of layers stay float: the next layer
 quantizes what it reads, once for all layers of a scheme that read it, and sums, norms, softmax and
-masked scores are not quantized at all. A layer that the table has another scheme for takes that.
-What stays float is told in a remark.
+masked scores are not quantized at all. A layer that the table has another scheme for takes that. A
+remark names each layer that stays float.
 
 `Limits` says what the elements of values cannot go beyond, by the ops that compute them.
 """
@@ -428,7 +428,8 @@ def insert_quantization(
     skip: Sequence[str] = (),
     symmetric: bool = True,
 ) -> None:
-    """Bring a float graph into QDQ form. Raises GeError for what is no regular expression."""
+    """Bring a float graph into QDQ form. Raises GeError for a text that is no regular
+    expression."""
     insertion = Insertion(main, scheme, target, patterns(skip), symmetric)
     insertion.run()
     if calibration_at_hand().samples is None:

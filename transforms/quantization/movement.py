@@ -1,5 +1,6 @@
-"""Dequantize behind, and quantize before, what only moves or compares elements: chains of these
-ops work on integers then, and what is left between a dequantize and a quantize cancels out.
+"""Dequantize behind, and quantize before, what only moves or compares elements: chains of these ops
+work on integers then, and a dequantize with its quantize cancels out when nothing else is left
+between them.
 
     %0 = graph.dequantize %q, %s, %z
     %1 = graph.transpose %0                    becomes  %1 = graph.transpose %q

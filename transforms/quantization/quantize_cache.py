@@ -19,8 +19,8 @@ becomes
 
 Each row (of a token and a head) has a scale, and is quantized once: when its token is computed. A
 cache is an input in floats that comes back, through ops that only move whole rows, with computed
-rows behind a concat. Scales become the last inputs and outputs. Whatever else reads a cache gets it
-dequantized, and new rows as they are; attention dequantizes as it loads (see fuse-attention).
+rows behind a concat. Scales become the last inputs and outputs. Other readers of a cache get it
+dequantized, and new rows unchanged; attention dequantizes as it loads (see fuse-attention).
 """
 
 from collections.abc import Sequence
@@ -203,7 +203,7 @@ class Rewrite:
         return pair.input, pair.scale
 
     def read(self, op: Operation) -> None:
-        """Let an op, and what is in it, read floats."""
+        """Let an op, and the ops in it, read floats."""
         for inner in op.walk():
             for i, value in enumerate(inner.operands):
                 if value not in self.stored:

@@ -3,8 +3,8 @@
     %q = graph.quantize %x, %s, %z to ui8               %q = graph.quantize %x, %s, %z - 128 to i8
     %0 = graph.dequantize %q, %s, %z           becomes  %0 = graph.dequantize %q, %s, %z - 128
 
-Rounding, limits and what is dequantized stay bit for bit. Codes that something else gives are
-shifted where a layer takes them. Exceptions: scales of blocks, and what is known only at run time.
+Rounding, limits and dequantized values stay bit for bit. Codes of other ops are shifted where a
+layer takes them. Exceptions: scales of blocks, and what is known only at run time.
 
 Products of integers that no dequantize stands before are shifted as well:
 

@@ -235,7 +235,8 @@ class Decibels(Relation):
 
 @dataclass(frozen=True)
 class Unbounded(Relation):
-    """Any other numbers, for what is right only for inputs like those that it was made with."""
+    """Any other numbers, for a pass whose result is right only for inputs like those that it was
+    made with."""
 
     def wrong(self, before: Array, after: Array, others: Sequence[Array]) -> NDArray[np.bool_]:
         return np.zeros(before.shape, np.bool_)

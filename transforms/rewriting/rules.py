@@ -183,8 +183,8 @@ def substitute(
     new: SSAValue,
     gain_us: float | None = None,
 ) -> None:
-    """Use `new`, a result of a new op, for `old`, and erase what is dead then; count the rule and
-    remark it at `op`, with what it saves."""
+    """Use `new`, a result of a new op, for `old`, and erase ops that are dead then; count the rule
+    and remark it at `op`, with what it saves."""
     count(rule)
     remarks.applied(rule, op, gain_us=gain_us)
     if new.type != old.type and isinstance(new.owner, Operation):

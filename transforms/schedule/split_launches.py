@@ -11,7 +11,7 @@ becomes, in two pieces (`%x0`, `%11` and so on are views of halves; `%0` is no m
     npu_task.launch @softmax_of_2 ins(%01 : ...) outs(%11 : memref<32x64xf32>)
 
 so that the cube cores compute the second half while the vector cores work on the first one (the
-second matmul is issued before the first softmax), and the values between the two are found in L2.
+second matmul is issued before the first softmax), and the values between the two are still in L2.
 These have as many buffers as pieces are under way, which the next pieces reuse. `pieces.py` says
 what may come apart together. The number of pieces is the one with the shortest makespan by the
 clock, each with its best schedule; none where that gains less than `GAIN`: pieces cost launches.
@@ -160,7 +160,7 @@ class Splitter:
                 self.module.body.block.insert_op_after(part, self.kernels[name])
 
     def choose(self, group: LaunchGroup) -> int:
-        """The number of pieces of a group; 1: it stays as it is."""
+        """The number of pieces of a group; 1: it is not cut."""
         if self.counts is not None:
             return self.counts.get(group.key(), 1)
         return self.fixed if self.part_names(group, self.fixed) is not None else 1

@@ -275,7 +275,7 @@ class Launching:
 
     def targets(self, pairs: Sequence[tuple[SSAValue, SSAValue]]) -> dict[SSAValue, SSAValue]:
         """The buffers of the program that the kernels compute into: not those of values that are
-        results as well, which nobody overwrites."""
+        results as well, which are never overwritten."""
         targets: dict[SSAValue, SSAValue] = {}
         taken = {value for value, old in pairs if old in self.op.results}
         for value, old in pairs:
@@ -687,8 +687,7 @@ class Binding(Buffers):
 
 
 def clean(block: Block) -> None:
-    """Erase what nobody uses: buffers, views and constants, and launches whose results nobody
-    reads."""
+    """Erase unused buffers, views and constants, and launches whose results are not read."""
     for op in reversed(ops_of(block)):
         if isinstance(op, LaunchOp):
             unread = all(

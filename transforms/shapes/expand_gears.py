@@ -22,8 +22,8 @@ becomes, for a batch of 1 or 8,
 It runs on the fused level, so that all that is decided on the graph is decided once. In a gear
 types are inferred again, and what follows from sizes alone (shape arithmetic) is computed. Weights
 stay outside, and so does what comes out equal in all gears. `graph.padding` says which dimensions
-of inputs may be padded (see `padding.py`). A program without gears, or without
-dynamic inputs, stays as it is.
+of inputs may be padded (see `padding.py`). A program without gears, or without dynamic inputs, is
+not changed.
 
 In the body of a gear
 
@@ -249,7 +249,7 @@ def drop_unused(op: FusedOp) -> None:
 
 
 def settle_fused(op: FusedOp, limit: int) -> None:
-    """A fused op on operands of other types, without what is known of its body."""
+    """A fused op on operands of other types, with its body inferred anew."""
     block = op.parent
     assert block is not None
     if isinstance(op, CustomOp):  # a kernel of the user's, which has its operands as they are

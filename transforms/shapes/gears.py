@@ -101,7 +101,7 @@ def read_gears(
     text: str, option: str, between: str, inside: str, least: int = 1
 ) -> list[tuple[int, ...]]:
     """The sizes of each gear of an option, some of which may be -1 where that is `least`. Raises
-    GeError for what is no list of them."""
+    GeError for a text that is no list of them."""
     rows: list[tuple[int, ...]] = []
     for position, part in enumerate(text.split(between), 1):
         where = f"gear {position} of {option}"

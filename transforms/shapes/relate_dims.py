@@ -9,7 +9,7 @@ becomes
                     %v: tensor<?x16xf32> {graph.dims = ["past", ""]}, ...)
         attributes {graph.dim_relations = {keys = "past + 1"}}
 
-Exporters give dimensions names of their own where they do not know better. What an op wants to be
+Exporters give dimensions names of their own if they know no better ones. What an op wants to be
 equal is what its inference says: it is inferred with numbers in the place of sizes, one for each
 expression of dimensions, and what clashes are two expressions of one size. An equation in which a
 dimension stands once, and alone, says what that one is: an expression of others, or a number. Sizes

@@ -293,7 +293,7 @@ class Likeness:
         return number_of(elements.type), splat_bytes(elements), first
 
     def place(self, location: Attribute) -> int:
-        """The number of a location; none is as it is everywhere."""
+        """Return the number of a location, -1 for an unknown one."""
         if isinstance(location, UnknownLoc):
             return -1
         number = number_of(location)

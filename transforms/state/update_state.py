@@ -90,7 +90,7 @@ class Updating:
 
     def waits(self, state: SSAValue, copy: CopyOp) -> bool:
         """Have the kernel whose result is copied to a state run where the copy is, behind all that
-        reads the state, if it may work in place and nobody else needs its result."""
+        reads the state, if it may work in place and no other op needs its result."""
         value, block = copy.source, copy.parent
         op = self.ops[self.graph.first_use(value)]
         if not isinstance(op, LaunchOp) or {*users_of(value)} != {op, copy} or block is None:

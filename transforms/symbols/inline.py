@@ -9,7 +9,7 @@ becomes
     %1 = arith.addi %x, %x : i32 loc(callsite(... at ...))
 
 Functions of several blocks, without a body, or that call themselves stay calls. Private functions
-that nobody calls any more are erased.
+that are no longer called are erased.
 """
 
 from dataclasses import dataclass

@@ -36,7 +36,7 @@ def summary(counts: dict[str, int]) -> str:
 
 @dataclass(frozen=True)
 class PrintOpStatsPass(ModulePass):
-    """Print how many ops there are of each name. The module stays as it is."""
+    """Print how many ops there are of each name. The module is not changed."""
 
     name = "print-op-stats"
 

@@ -1,4 +1,4 @@
-"""Erase symbols that nobody outside can see and nobody uses.
+"""Erase symbols that are private and not used.
 
     func.func private @unused() { ... }
     func.func private @used() { ... }

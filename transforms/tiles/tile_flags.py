@@ -21,12 +21,12 @@ becomes
     tile.wait mte1 -> mte2[%c0]
     tile.wait mte1 -> mte2[%c1]
 
-A memref that a program both loads and stores counts as one buffer. Flags
-of a pair of pipes are numbered from 0 on. Where the target has fewer, rings get flags for fewer
-slots than they have copies, a part of them (4 copies: 2, then 1): slots that have one flag are used
-one after the other. Or two buffers share flags, as if they were one: the pipes then take turns with
-both. What is in the fewest loops does so first. A program that has flags stays as it is.
-So do fifos: a push and its pop need no flags.
+A memref that a program both loads and stores counts as one buffer. Flags of a pair of pipes are
+numbered from 0 on. Where the target has fewer, rings get flags for fewer slots than they have
+copies, a part of them (4 copies: 2, then 1): slots that have one flag are used one after the other.
+Or two buffers share flags, as if they were one: the pipes then take turns with both. What is in the
+fewest loops does so first. A program that has flags is not changed. So do fifos: a push and its pop
+need no flags.
 
 A buffer's slot belongs to one pipe at a time. It passes on from access to access, in the order of
 the program; where two in a row are on different pipes, the second waits for a flag of the first:

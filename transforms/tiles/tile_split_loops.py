@@ -25,7 +25,7 @@ becomes
 A condition compares the loop's variable, plus constants and values from before the loop, with such
 a sum without the variable: slt, sle, sgt, sge, eq or ne. Where a bound is a value the loop is cut
 at the value, and a part may be empty when it runs; a part that has nothing to run is no loop. Other
-conditions stay as they are, and so do the loops that are nowhere cut.
+conditions are not changed, and neither are loops that are nowhere cut.
 """
 
 from collections.abc import Iterator, Sequence

@@ -326,7 +326,7 @@ def in_units(
     bias: SSAValue | None, x: SSAValue, weight: SSAValue, outputs: int, w: ModelWriter
 ) -> Input:
     """A bias as the integers that are added to the sums of a layer of 8 bits, which is how kernels
-    of integers want it; as it is where they do not fit 32 bits, and for other layers."""
+    of integers want it; unchanged if they do not fit 32 bits, and for other layers."""
     left, right = x.owner, weight.owner
     if not (isinstance(left, DequantizeOp) and isinstance(right, DequantizeOp)):
         return bias

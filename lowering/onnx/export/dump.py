@@ -283,8 +283,8 @@ def read_ge_text(text: str, path: str) -> Any:
 
 
 def proto_text(module: ModuleOp, name: str) -> str:
-    """The functions of a module as graphs, @main first, without the elements of constants; what is
-    in the regions of an op is a graph of its own."""
+    """The functions of a module as graphs, @main first, without the elements of constants; the
+    ops in the regions of an op are a graph of their own."""
     model = message("ModelDef")(name=name, version=1)
     for func in sorted(functions(module).values(), key=lambda f: f.sym_name.data != "main"):
         titles = [name_of(argument_attributes(func, i)) for i in range(len(func.args))]
@@ -340,7 +340,7 @@ class GraphWriter:
 
 
 def describe(descriptor: Any, t: Attribute) -> None:
-    """State element type and sizes of a value; nothing of what is no tensor."""
+    """State element type and sizes of a value, if it is a tensor."""
     try:
         element, shape = data_type(t)
     except (GeError, AttributeError, AssertionError, TypeError, ValueError):

@@ -399,8 +399,8 @@ def ports(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> Iterable[
 
 
 def name_outputs(w: ModelWriter, values: Sequence[SSAValue], names: Sequence[str]) -> None:
-    """Nodes write their results under the names of the outputs; inputs, constants and what is
-    handed out twice go through an Identity."""
+    """Nodes write their results under the names of the outputs; inputs, constants and values
+    returned twice go through an Identity."""
     renamed: dict[str, str] = {}
     for value, name in zip(values, names, strict=True):
         if isinstance(value, OpResult) and not w.is_fixed(value) and w.name(value) not in renamed:

@@ -293,7 +293,7 @@ def _unpacked(n: Node, x: SSAValue, count: int) -> Sequence[SSAValue]:
 
 
 def _flat(n: Node) -> Sequence[SSAValue]:
-    """Query, key and value as [B, S, N * H]; key and value of cross attention as they are."""
+    """Query, key and value as [B, S, N * H]; key and value of cross attention unchanged."""
     if n.rank(0) == 5:
         return _unpacked(n, n[0], 3)
     if n.rank(1) == 5:

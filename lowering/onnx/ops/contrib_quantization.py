@@ -394,6 +394,6 @@ def _decoded(n: Node, codes: Codes) -> SSAValue:
     K=ANY, N=ANY, accuracy_level=ANY, bits=ANY, block_size=ANY, weight_prepacked=0,
 )  # fmt: skip
 def matmul_nbits(n: Node) -> SSAValue:
-    """A B^T + bias. `accuracy_level` allows onnxruntime to round A; here it stays as it is."""
+    """A B^T + bias. `accuracy_level` allows onnxruntime to round A; here it is not rounded."""
     weight = _decoded(n, Codes.of(n))
     return plus(n, multiply(n, n[0], weight, transpose_rhs=True), n.get(5))

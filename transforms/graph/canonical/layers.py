@@ -2,7 +2,7 @@
 
 So is what moves elements to computed places. Fourier transforms are products with constant
 matrices, on the cube. CANN's `Stft` takes such a matrix, its `plan`, too. A matrix of n elements
-costs n^2: longer transforms than `MOST` elements of a matrix stay as they are.
+costs n^2: longer transforms than `MOST` elements of a matrix are not changed.
 """
 
 from itertools import combinations, pairwise, product

@@ -1,4 +1,4 @@
-"""Slices, splits, concatenations and pads of one another; broadcasts that nobody needs, and picking
+"""Slices, splits, concatenations and pads of one another; broadcasts that no op needs, and picking
 by constant indices.
 """
 

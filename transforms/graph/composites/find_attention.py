@@ -1,5 +1,5 @@
-"""Attention is found, narrowed and laid out: three passes in a row, the last two twice, as a cast
-may hide a transpose and a transpose a cast.
+"""Attention is recognized, narrowed and laid out: three passes in a row, the last two twice, as a
+cast may hide a transpose and a transpose a cast.
 
     %t = graph.transpose %k                              [B, H, S, D] -> [B, H, D, S]
     %s = graph.matmul %q, %t

@@ -19,7 +19,7 @@ where channels come before tokens.
 Rows that are masked as a whole keep their weights: equal ones for a mask that adds a large negative
 number, nan for one of -inf, 0 with the guard (see graph.attention). If sizes are known only at run
 time, a mask is assumed to broadcast to the scores and not the other way round, and batches to be
-equal; the op refuses what is not.
+equal; the op refuses all others.
 
 Scores and weights may be rounded to a grid, by a quantize and a dequantize after it.
 """
