@@ -359,7 +359,7 @@ class Tuning:
 
     entry: Entry
     trials: Sequence[TuningTrial]
-    combinations: int  # that there are
+    combinations: int  # number of all
 
     @property
     def summary(self) -> str:

@@ -494,7 +494,7 @@ class OpenProgramWriter:
 
 
 def origin(name: str, kernels: Mapping[str, KernelOp]) -> str:
-    """The kernel that one of this name is made of: names of further ones have a number behind."""
+    """Return the kernel that one of this name is made of: names of further ones end in a number."""
     while name not in kernels:
         name = name.rpartition("_")[0]
         assert name

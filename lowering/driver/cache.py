@@ -352,8 +352,8 @@ def _store(request: Request, entry: Path, program: Program) -> None:
 
 
 def _put(folder: Path, entry: Path) -> None:
-    """Make a folder the entry. Another thread or process may do the same at once: what it has put
-    there since is as good."""
+    """Make a folder the entry. Another thread or process may do the same at once: its entry is as
+    good."""
     shutil.rmtree(entry, ignore_errors=True)  # it was damaged or outdated
     try:
         os.rename(folder, entry)
@@ -379,10 +379,10 @@ def compile_model(
     dims: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> Program:
-    """`ge.compile`: a model or module by path, or a graph that was built (which is left as it is),
-    options by name (see Options); what is not given comes from the environment. Sizes, of files,
-    are numbers, pairs of the least and the largest, or texts as on the command line. Raises GeError
-    for what is wrong with model or options."""
+    """`ge.compile`: a model or module by path, or a graph that was built (which is not changed),
+    options by name (see Options); those not given come from the environment. Sizes, of files, are
+    numbers, pairs of the least and the largest, or texts as on the command line. Raises GeError for
+    errors of model or options."""
     all_options = Options.from_environment(**options)
     for what, sizes in {"shapes": shapes, "dims": dims}.items():
         if not isinstance(sizes, Mapping | None):  # pyright: ignore[reportUnnecessaryIsInstance]

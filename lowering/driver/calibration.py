@@ -107,8 +107,8 @@ RANDOM_SIZES = (2, 1, 16, 64, 256)
 def table_for(
     program: Program, options: Options, ctx: Context, wanted: Calibration | None = None
 ) -> Table:
-    """The decisions for a model that was loaded and not lowered yet; what is `wanted` besides is
-    added there. Raises GeError for data that is missing or does not fit, and for the table of
+    """Return the decisions for a model that was loaded and not lowered yet; facts `wanted` besides
+    are added there. Raises GeError for data that is missing or does not fit, and for the table of
     another model."""
     main, files = main_function(program.module), options.calibration_files
     wanted = wanted or Calibration()
@@ -206,9 +206,9 @@ def observed(program: Program, options: Options, ctx: Context, wanted: Calibrati
 
 
 def with_one_sample(program: Program, samples: Samples) -> tuple[Samples, ModuleOp]:
-    """One sample at a time, or all as one where they have the sizes that are asked for: then what
-    looks like a batch is none. Raises GeError that says what was taken for an axis of samples, for
-    the model may be right."""
+    """Return the samples one at a time, or all as one if they have the sizes that are asked for: an
+    axis that looks like a batch is then none. Raises GeError that says what was taken for an axis
+    of samples, for the model may be right."""
     single = replace(samples, chunk=1)
     try:
         return single, with_chunks(program, single)

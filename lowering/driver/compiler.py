@@ -68,13 +68,13 @@ ASKED = {
     "prune-outputs": ("drop_unused_inputs", "an output depends on each input"),
 }
 
-MOST_REASONS = 3  # that are told
+MOST_REASONS = 3  # that are reported
 
 
 def without_effect(options: Options) -> Iterator[str]:
-    """The options that are part of others (see `OptionFacts.of`), all of which are off. What a
-    variable of the environment says is for all commands, and for those that have no use for it
-    too."""
+    """Yield a text for each option that is part of others (see `OptionFacts.of`), all of which are
+    off. Variables of the environment do not count: they are for all commands, also for those that
+    have no use for them."""
     set_for_all = environment.variables()
     fields = {f.name: f for f in dataclasses.fields(options)}
     for name, field in fields.items():
@@ -395,7 +395,7 @@ def lower_program(
     until: str = Level.PROGRAM,
     instrumentations: Sequence[Instrumentation] = (),
 ) -> Compilation:
-    """Lower what `load` read, in place. What a crash of ours raises names a file that repeats it.
+    """Lower what `load` read, in place. The error of a crash of ours names a file that repeats it.
     Raises GeError and VerifyException for what is wrong with the module."""
 
     def run(module: ModuleOp, watching: Sequence[Instrumentation]) -> Compilation:

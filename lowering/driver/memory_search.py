@@ -122,7 +122,7 @@ class MemorySearch:
         return self.fused[passes]
 
     def within_limit(self, remedies: Remedies) -> list[Candidate]:
-        """The program with these remedies; none where it does not keep the limit."""
+        """Return the program with these remedies; none if it does not keep the limit."""
         try:
             return [self.candidate(self.lowered(remedies))]
         except OverLimitError:
@@ -140,9 +140,9 @@ class MemorySearch:
         return min(candidates, key=lambda c: c.peak_bytes)
 
     def recomputations(self, first: Candidate) -> list[Candidate]:
-        """The program without recomputation, and those with it that are not much slower: with less
-        of it where the `first` one takes too much time, and of launches only. The first one alone
-        where no other keeps the limit without."""
+        """Return the program without recomputation, and programs with it that are not much slower:
+        with less of it if the `first` one takes too much time, and of launches only. The first one
+        alone if no program keeps the limit without."""
         options = self.stepper.options
         target, limit = Target.load(options.target), options.memory_limit
 

@@ -193,8 +193,8 @@ def batch_variants(model: Program, options: Options) -> Iterator[Variant | Refus
 
 
 def batch_of(module: ModuleOp) -> str:
-    """The symbolic dimension that counts samples: the first one of all inputs whose dimensions have
-    names, and no other one; empty where there is none."""
+    """Return the symbolic dimension that counts samples: the first one of all inputs whose
+    dimensions have names, and no other one; empty if there is none."""
     main = main_function(module)
     if main is None:
         return ""

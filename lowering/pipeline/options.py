@@ -161,7 +161,7 @@ class OptionFacts:
         return value
 
     def listed(self) -> str:
-        """The choices, but for the empty one."""
+        """The choices without the empty one."""
         return ", ".join(str(c) for c in self.choices if c != "")
 
 
@@ -181,7 +181,7 @@ def option(
     of: str = "",
 ) -> T:
     """A field of `Options`. The flag is named like the field unless `flags` says otherwise. `adds`:
-    what a command line gives comes before what the environment has, and does not replace it.
+    values of a command line come before those of the environment, and do not replace them.
     `in_program`: programs follow from the option. `of`: options, one of which it is a part of: it
     does nothing without them."""
     by_type: dict[type, Callable[[str], Any]] = {

@@ -146,8 +146,8 @@ def ops_at(op: Operation, anchors: tuple[str, ...]) -> Iterator[Operation]:
 
 
 def run_alone(p: ModulePass, ctx: Context, module: ModuleOp, op: Operation) -> None:
-    """Run a pass on one op of a module. Raises GeError where it leaves something else than one op
-    of that name."""
+    """Run a pass on one op of a module. Raises GeError if it leaves anything but one op of that
+    name."""
     block, following = op.parent, op.next_op
     assert block is not None
     op.detach()
@@ -243,7 +243,7 @@ class _Reader:
         return self.take()
 
     def pipeline(self) -> Iterator[PassText]:
-        """The passes of a whole text, of which the anchor may be left out."""
+        """Return the passes of a whole text, whose anchor may be left out."""
         start = self.position
         if self.peek() in (MODULE, ANY):
             anchor = self.take()
@@ -463,7 +463,8 @@ def build_pipeline(passes: Iterable[PassText], available: PassTable) -> tuple[Mo
 
 
 def for_target(texts: Iterable[PassText], name: str, available: PassTable) -> list[PassText]:
-    """The passes with `name` for their option `target`, where they have one that is not given."""
+    """Return the passes, with `name` for their option `target` if they have one that is not
+    given."""
     found: list[PassText] = []
     for text in texts:
         if "target" not in text.options and text.name in available:

@@ -92,9 +92,8 @@ Passes = list[ModulePass]
 
 
 def stages(options: Options, remedies: Remedies | None = None) -> dict[Level, Passes]:
-    """Level -> the passes that lead there from the level before, those of plugins where they say;
-    with what is to be done about the memory limit. Raises GeError for a plugin that cannot be
-    loaded."""
+    """Level -> the passes that lead there from the level before, those of plugins at their places;
+    with the remedies for the memory limit. Raises GeError for a plugin that cannot be loaded."""
     remedies = remedies or Remedies(options.memory_limit)
     passes = {
         Level.GRAPH: to_graph(options),
@@ -131,7 +130,7 @@ def bound_launches(options: Options, shapes: Mapping[str, Sequence[int]]) -> Pas
 
 
 def enabled(passes: Iterable[ModulePass], disabled: Collection[str]) -> Iterator[ModulePass]:
-    """The passes, with the parts of sequences one by one, without those of disabled names."""
+    """Yield the passes, with the parts of sequences one by one, without those of disabled names."""
     for p in passes:
         if p.name not in disabled:
             yield from enabled(p.parts(), disabled) if isinstance(p, PassSequence) else (p,)

@@ -176,7 +176,7 @@ class Kept(Shared):
         if (crew := helpers()) is None or not (most := crew.most):
             return
         if not self.missing(islice(writers, WORTH)):
-            return  # probably the folder has all: nothing more is found out about it
+            return  # probably the folder has all: it is not searched further
         kernels = self.missing(writers)
         count = min(most, len(kernels) // WORTH)
         if count and not crew.children:

@@ -65,8 +65,8 @@ class LowerKernelsPass(ModulePass):
     which that fails is dropped."""
 
     cache: str = ""
-    """Folder that keeps finished programs by what they follow from (empty: none). Kernels that are
-    found there are their texts, and ops when somebody looks into them."""
+    """Folder that keeps finished programs by what they follow from (empty: none). Programs that it
+    has are texts, and become ops when they are looked into."""
 
     begin: bool = False
     """Change nothing: processes that help, where there may be any, begin to write what the folder

@@ -468,7 +468,7 @@ DROPPED: Mapping[str, Wrong] = {
     "aten::scatter.src": LARGER,
     "aten::scatter_add": LARGER,
     "aten::scatter_reduce.two": {"reduce": lambda a: a["reduce"] == "mean", **LARGER},
-    "aten::sign": {"self": is_float},  # of what is no number: 0
+    "aten::sign": {"self": is_float},  # of nan: 0
     "aten::signbit": {"self": is_float},  # of -0: True
     "aten::softmax.int": DTYPE,
     "aten::special_softmax": DTYPE,

@@ -398,7 +398,7 @@ def first_like(op: Operation, value: SSAValue) -> SSAValue | None:
     return next((a for a in block.args if a.type == value.type), None)
 
 
-KEPT = ("sym_name", "op_name__")  # the name of a symbol, and of an op that nobody knows
+KEPT = ("sym_name", "op_name__")  # the name of a symbol, and of an unknown op
 
 
 class DropAttributes(Edit):

@@ -185,7 +185,7 @@ class Validation(Instrumentation):
     output: str | None = None
     plugins: Sequence[str] = ()
     seconds: float = 60.0  # how long to look for the ops that matter
-    passes: int = 0  # how many passes have been found right
+    passes: int = 0  # how many passes were right
     runner: Runner | None = None
     _payload: Payload = field(default_factory=_Without)
     _old: ModuleOp | None = None

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from ge.tools.lsp.facts import ModuleFacts
 
 
-MOST_PROBLEMS = 100  # that are told of one part
+MOST_PROBLEMS = 100  # that are reported for one part
 
 
 @dataclass(frozen=True, slots=True)

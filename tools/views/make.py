@@ -159,7 +159,7 @@ def final_level(module: ModuleOp, steps: int) -> tuple[LevelGraph, Numbers]:
     return level_graph(module, level_of(module), steps)
 
 
-# What a page tells the time of, and what it calls that
+# Changes that a page gives the time of, and their names on it
 CHANGES = {
     "hbm_bandwidth=2x": "HBM twice as fast",
     "l2_bandwidth=2x": "L2 twice as fast",

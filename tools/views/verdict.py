@@ -259,7 +259,7 @@ def cube_rates(timeline: Timeline) -> Mapping[str, float]:
     return {e: peak_macs(types[e], timeline.target) for e in wanted if e in types}
 
 
-SMALL_GAIN = 0.98  # of the time: less than this is told as no gain
+SMALL_GAIN = 0.98  # share of the time: a change that leaves more is reported as no gain
 
 SHOWN = 0.005  # of the time: what takes less is left out
 

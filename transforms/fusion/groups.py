@@ -44,7 +44,7 @@ class Group:
 
     def __init__(self, op: Operation) -> None:
         self.ops: list[Operation] = [op]  # in no particular order; see `Groups.in_order`
-        self.kind: type[FusedOp] | None = None  # None leaves its one op as it is
+        self.kind: type[FusedOp] | None = None  # None leaves its one op unchanged
         self.label = 0  # grows along the topological order
         self.before: Group | None = None
         self.after: Group | None = None
@@ -163,8 +163,8 @@ class Groups:
     # ---- merging
 
     def merge(self, a: Group, b: Group) -> bool:
-        """Merge group `b` into `a`. False, and nothing is changed, where that would create a cycle
-        or where they are too far apart to tell."""
+        """Merge group `b` into `a`. Returns False, and changes nothing, if that would create a
+        cycle or they are too far apart to know."""
         if a is b:
             return True
         first, last = (a, b) if a.label < b.label else (b, a)

@@ -336,7 +336,7 @@ def first_after(value: SSAValue) -> Operation:
 
 
 def read_last(op: ConvOp) -> None:
-    """Have a convolution read what its input was turned from."""
+    """Let a convolution read the value that its input was turned from."""
     if isinstance(back := op.input.owner, TransposeOp) and back.ints("permutation") == FIRST:
         op.operands[0] = back.input
         attr = attribute(True)

@@ -336,8 +336,8 @@ class Merger:
         return None
 
     def report(self) -> None:
-        """Count merges, and remark on them: those of which a launch was made. What came apart again
-        has remarks that say why (`finish`)."""
+        """Count and remark the merges that became a launch. Groups that came apart again have
+        remarks that say why (`finish`)."""
         for merge in self._merges:
             group = self.groups.of(merge.op)
             if any(self.groups.find(op) is group for op in merge.others):

@@ -47,7 +47,7 @@ class RecomputingPass(FusionPass, ABC):
     """Base of the passes that move ops into several of the launches that use them."""
 
     def groups(self, block: Block) -> Groups:
-        """The groups of a block; regions are groups of what they compute."""
+        """Return the groups of a block; regions are groups of their members."""
         return Groups(block, [inline(op) for op in list(block.ops) if isinstance(op, RegionOp)])
 
     def fuse(self, merger: Merger) -> None:

@@ -133,7 +133,7 @@ class SizesToOffsets(Rule):
 
 
 def known_numbers(op: GroupedMatmulOp) -> Array | None:
-    """The group of each row; None where they are not known, or some are no group's."""
+    """Return the group of each row; None if groups are not known, or some rows are in none."""
     if not isinstance(numbers_of(op).owner, ConstantOp):
         return None
     try:

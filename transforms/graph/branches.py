@@ -49,7 +49,8 @@ from ge.transforms.rewriting.counts import count
 
 
 def take_known_branch(op: Branching) -> bool:
-    """Inline the branch that is taken, if the condition, or index, is constant; whether it was.
+    """Inline the branch that is taken, if the condition, or index, is constant; returns whether it
+    was.
 
     %y = graph.if %true {                   %a = graph.exp %x
       %a = graph.exp %x          becomes    (%a in the place of %y)
@@ -84,8 +85,8 @@ def hoist_common_ops(op: Branching) -> None:
     def numbered(
         block: Block, before: Mapping[Hashable, Sequence[Operation]] | None
     ) -> dict[Hashable, list[Operation]]:
-        """The ops by what they compute from the values around the branches, of those that all
-        branches `before` have."""
+        """Return the ops by numbers, equal for ops that compute the same from the values around the
+        branches; only those that all branches `before` have."""
         ops: dict[Hashable, list[Operation]] = {}
         own: set[SSAValue] = set()
         for inner in ops_of(block):

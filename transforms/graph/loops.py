@@ -76,7 +76,8 @@ def goes_on(loop: LoopOp) -> bool | None:
 
 
 def drop_idle_loop(loop: LoopOp) -> bool:
-    """Replace a loop without rounds by the start values, and empty scan results; whether it was.
+    """Replace a loop without rounds by the start values, and empty scan results; returns whether it
+    was.
 
     %h, %ys = graph.loop ... trip %zero carry (%a = %x : ...) {...}
     becomes   %ys = graph.constant dense<> : tensor<0x4xf32>     (%x in the place of %h)
@@ -97,7 +98,7 @@ def drop_idle_loop(loop: LoopOp) -> bool:
 
 
 def inline_single_round(loop: LoopOp) -> bool:
-    """Inline the body of a loop of exactly one round; whether it was.
+    """Inline the body of a loop of exactly one round; returns whether it was.
 
     %h = graph.loop (%i, %go) trip %one carry (%a = %x : ...) {
       %b = graph.exp %a                          becomes     %b = graph.exp %x

@@ -121,8 +121,8 @@ def constant_expressions(block: Block, limit: int, stored: bool) -> dict[Operati
 
 
 def computed(expressions: Mapping[Operation, None]) -> Sequence[SSAValue]:
-    """The results of constant expressions that other ops use, but for constants, fills, and views
-    of a weight that is used in another shape too."""
+    """Return the results of constant expressions that other ops use, except constants, fills, and
+    views of a weight that is used in another shape too."""
     used = [
         r for op in expressions for r in op.results
         if any(use.operation not in expressions for use in r.uses)

@@ -50,8 +50,8 @@ def is_pointwise(op: ConvOp) -> bool:
 
 
 def enlarged(value: SSAValue) -> ResizeOp | None:
-    """The resize that makes a value of a smaller one, along spatial dimensions to sizes that are
-    known, for one user."""
+    """Return the resize that makes a value from a smaller one, along spatial dimensions to known
+    sizes, for one user."""
     op = value.owner
     if not isinstance(op, ResizeOp) or not value.has_one_use():
         return None

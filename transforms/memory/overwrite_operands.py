@@ -123,7 +123,7 @@ class Overwriting:
         """Let the results of a launch take the buffers of its operands."""
         outs, ins = op.outs, op.ins
         fitting = self.fitting(op, outs, ins)
-        if not fitting:  # which is found out faster than what the kernel may do
+        if not fitting:  # which is faster to check than what the kernel may do
             return
         for out, operand in sorted(fitting & self.may_overwrite(op)):
             result, source = outs[out], ins[operand]

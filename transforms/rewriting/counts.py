@@ -130,7 +130,7 @@ class Counters(dict[str, DebugCounter]):
 
 
 def counting(counters: Counters | None) -> AbstractContextManager[Counters | None]:
-    """Inside the `with` block these counters say what is applied; None: everything is."""
+    """Let these counters decide inside the `with` block what is applied; None: everything is."""
     return having(counters, Counters)
 
 

@@ -130,7 +130,7 @@ class _Dispatcher(RewritePattern):
             )
 
     def set_locations(self, op: Operation) -> None:
-        """New ops without location get that of the removed ones, else of the matched one."""
+        """Give new ops without location that of the removed ops, else that of the matched one."""
         new = [o for top in self.inserted for o in top.walk() if isinstance(o.location, UnknownLoc)]
         if new:
             location = fuse_locations(self.removed or [op])
@@ -171,14 +171,14 @@ class _Walker(PatternRewriteWalker):
 
 
 def enabled(patterns: Iterable[RewritePattern]) -> list[RewritePattern]:
-    """The patterns, but for those whose rules are all disabled."""
+    """Return the patterns without those whose rules are all disabled."""
     return [p for p in patterns if not (n := getattr(p, "names", ())) or any(map(is_enabled, n))]
 
 
 def rewrite(
     scope: ModuleOp | Region, patterns: Sequence[RewritePattern] | Table
 ) -> Counter[type[RewritePattern]]:
-    """Apply the patterns, but for those whose rules are all disabled (a table has none of these),
+    """Apply the patterns, without those whose rules are all disabled (a table has none of these),
     to all ops below `scope` until none matches; returns the number of rewrites by pattern class.
 
     Raises GeError if the rewriting does not end, and what a pattern raises."""

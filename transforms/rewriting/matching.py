@@ -436,7 +436,7 @@ def operands_of(op: Operation) -> Sequence[Operand]:
 
 @cache
 def _operand_names(kind: OpClass) -> tuple[str, ...] | None:
-    """The names of a class's operand definitions; None if each stands for one operand."""
+    """Return the names of a class's operand definitions; None if each stands for one operand."""
     if not issubclass(kind, IRDLOperation):
         return None
     operands = kind.get_irdl_definition().operands

@@ -62,8 +62,9 @@ def loss_us(ops: Iterable[Operation]) -> float | None:
 
 
 def gain_us(new: Iterable[Operation], old: Iterable[Operation]) -> float | None:
-    """Microseconds that launches of the new ops take less than launches of the old ones, one for
-    each op, on the target of the function that the old ones are in; None if a size is not known."""
+    """Return how many microseconds less launches of the new ops take than launches of the old ones,
+    one for each op, on the target of the function that the old ones are in; None if a size is not
+    known."""
     members = in_order(old)
     if not members:
         return None
@@ -75,7 +76,7 @@ def gain_us(new: Iterable[Operation], old: Iterable[Operation]) -> float | None:
 
 
 def _function(op: Operation) -> Operation:
-    """The outermost op around an op but for the module: it records its target."""
+    """Return the outermost op around an op inside of the module: it records its target."""
     while (parent := op.parent_op()) is not None and parent.parent is not None:
         op = parent
     return op

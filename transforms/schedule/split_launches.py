@@ -61,7 +61,7 @@ from ge.transforms.schedule.pieces import (
 COUNTS = (2, 4, 8, 16, 32)  # numbers of pieces that are tried
 GAIN = 0.05  # share of the makespan that pieces must gain
 MOST_TRIALS = 4  # kinds of groups that are tried one after the other
-LEAST_LAUNCHES = 10  # a group that takes less than so many launch costs stays as it is
+LEAST_LAUNCHES = 10  # a group that takes less than so many launch costs is not cut
 
 # Share of the makespan of the whole program that pieces must gain: the addresses that buffers get
 # later change what L2 holds, and with it the makespan, by less.

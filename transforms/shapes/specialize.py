@@ -102,7 +102,7 @@ class LaunchBody:
 class Surroundings:
     """Facts of the place of a launch that allow rewrites."""
 
-    # Whether nobody writes to its operands later: results may be views of them
+    # Whether its operands are never written later: results may be views of them
     views: bool
     # Operands that are used by this launch alone, and those that launches compute
     sole: frozenset[int] = frozenset()

@@ -158,8 +158,8 @@ def replace(
 def rule(
     *ops: type[OpT], exact: bool = True, below: tuple[type[TensorOp], ...] = ()
 ) -> Callable[[Callable[[OpT, Make], Replacement]], LocalRule]:
-    """Make a function the rule for these op classes; with `below`, for those alone of which an
-    operand is the result of an op of such a class."""
+    """Make a function the rule for these op classes; with `below`, only if an operand is the result
+    of an op of such a class."""
 
     def decorate(function: Callable[[OpT, Make], Replacement]) -> LocalRule:
         names = (function.__name__.replace("_", "-"),)

@@ -336,7 +336,7 @@ def cast_narrower_twice(op: g.CastOp, make: Make) -> Replacement:
 
 @rule(g.CastOp)
 def cast_filled(op: g.CastOp, make: Make) -> Replacement:
-    """Zeros and ones are written as what they would be converted to."""
+    """Zeros and ones are written in the type that they would be converted to."""
     fill, to = op.input.owner, op.to
     if not isinstance(fill, FillOp) or bitwidth(to) < 8:
         return None

@@ -114,8 +114,8 @@ def looped(
     states: Sequence[SSAValue],
     lengths: SSAValue | None,
 ) -> Sequence[SSAValue]:
-    """The last states, and the first one of each step, one above the other. Past the end of a
-    sequence states stay, and 0 is given."""
+    """Return the last states, and the first one of each step, stacked. Past the end of a sequence
+    states stay, and 0 is given."""
     block = Block(arg_types=[ITERATION, CONDITION, *(v.type for v in states)])
     number, going, *before = block.args
     inside = Make()

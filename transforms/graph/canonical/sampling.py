@@ -410,9 +410,9 @@ def roi_align_of_rows(op: RoiAlignOp, make: Make) -> Replacement:
 def cell_weights(
     n: FloatArithmetic, start: SSAValue, end: SSAValue, op: RoiAlignOp, cells: int, size: int
 ) -> SSAValue:
-    """[regions, cells, size]: how much of each element is in the mean of a cell's samples, of which
-    there is one for about each element: next to an element are no more than `NEAR`. `start`, `end`:
-    [regions, 1, 1]."""
+    """Return [regions, cells, size]: the weight of each element in the mean of a cell's samples.
+    There is a sample for about each element: next to an element are no more than `NEAR`. `start`,
+    `end`: [regions, 1, 1]."""
     length = n.sub(end, start)
     if not op.half_pixel.value.data:
         length = n.of(g.MaximumOp, length, 1.0)
@@ -473,8 +473,8 @@ def roi_align_by_matrices(op: RoiAlignOp, make: Make) -> Replacement:
 def cell_masks(
     n: FloatArithmetic, first: SSAValue, last: SSAValue, cells: int, size: int
 ) -> tuple[SSAValue, SSAValue]:
-    """[regions, cells, size]: which elements along an axis are in each cell of a region from one
-    element to another one; [regions, cells, 1]: whether any is. Corners are [regions, 1, 1]."""
+    """Return [regions, cells, size]: which elements along an axis are in each cell of a region from
+    one element to another one; [regions, cells, 1]: whether any is. Corners are [regions, 1, 1]."""
     first, last = (n.make(g.FloorOp, n.add(v, 0.5)) for v in (first, last))
     length = n.of(g.MaximumOp, n.add(n.sub(last, first), 1.0), 1.0)
     low, high = (

@@ -85,8 +85,8 @@ class LayoutSource:
         return self.chosen is None and dimensions.of(self.at) == self.sizes
 
     def rank(self, dimensions: Dimensions) -> tuple[int, bool, bool]:
-        """The larger the better; with equal gains a direct one, or one whose split parts are more
-        than slices."""
+        """Return a rank, the larger the better; with equal gains a direct one ranks higher, or one
+        whose split parts are more than slices."""
         parts = self.chosen is not None and shape_of(self.at)[self.chosen[0]] > self.chosen[1]
         return self.gain, self.is_direct(dimensions), parts
 

@@ -92,7 +92,7 @@ def mean_of(value: SSAValue) -> Mean | None:
 
 
 def reduction(op: ReduceOp, keep: bool) -> Mean | None:
-    """The mean that a reduction over trailing dimensions is, but for a division."""
+    """Return the mean that a reduction over trailing dimensions computes, without its division."""
     axes, rank = op.reduced_axes(), rank_of(op.input)
     if not axes or bool(op.keep_dims.value.data) != keep or not is_float(element_type(op.input)):
         return None

@@ -90,13 +90,13 @@ def is_last(axis: int, value: SSAValue) -> bool:
 
 
 def half(value: SSAValue, which: int) -> SSAValue | None:
-    """The value of which this one is the first or second half."""
+    """Return the value that this one is the first or second half of."""
     p = part(value)
     return p.of if p is not None and p.step == 1 and p.is_half(which) else None
 
 
 def alternate(value: SSAValue, which: int, dimensions: Dimensions) -> SSAValue | None:
-    """The value of which this one is the even or odd elements: a slice with step 2, or one of
+    """Return the value whose even or odd elements this one has: a slice with step 2, or one of
     pairs that a reshape makes."""
     p = part(value)
     if p is not None and p.step == 2 and p.start == which:

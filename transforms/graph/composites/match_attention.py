@@ -205,7 +205,8 @@ class ScoresSearch:
         return result
 
     def choices(self, op: g.AddOp | g.SelectOp) -> Iterator[tuple[SSAValue, Mask, float | None]]:
-        """The scores that a mask may be applied to, the mask, and what it fills in."""
+        """Return the scores that a mask may be applied to, the mask, and the number that it fills
+        in."""
         if isinstance(op, g.AddOp):
             yield from ((value, Mask(mask, op), None) for value, mask in op.sides())
             return
@@ -390,8 +391,8 @@ class AttentionBuilder:
         return value
 
     def check_types(self, element: Attribute) -> None:
-        """Scores and weights may be of a wider element type than the result, as they are computed
-        in one anyway; the op does not round them to another one."""
+        """Check element types. Scores and weights may be of a wider one than the result, as they
+        are computed in one anyway; the op does not round them to another one."""
         for op in (*self.weights.ops, *self.scores.ops):
             t = element_type(op.results[0])
             if t != element and bitwidth(t) <= bitwidth(element):
