@@ -301,8 +301,8 @@ class FusedOp(SplitInterface, ABC):
         return boxes.get(self.block.args[index], Box.nothing(shape_of(self.inputs[index])))
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """Propagated backwards from the results. None where an op needs all of what another one
-        computes, which each part would have to compute again."""
+        """The axes of operands, propagated backwards from the results. None where an op needs all
+        of a value that another one computes, which each part would have to compute again."""
         needed: dict[SSAValue, int | None] = dict.fromkeys(self.yielded, axis)
         for op in reversed(self.members):
             if not (mine := {needed[r] for r in op.results if r in needed}) or not op.operands:

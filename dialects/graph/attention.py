@@ -268,7 +268,7 @@ class AttentionOp(AttentionLike):
 
     def local_parts(self, index: int) -> int | None:
         """Rows. Where those of the query lie in another order than those of the result, a kernel
-        would write over what other tiles of it have not read yet."""
+        would write over rows that other tiles of it have not read yet."""
         parts, rows = super().local_parts(index), math.prod(shape_of(self.result)[:-1])
         return parts if parts == rows else None
 

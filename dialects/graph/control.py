@@ -145,7 +145,7 @@ class IfOp(TensorOp):
 
 
 def joined(branches: Sequence[Region]) -> Sequence[Attribute]:
-    """The types that cover what each of the branches yields."""
+    """The types that cover the values that each of the branches yields."""
     names = ("the first branch", "the second branch")
     rows: list[Sequence[SSAValue]] = []
     for i, region in enumerate(branches):

@@ -189,7 +189,7 @@ class CumulativeOp(OneResultOp, RowsInterface, HasAxes):
         return None if axis is None else (normalize_axis(axis[0], rank_of(self.input)),)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
-        """Along the axis what comes before the last element of the box, or after its first."""
+        """Along the axis the elements before the last one of the box, or after its first."""
         axes, shape = self.row_axes(), shape_of(self.input)
         if index or axes is None:
             return None

@@ -93,8 +93,8 @@ class View(OneResultOp, ShapeComputation, ABC):
 
 
 def reshaped(shape: Shape, target: Sequence[int | None], allow_zero: bool = False) -> Shape:
-    """The shape after `graph.reshape` to `target`. Dimensions that are copied cancel out: what -1
-    stands for may be known where others are not."""
+    """The shape after `graph.reshape` to `target`. Dimensions that are copied cancel out: the size
+    for -1 may be known where others are not."""
     result: list[int] = []
     copied: list[int] = []
     for i, d in enumerate(target):

@@ -91,8 +91,8 @@ class EngineAttr(EnumAttribute[Engine], SpacedOpaqueSyntaxAttribute):
 
 @irdl_attr_definition
 class EventType(ParametrizedAttribute, TypeAttribute):
-    """`!npu_task.event`, what a record makes and waits take: that all is done that was issued to a
-    stream before."""
+    """`!npu_task.event`, the result of a record, which waits take: all work is done that was issued
+    to a stream before."""
 
     name = "npu_task.event"
 

@@ -58,7 +58,7 @@ Dims = tuple[tuple[int, int], ...]
 @dataclass(frozen=True, slots=True)
 class ByteBox:
     """Runs of `width` bytes, `count` times `pitch` bytes apart for each (count, pitch) of `dims`,
-    outermost first. A pitch is never smaller than what it repeats."""
+    outermost first. A pitch is never smaller than the extent that it repeats."""
 
     low: int
     width: int
@@ -265,7 +265,8 @@ def is_owner(value: SSAValue) -> bool:
 
 
 def owner_of(value: SSAValue) -> SSAValue:
-    """The value that has the memory of a value: itself, or what it is an alias of, in the end."""
+    """The value that has the memory of a value: itself, or the value that it is an alias of, in the
+    end."""
     while type(value) is not OpResult or type(value.op) is ReinterpretCastOp:  # may be an alias
         if (source := source_of(value)) is None:
             break
@@ -484,7 +485,7 @@ def _constant(value: SSAValue) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A slot, or what a transfer makes or reads, and the task that copies it from or to the
+    """A slot, or a value that a transfer makes or reads, and the task that copies it from or to the
     host."""
 
     value: SSAValue

@@ -187,8 +187,8 @@ class KernelOp(GeOp):
         return list(dict.fromkeys(constants))
 
     def check_program(self, types: Sequence[Attribute]) -> None:
-        """Raises VerifyException for a tile program with other arguments than what the kernel has
-        in device memory, in shapes of its own: arguments, constants, results."""
+        """Raises VerifyException for a tile program with other arguments than the kernel has in
+        device memory, in shapes of its own: arguments, constants, results."""
         constants = (c.results[0].type for c in self.constants)
         own = map(data_type, (*self.input_types, *constants, *self.output_types))
         if [(e, prod(shape)) for e, shape in own] != [

@@ -127,8 +127,8 @@ def _written(op: Operation, values: Iterable[SSAValue]) -> Iterator[Misuse]:
 
 
 def _gears(op: CaseOp, index: MapIndexOp) -> Iterator[Misuse]:
-    """There is a branch for each row of sizes, and it copies inputs of these sizes; one for all
-    other sizes copies what it gets."""
+    """Yield a misuse unless there is a branch for each row of sizes, which copies inputs of these
+    sizes, and one for all other sizes, which copies its own inputs."""
     rows = index.rows
     if len(op.branches) not in (len(rows), len(rows) + 1):
         text = "rows of sizes need a branch each, and may have one for all others"

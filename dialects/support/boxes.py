@@ -402,10 +402,10 @@ def each_axes(op: BoxInterface, axis: int, result: int = 0) -> tuple[Axes, ...] 
 
 
 def prefix_axes(op: BoxInterface, axis: int, result: int = 0) -> tuple[Axes, ...] | None:
-    """As `each_axes`, for what the first n elements of the result need, whatever n is: the axes
-    along which it is the first n elements of the operand, or fewer of them. Where the axis of the
-    result is k times as long as all of these (an image is enlarged), it is so for the first k * n.
-    Asks for as many boxes as the axis has elements."""
+    """The axes of `each_axes` for the first n elements of the result, whatever n is: those along
+    which they need the first n elements of the operand, or fewer. If the axis of the result is k
+    times as long as all of these (an image is enlarged), this holds for the first k * n. Asks for
+    as many boxes as the axis has elements."""
     if not says_boxes(op) or op.counts_size(axis, result):
         return None
     size = shape_of(op.results[result])[axis]

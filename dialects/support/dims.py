@@ -409,7 +409,7 @@ class Extent(int):
 
 
 class Ratio(float):
-    """A quotient, of which it is known what it is as a whole number."""
+    """A quotient that also knows its value as a whole number."""
 
     dividend: int
     divisor: int

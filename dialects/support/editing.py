@@ -108,7 +108,8 @@ def value_name(name: str) -> str | None:
 
 
 def name_hint(name: str) -> str | None:
-    """Return what a value may keep of the name as its hint, None if nothing is left of it."""
+    """Return the part of the name that a value may keep as its hint, None if nothing is left of
+    it."""
     hint = value_name(name)
     return None if hint is None else lasting_hint(hint)
 

@@ -77,7 +77,7 @@ class ElementType:
 
     @property
     def exponent(self) -> int:
-        """Bits of the exponent of a float: what sign and mantissa leave. E8M0 has no sign."""
+        """Bits of the exponent of a float: those beside sign and mantissa. E8M0 has no sign."""
         return self.bits - self.precision + (not self.is_signed)
 
     @property

@@ -21,7 +21,7 @@ def variables() -> dict[str, str]:
 
 
 def cache_folder() -> str:
-    """The user's folder for what may be lost."""
+    """The user's folder for files that may be lost."""
     return os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
 
 

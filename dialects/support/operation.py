@@ -511,7 +511,7 @@ def put_before(block: Block, op: Operation, after: Operation) -> None:
 
 
 def operands_of(op: Operation) -> tuple[SSAValue, ...]:
-    """`op.operands`, without what keeps track of changes."""
+    """`op.operands`, without the wrapper that keeps track of changes."""
     return op._operands  # pyright: ignore[reportPrivateUsage]
 
 

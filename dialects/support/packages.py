@@ -127,7 +127,7 @@ def of_dialect(name: str) -> Sequence[Installed]:
 
 @dataclass
 class Packages:
-    """The installed packages, once they were looked for, and what they have loaded."""
+    """The installed packages, once they were looked for, and the objects that they have loaded."""
 
     found: Sequence[Installed] | None = None
     warned: set[str] = field(default_factory=set[str])
@@ -164,7 +164,7 @@ def owner_of(module: str) -> str:
 
 
 def left_out(what: str, error: BaseException, way: str = "") -> None:
-    """Warn of what takes no part, and say why."""
+    """Warn of a package or module that takes no part, and say why."""
     warn(f"{what} is left out: {reason(error)}{f'; {way}' if way else ''}")
 
 

@@ -125,8 +125,8 @@ os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_rene
 
 class Once:
     """A function that does something at the first call. Threads that call it meanwhile wait until
-    it is done; what it does itself may call it again, which does nothing. Where it raises, the next
-    call begins anew."""
+    it is done; its function may call it again, which does nothing. If it raises, the next call
+    begins anew."""
 
     def __init__(self, action: Callable[[], object]) -> None:
         self.action, self.lock = action, lock_held_while_forking()
@@ -200,12 +200,12 @@ class Helpers:
         self.numbers.clear()
 
     def stop(self) -> None:
-        """Wait for no more than what they have begun."""
+        """Wait only for the pieces that they have begun."""
         self.taken[:] = b"\1" * len(self.taken)
         self.finish()
 
     def _help(self, work: Work, tool: int) -> NoReturn:
-        """Work as a helper, say nothing, and end without what a tool does at its end."""
+        """Work as a helper, print nothing, and end without the steps of a tool's end."""
         from ge.dialects.support.diagnostics import warning_handler
 
         try:

@@ -26,8 +26,8 @@ def names_standard_output(values: Iterable[object]) -> bool:
 
 
 def print_result(*lines: object) -> None:
-    """Print what a flag asks for, each on a line of its own. A reader that went away (`| head`)
-    does not end the command: files that it is to write are still written."""
+    """Print results that a flag asks for, each on a line of its own. A reader that went away (`|
+    head`) does not end the command: files that it is to write are still written."""
     if _holds_file.get():
         print(*lines, sep="\n", file=sys.stderr)
         return

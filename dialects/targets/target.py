@@ -307,7 +307,7 @@ class Target:
 
 
 def files_of_packages() -> dict[str, Callable[[], Path]]:
-    """Target of an installed package -> what finds its file."""
+    """Target of an installed package -> the function that returns its file."""
     return {
         name: partial(package.file_of, place)
         for package in installed()

@@ -177,8 +177,9 @@ def _from_ge_error(error: GeError, context: str) -> Diagnostic:
 
 
 def is_internal(error: BaseException) -> bool:
-    """True if the exception is a bug of ours (or of a plugin) rather than the user's error. What a
-    verifier raises about an op is the user's, if it says so: ValueError, as xDSL does."""
+    """True if the exception is a bug of ours (or of a plugin) rather than the user's error. An
+    error that a verifier raises about an op is the user's, if it says so: ValueError, as xDSL
+    does."""
     known = GeError | ParseError | DiagnosticException | OSError | RecursionError | MemoryError
     root = _root(error)
     return not isinstance(root, known) and not (isinstance(root, ValueError) and _in_verifier(root))
@@ -199,8 +200,8 @@ def plugin_location(error: BaseException) -> SourceLocation | None:
 
 
 def diagnose(error: BaseException, context: str = "", notes: bool = True) -> Diagnostic:
-    """The diagnostic for any exception. `context` is what was going on: `in pass 'x'`;
-    by default what a note of the exception says."""
+    """The diagnostic for any exception. `context` says what was going on: `in pass 'x'`; by default
+    the text of a note of the exception."""
     if isinstance(error, ParseError):
         return _from_parse_error(error)
     said_before: list[str] = getattr(error, "__notes__", [])

@@ -55,7 +55,7 @@ def format_of(kind: type[Operation]) -> "Format | None":
 
 
 class FormatParts(NamedTuple):
-    """The text of an op, and what writes the places that are left open in it."""
+    """The text of an op, and the writers of the places that are left open in it."""
 
     text: str
     open: tuple[Write, ...]

@@ -14,7 +14,7 @@ INSTALLED = {"site-packages", "dist-packages"}  # folders of distributions
 
 
 def own_files() -> Iterator[tuple[str, int, int]]:
-    """ge's own files, those of targets too: whoever works on the compiler gets no results of an
+    """ge's own files, those of targets too: developers of the compiler get no results of an
     older one."""
     for package in (dialects, lowering, runtime, transforms):
         for root in package.__path__:
@@ -40,7 +40,7 @@ def hash_of(path: str) -> str | None:
 
 def imported_files() -> Iterator[str]:
     """The files of the modules of this process that are neither Python's, nor ge's, nor of an
-    installed distribution: what a plugin imports from beside it, and editable packages."""
+    installed distribution: modules that a plugin imports from beside it, and editable packages."""
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)
         if not isinstance(file, str) or name.partition(".")[0] in ("ge", "__main__"):

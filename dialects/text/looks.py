@@ -98,7 +98,7 @@ class LookPrinter(TextPrinter):
     # ---- users of a value --------------------------------------------------------------------
 
     def users_of(self, value: SSAValue) -> str:
-        """The names of what its users give, the last one first; none for no users."""
+        """The names of its users' results, the last one first; none for no users."""
         found: dict[str, None] = {}
         for use in value.uses:
             names = [self.name_of(r) for r in use.operation.results]

@@ -124,8 +124,8 @@ class TextPrinter(Printer):
         return None
 
     def node_text(self, op: Operation) -> str:
-        """The node of the model that a launch comes from: what a profile calls it, whether or not
-        locations are printed."""
+        """The node of the model that a launch comes from: the name that a profile gives it, whether
+        or not locations are printed."""
         if op.name != LAUNCH:
             return ""
         name = location_of(op).name

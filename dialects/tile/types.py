@@ -216,7 +216,7 @@ class Unplaced(Shaped):
 
 @irdl_attr_definition
 class BoxType(Unplaced):
-    """A box of a memref's elements; what lies beyond the memref's end does not exist."""
+    """A box of a memref's elements; elements beyond the memref's end do not exist."""
 
     name = "tile.box"
 

@@ -58,7 +58,7 @@ SHOWN = 5  # tensors that a message names
 
 @dataclass(slots=True)
 class LiveRange:
-    """The numbers of the first and of the last step that need what a slot holds."""
+    """The numbers of the first and of the last step that need the contents of a slot."""
 
     first: int
     last: int
@@ -107,7 +107,8 @@ class SlotUses:
         return {slot: None for slot in used if slot not in own}
 
     def control(self, op: Operation) -> dict[SSAValue, None]:
-        """A branch or a loop uses what comes from outside from its begin to its end."""
+        """Let a branch or a loop use values from outside from its begin to its end; returns their
+        slots."""
         self.step += 1
         begin = self.step
         used = self.touch(op, op.operands)

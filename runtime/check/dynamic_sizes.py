@@ -89,7 +89,7 @@ class DynamicSizes:
 
 
 def sizes_in(ranges: Mapping[str, Range]) -> Iterator[dict[str, int]]:
-    """Choices of sizes: the ends of the ranges, and what lies in the middle."""
+    """Choices of sizes: the ends of the ranges, and sizes in the middle."""
     ends = {n: (r.least, r.most) for n, r in ranges.items() if r.most is not None}
     most, least = ({n: e[i] for n, e in ends.items()} for i in (1, 0))
     middle = {n: (a + b) // 2 for n, (a, b) in ends.items()}

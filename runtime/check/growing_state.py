@@ -218,8 +218,8 @@ class StateRows:
 
 
 def masks_of(func: FuncOp, kernels: Mapping[str, KernelOp]) -> "Masks | None":
-    """The arguments that have an element for each row of the states that grow, followed to what
-    reads them; None where nothing grows."""
+    """The arguments that have an element for each row of the states that grow, followed to the ops
+    that read them; None if nothing grows."""
     symbol, step = growing_symbol(func), numbers(func, STEP)
     if not symbol or not step:
         return None

@@ -142,7 +142,7 @@ class Epoch:
         return _first_task(earlier, "its beginning")
 
     def useful(self) -> Iterator[Operation]:
-        """The waits that order a task of another stream before what follows them, and their
+        """The waits that order a task of another stream before the tasks after them, and their
         records."""
         for wait in self.items:
             if wait.record is None:

@@ -333,7 +333,7 @@ def span_of(value: SSAValue) -> MemrefBytes:
 
 @dataclass(frozen=True, slots=True)
 class Visit:
-    """A task, or what a barrier does, in one of the rounds of the walk."""
+    """A task, or the effect of a barrier, in one of the rounds of the walk."""
 
     op: Operation
     epoch: int
@@ -614,7 +614,8 @@ class Checker:
         self.barrier(op, (), op.results)
 
     def end(self, op: YieldOp) -> None:
-        """Read what a block yields, and write it where it belongs; rows come with the loop."""
+        """Read the values that a block yields, and write them to their places; rows come with the
+        loop."""
         parent = op.parent_op() or op
         placed = [(m.value, m.target, m.row) for m in moves(op)]
         spans = [
@@ -659,8 +660,8 @@ class Checker:
     def overlay(
         self, op: LoopOp, lost: SSAValue | None, keep: Callable[[History, SSAValue], bool]
     ) -> None:
-        """Write the scan buffers of a loop, or give their bytes to `lost`, but for what `keep`
-        says of the bytes' histories."""
+        """Write the scan buffers of a loop, or give their bytes to `lost`, except for the bytes'
+        histories that `keep` selects."""
         task = self.new_task(op)
         for scan in op.scans:
             span = self.span(scan, op)

@@ -272,7 +272,7 @@ class PaddedAxes(MovedAxes[Fill]):
             super().write(value, marks)
 
     def task(self, op: Operation) -> None:
-        """Nothing is followed through branches and loops: what they write follows from padded
+        """Follow nothing through branches and loops: values that they write follow from padded
         elements if they read any."""
         if not op.regions:
             super().task(op)
@@ -476,8 +476,9 @@ class GearNumbers:
     compared: set[str] = field(default_factory=set[str])  # dimensions with which numbers may change
 
     def differing(self) -> tuple[Operation, Operation, set[str]] | None:
-        """The first op of a gear whose numbers follow from sizes, what has them, and the names of
-        the dimensions. Numbers that cannot be compared leave a dimension out of `compared`."""
+        """The first op of a gear whose numbers follow from sizes, the value that has them, and the
+        names of the dimensions. Numbers that cannot be compared leave a dimension out of
+        `compared`."""
         unknown = set[str]()
         for (small, a), (large, b) in self.pairs():
             changed = {n for n, x, y in zip(self.names, small, large, strict=True) if x != y}
@@ -614,7 +615,7 @@ NO_NUMBER = "no number in a gear follows from a size that is padded"
 
 @dataclass
 class Gears:
-    """The gears of a function, and what it says of sizes between them. `relied`: clauses for the
+    """The gears of a function, and its claims about sizes between them. `relied`: clauses for the
     summary."""
 
     func: FuncOp
@@ -726,7 +727,7 @@ class Gears:
             yield name_of(table) or f"result{i}", own.get(value, value)
 
     def yielded(self, block: Block) -> Iterator[tuple[SSAValue, SSAValue]]:
-        """Buffers and results of the branch, and what a gear puts there."""
+        """Buffers and results of the branch, and the values that a gear puts there."""
         last, outs, results = block.last_op, iter(self.case.outs), iter(self.case.results)
         if not isinstance(last, YieldOp):
             return
@@ -805,7 +806,7 @@ def follows(name: str, other: str) -> bool:
 
 
 def source_shape(value: SSAValue) -> Sequence[int]:
-    """The shape of what a value of unknown size is copied from."""
+    """The shape of the value that a value of unknown size is copied from."""
     if DYNAMIC in shape_of(value) and isinstance(value.owner, TransferOp):
         return shape_of(value.owner.source)
     return shape_of(value)

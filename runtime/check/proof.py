@@ -62,7 +62,7 @@ SAID_BY_THE_PLAN = {"S1", "S4"}
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """The problems of a program, and what was proved where there are none."""
+    """The problems of a program, and a summary of the proof if there are none."""
 
     problems: list[Problem]
     proved: str = ""
@@ -81,9 +81,9 @@ class Proof:
 
 
 def check_program(module: ModuleOp, target: Target | None = None, with_tiles: bool = True) -> Proof:
-    """Prove the memory plan, the schedule, the figures and the certificate of a program, and what
-    the tile programs of its kernels do, where these are to run. Without a target, its limits are
-    those of the one that the program names. Raises GeError when that cannot be read."""
+    """Prove the memory plan, the schedule, the figures and the certificate of a program, and the
+    tile programs of its kernels if these are to run. Without a target, its limits are those of the
+    one that the program names. Raises GeError when that cannot be read."""
     main = main_function(module)
     if main is None:
         return Proof([Problem("F1", "there is no @main", module)])

@@ -98,7 +98,7 @@ class RunAhead:
         return None
 
     def start_all(self) -> None:
-        """Start the next tasks of all streams: what they write to is live."""
+        """Start the next tasks of all streams: the memory that they write to is live."""
         for stream in range(len(self.streams)):
             item = self.head(stream)
             for buffer in self.uses.get(item, ()) if item is not None else ():
@@ -198,8 +198,8 @@ def check_streams(
 
 
 def useless_events(module: ModuleOp) -> list[Problem]:
-    """The records that nobody needs, and the waits for what the order of a stream or another event
-    tells already: they cost time, no more."""
+    """The records that nobody needs, and the waits that the order of a stream or another event
+    implies already: they cost time, no more."""
     if (main := main_function(module)) is None:
         return []
     useful = {op for epoch in HappensBefore(main).epochs for op in epoch.useful()}
@@ -247,7 +247,8 @@ ON_CORES = Engine.CUBE, Engine.VECTOR
 
 @dataclass
 class CoreProof:
-    """The proof of a program's kernels, counted by what states their work on a core."""
+    """The proof of a program's kernels, counted by the form in which they state their work on a
+    core."""
 
     problems: list[Problem] = field(default_factory=list[Problem])
     programs: int = 0

@@ -306,8 +306,8 @@ Touched = tuple[BoxAccess, tuple[Span, ...]]
 def ordered_memory(
     device: Device, cores: Iterable[Iterable[BoxAccess]], problems: Problems
 ) -> set[SSAValue]:
-    """Compare what cores do to device memory; the homes of memrefs whose accesses by one core have
-    to be ordered too."""
+    """Compare the accesses of cores to device memory; return the homes of memrefs whose accesses by
+    one core have to be ordered too."""
     touched: dict[SSAValue, list[BoxAccess]] = {}
     for core in cores:
         for access in core:

@@ -221,8 +221,8 @@ class StoredPlaces:
         return [d for d, o in enumerate(box_of(op.target).offsets) if self.reads(o)]
 
     def reads(self, value: SSAValue) -> frozenset[ReadOp]:
-        """The numbers in device memory that a value depends on. How far a loop goes is taken for
-        what it is for the largest numbers, which those that ascend are not all at once."""
+        """The numbers in device memory that a value depends on. Ends of loops are taken at the
+        largest numbers, which those that ascend are not all at once."""
         if value not in self.below:
             owner, loop = value.owner, loop_of(value)
             if isinstance(owner, ReadOp):

@@ -380,7 +380,7 @@ class Walk:
         self.steps.append(step)
 
     def touch(self, step: TileStep, op: Instruction, operands: Operands) -> None:
-        """Say what an instruction touches."""
+        """Note the bytes that an instruction touches."""
         if isinstance(op, PushOp | PopOp):
             queue = op.target if isinstance(op, PushOp) else op.source
             step.fifo = cast(FifoOp, queue.owner)

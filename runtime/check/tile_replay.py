@@ -133,8 +133,8 @@ class History:
         self.loaded[at] = is_load
 
     def note_left(self, at: Grains) -> None:
-        """A load that is to fill these has less. What another load brought before stands for
-        nothing now; what was computed or filled in may have been put there for this."""
+        """Note a load that fills only a part of these. Data that another load brought before stand
+        for nothing now; computed or filled-in data may have been put there for this."""
         self.owner[at] = np.where(self.loaded[at], LEFT, self.owner[at])
 
 
@@ -188,7 +188,8 @@ def replay(
 
 @dataclass
 class Replay:
-    """The instructions of one core in one legal order, with what each is ordered after."""
+    """The instructions of one core in one legal order, with the instructions that each is ordered
+    after."""
 
     core: Core
     device: Device
@@ -249,7 +250,7 @@ class Replay:
         return bool(heads)
 
     def enter(self, step: TileStep, unit: int, q: int, clock: Clock) -> bool:
-        """Run the step if what it waits for is done."""
+        """Run the step if all that it waits for is done."""
         op = step.op
         match op:
             case BarrierOp():

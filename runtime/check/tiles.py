@@ -318,8 +318,8 @@ def uses_of(module: ModuleOp) -> dict[str, Use]:
 
 
 def stored_in_part(kernel: TaskKernelOp) -> Iterator[tuple[int, int]]:
-    """Results of which a launch stores only so many elements, where they lie over an operand (what
-    is appended to a cache): by the numbers of the tile program's arguments."""
+    """Results of which a launch stores only so many elements, where they lie over an operand
+    (elements appended to a cache): by the numbers of the tile program's arguments."""
     first = len(kernel.input_types) + len(kernel.constants)
     for r, t in enumerate(kernel.output_types):
         if not is_dynamic(t) and (size := kernel.bytes_written()[r]) < byte_size(t):

@@ -295,7 +295,7 @@ class ProgramClock:
         return time()
 
     def moved(self, values: Iterable[SSAValue], time: TaskTime) -> TaskTime:
-        """The time of what writes some buffers past L2."""
+        """The time of a task that writes some buffers past L2."""
         for value in values:
             self.traffic.transfer(value)
         return time
@@ -325,7 +325,7 @@ class ProgramClock:
         builder.add(issue, "vector", times.cores, time, (source,), (to,))
 
     def batch_copy(self, builder: TaskBuilder, issue: Issue, op: task.BatchCopyOp) -> None:
-        """One transfer of all buffers, with what lies between them on the device."""
+        """Add one transfer of all buffers, with the gaps between them on the device."""
         alignment = self.target.hbm_alignment
         size = sum(align_up(byte_size(v.type), alignment) for v in op.on_device)
         link = link_time(size, self.target)
@@ -384,10 +384,9 @@ def simulate(
     rows: int | None = None,
 ) -> Timeline:
     """Timeline of a program's tasks, except `absent` ones. Attention reads so many `rows` of states
-    that grow, by default all. Kernels take what their tile programs take, where these can run on
-    the target as they are, and elsewhere what one is estimated to take: `Timeline.machine` says
-    which. Raises GeError for a module that is no program and for one whose shapes are known only at
-    run time."""
+    that grow, by default all. The time of a kernel is that of its tile program if the program can
+    run unchanged on the target, and an estimate otherwise: `Timeline.machine` says which. Raises
+    GeError for a module that is no program and for one whose shapes are known only at run time."""
     clock = ProgramClock(module, target, absent=absent, rows=rows)
     clock.taken = taken
     return clock.main(module)

@@ -34,7 +34,7 @@ def host_ports(values: Sequence[SSAValue]) -> list[str]:
 
 
 def port_name(value: SSAValue) -> str | None:
-    """The name that the model has for an argument of a function, or for what it returns."""
+    """The name that the model has for an argument of a function, or for its result."""
     if isinstance(value, BlockArgument):
         owner = value.block.parent_op()
         is_input = isinstance(owner, FuncOp)

@@ -108,7 +108,7 @@ def task_time(
     target: Target,
 ) -> TaskTime:
     """The time of a launch whose operands L2 has in part: that of its busiest core, and not less
-    than what crosses HBM takes."""
+    than that of the bytes that cross HBM."""
     read = sum(size for _, size in reads)
     crossing = max(read - moved.hits, 0) + moved.evicted
     hbm_us = crossing / hbm_bytes_per_us(times.cores[0][1], target)

@@ -75,8 +75,9 @@ class Runs:
 def simulate_runs(
     module: ModuleOp, target: Target, runs: int, prefetch: int, one: Timeline | None = None
 ) -> Runs:
-    """Simulate so many runs. `one`: the timeline of a single one, if known. Raises GeError for what
-    cannot be timed, and where the target has no memory for so many sets of inputs and outputs."""
+    """Simulate so many runs. `one`: the timeline of a single one, if known. Raises GeError for a
+    program that cannot be timed, and if the target has no memory for so many sets of inputs and
+    outputs."""
     main = main_function(module)
     assert main is not None
     kind, places = staged(main)
@@ -100,7 +101,8 @@ def simulate_runs(
 
 
 def overlapping(main: FuncOp, one: Timeline, runs: int, prefetch: int) -> list[Task]:
-    """The tasks of so many runs of a program in the order of issue, with what each waits for."""
+    """The tasks of so many runs of a program in the order of issue, with the tasks that each waits
+    for."""
     kind, _ = staged(main)
     return [t for run in issue_runs(one.tasks, kind, runs, prefetch) for t in run] if kind else []
 
@@ -143,7 +145,7 @@ def again(tasks: Sequence[Task], run: int) -> list[Task]:
 def issue_runs(
     tasks: Sequence[Task], kind: dict[Operation, str], runs: int, prefetch: int
 ) -> list[list[Task]]:
-    """The tasks of all runs, with what each waits for."""
+    """The tasks of all runs, with the tasks that each waits for."""
     nothing: dict[str, list[Task]] = {stage: [] for stage in STAGES}
     issued: list[list[Task]] = []
     ends: list[dict[str, list[Task]]] = []  # of each run, by stage, the tasks that end it

@@ -13,8 +13,8 @@ from ge.runtime.library.costs.estimates import whole_l2_bytes_per_us
 
 
 class Simulation:
-    """Runs tasks from idle engines to idle engines. `is_accounted`: what engines do meanwhile is
-    noted, not when tasks run alone."""
+    """Runs tasks from idle engines to idle engines. `is_accounted`: causes of idle time are noted,
+    except when tasks run alone."""
 
     def __init__(
         self, tasks: Sequence[Task], target: Target, host_driven: bool, is_accounted: bool = True

@@ -23,7 +23,7 @@ SHOWN_ITERATIONS = 100
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """A task of the program, what it needs, and when it ran."""
+    """A task of the program, the tasks that it needs, and the time when it ran."""
 
     op: Operation
     kind: str  # the kernel's name, or `COPY`

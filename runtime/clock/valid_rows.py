@@ -64,7 +64,7 @@ def with_rows(kernel: KernelOp, rows: int) -> KernelOp:
 
 
 def narrow(value: SSAValue, axis: int, rows: int) -> None:
-    """Give a value so many rows, and what it is computed from."""
+    """Give a value so many rows, and the values that it is computed from."""
     shape = list(shape_of(value))
     if shape[axis] <= rows:
         return

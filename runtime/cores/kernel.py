@@ -444,7 +444,7 @@ class TileKernel:
         return {a.name: memrefs[a.memref] for a in arguments if a.is_output}
 
     def _run_all(self, cores: Sequence[int], random: Random | None) -> Iterator[Steps]:
-        """Run cores, up to the next barrier one after the other; what was run."""
+        """Run cores, up to the next barrier one after the other; return those that were run."""
         if not self.meets:
             for core in cores:
                 (steps,) = self._phases(core, random)
@@ -462,7 +462,7 @@ class TileKernel:
                 yield phases[core][number]
 
     def _run(self, steps: Steps, kept: "Sequence[Kept] | None" = None) -> None:
-        """Run instructions on fresh memories, or on what was kept of a core's."""
+        """Run instructions on fresh memories, or on those kept of a core."""
         memories, actions = self._prepared
         for i, memory in enumerate(memories):
             if kept is None:
@@ -483,8 +483,8 @@ class TileKernel:
     @cached_property
     def _prepared(self) -> tuple[list[CoreMemory], list[Callable[..., None]]]:
         """The memories of a core, as far as the kernel's buffers reach, of each vector core beside
-        it (the first one's are the cube core's, too), and what the instructions do to them and to
-        the arrays of a run."""
+        it (the first one's are the cube core's, too), and the functions of the instructions on them
+        and on the arrays of a run."""
         sizes = dict.fromkeys(self.target.core_memories, 0)
         for program in self.op.programs:
             for op in program.allocs:

@@ -161,7 +161,7 @@ class Argument:
 
 
 def arguments_of(op: KernelOp) -> list[Argument]:
-    """The memrefs of a kernel, and what it does to each."""
+    """The memrefs of a kernel, and its effects on each."""
     read, stored, added = MemrefUses.of(op)
     return [
         Argument(name, a, a in read, a in stored | added, a in added)

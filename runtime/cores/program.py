@@ -172,7 +172,7 @@ operands are not asked for the steps of its outermost loops."""
 
 def translate(unit: int, tables: Tables, with_values: bool) -> Walk:
     """The function that walks through the program of a unit, whose pipes come after those of the
-    units before it. Raises GeError for what cannot be run."""
+    units before it. Raises GeError for a program that cannot be run."""
     translation = _Translation(unit, tables, with_values)
     translation.block(tables.kernel.body.block)
     translation.block(translation.program.body.block)
@@ -467,7 +467,7 @@ def _part(op: ViewOp) -> Callable[[int, int, int], int]:
 
 @dataclass(slots=True)
 class _Clip:
-    """Offsets and ends of a box -> the record of an instruction on what exists of it."""
+    """Offsets and ends of a box -> the record of an instruction on the part of it that exists."""
 
     op: Instruction
     view: ViewOp

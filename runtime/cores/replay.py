@@ -383,8 +383,8 @@ def _beginning(replay: Replay, touched: Touched, now: float, known: Known) -> Be
 
 
 def _begin(replay: Replay, beginning: Beginning, now: float) -> None:
-    """Bring queues to where a round begins; what was taken before counts as often as it was
-    given."""
+    """Bring queues to the point at which a round begins; earlier takes count as often as there were
+    gives."""
     for pipe, end in zip(beginning.touched.pipes, beginning.ends, strict=True):
         replay.simulation.ends[pipe] = now + end
     for channel, taken, given in beginning.pending:

@@ -20,9 +20,9 @@ _known: WeakKeyDictionary[KernelOp, dict[Target, CoreTimes]] = WeakKeyDictionary
 
 
 def core_times(module: ModuleOp, target: Target) -> dict[str, CoreTimes]:
-    """Return what tile programs take, by name, of those that can run on the target as they are;
-    They are simulated when asked. They raise
-    GeError where the target lacks another fact that they need."""
+    """Return the times of tile programs, by name, of those that can run unchanged on the target.
+    They are simulated when asked. They raise GeError if the target lacks another fact that they
+    need."""
     if not can_run(module, target):
         return {}
     found: dict[str, CoreTimes] = {}

@@ -154,7 +154,7 @@ class Signature:
         return self.values.get(value) or IndexText(self.names[value])
 
     def put(self, expression: str) -> str:
-        """A name for what an expression is, or the number."""
+        """A name for an expression, or its number."""
         if not any(map(str.isalpha, expression)):
             number = eval(expression)
             return str(number) if number >= 0 else f"({number})"

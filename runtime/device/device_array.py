@@ -23,8 +23,8 @@ class DeviceArray:
     """
 
     def __init__(self, shape: Sequence[int], dtype: Any) -> None:
-        """New memory, whatever is in it. Raises GeError for sizes below 0, an unknown type, and
-        what this machine has no memory for."""
+        """New memory, with arbitrary contents. Raises GeError for sizes below 0, an unknown type,
+        and sizes that this machine has no memory for."""
         try:
             self.dtype = np.dtype(dtype)
         except TypeError:

@@ -97,7 +97,7 @@ class Function:
         return results
 
     def _watching(self, registers: Registers, watch: Watch) -> Driver:
-        """Runs the ops one after the other, and shows what each has written."""
+        """Run the ops one after the other, and show the arrays that each has written."""
 
         def drive(run_until: Callable[[Operation | None], None]) -> None:
             for op in dict.fromkeys(i.op for i in self.code.instructions):

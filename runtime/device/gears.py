@@ -141,7 +141,7 @@ class GearTable:
         self, arrays: list[Array], names: Sequence[str], dims: Sequence[Sequence[str]]
     ) -> "tuple[list[Array], Cut | None]":
         """Inputs of these names, and dimensions of these names, padded with zeros to the sizes of a
-        gear; and what cuts the outputs. Raises GeError where no gear takes them."""
+        gear; and the function that cuts the outputs. Raises GeError if no gear takes them."""
         shapes = {n: a.shape for n, a in zip(names, arrays, strict=True)}
         sizes = self.sizes(shapes)
         number = self.number(sizes)

@@ -323,7 +323,7 @@ class KernelCode:
         self.template, self.types = translator.template, translator.types
 
     def _finish_blocks(self, translator: Translator) -> None:
-        """Have kernels that compute block by block apply what follows to each block at once."""
+        """Have kernels that compute block by block apply the next op to each block at once."""
         merged: list[Instruction] = []
         readers = Counter(r for i in self.code.instructions for r in i.reads)
         readers.update(self.results)

@@ -135,7 +135,7 @@ def with_rows(port: Port, symbol: str, rows: int) -> Port:
 
 
 def caller_ports(func: FuncOp) -> list[Port]:
-    """The inputs but for state, and for what the session knows."""
+    """The inputs except state, and except those that the session knows."""
     return [p for p in input_ports(func) if not p.state and not p.is_known]
 
 

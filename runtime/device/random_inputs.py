@@ -33,10 +33,10 @@ def random_inputs(
     shapes: Mapping[str, Sequence[int]] | None = None,
     dims: Mapping[str, int] | None = None,
 ) -> dict[str, Array]:
-    """Seeded random inputs of the right types: standard normal floats, integers and truth values
-    0 or 1 (so that they are valid indices). Unknown dimensions come from `shapes` (by input),
-    from `dims` (by symbolic name), else they are those of the largest gear, or 1. Raises GeError
-    for what does not fit."""
+    """Seeded random inputs of the right types: standard normal floats, integers and truth values 0
+    or 1 (so that they are valid indices). Unknown dimensions come from `shapes` (by input), from
+    `dims` (by symbolic name), else they are those of the largest gear, or 1. Raises GeError for
+    shapes that do not fit."""
     rng = np.random.default_rng(seed)
     main = main_of(module)
     expected = caller_ports(main)

@@ -61,7 +61,7 @@ def main_of(module: ModuleOp) -> FuncOp:
 
 
 class Prepared:
-    """A payload with what `@prepare` has computed from it."""
+    """A payload with the weights that `@prepare` has computed from it."""
 
     def __init__(self, payload: Payload, module: ModuleOp) -> None:
         self.payload = payload
@@ -157,8 +157,8 @@ class Session:
 
     @cached_property
     def staged(self) -> Staged:
-        """The same program in stages, on the same device. What becomes state of modules of tensors
-        is known when the run before has computed."""
+        """The same program in stages, on the same device. New state of modules of tensors is known
+        when the run before has computed."""
         main, kept = main_of(self.module), [(s.name, s.result) for s in self._kept]
         arguments = {self._arguments.index(name) for name, _ in kept}
         results = {self._results.index(result) for _, result in kept}
@@ -260,7 +260,7 @@ class Session:
         return [values[name] for name in self._arguments]
 
     def in_order(self, outputs: Sequence[Array | None]) -> list[Array | None]:
-        """The arrays for the results of @main, None for what becomes state."""
+        """The arrays for the results of @main, None for results that become state."""
         given = dict(zip(self.output_names, outputs, strict=True))
         return [given.get(name) for name in self._results]
 
@@ -344,8 +344,8 @@ class Session:
         return check_inputs(self.inputs, inputs, self.cast_inputs)
 
     def fitted(self, arrays: list[Array]) -> tuple[list[Array], Cut | None]:
-        """Inputs of the sizes of a gear, where the program has some, and what cuts the outputs.
-        Raises GeError for sizes that no gear takes."""
+        """Inputs of the sizes of a gear, if the program has some, and the function that cuts the
+        outputs. Raises GeError for sizes that no gear takes."""
         if self.gears is None:
             return arrays, None
         return self.gears.fitted(arrays, self.input_names, [p.dims for p in self.inputs])

@@ -137,7 +137,7 @@ class StateValue(ABC):
         self.fill(np.zeros(sizes, dtype_of(self.element)))
 
     def require(self, step: int) -> None:
-        """Raises GeError where a run cannot read what the state holds, or append `step` rows."""
+        """Raises GeError if a run cannot read the state, or append `step` rows."""
         shape = self.shape()
         if self.grows is not None:
             if self.rows + step > (most := self.capacity):
@@ -154,7 +154,7 @@ class StateValue(ABC):
 
     @abstractmethod
     def advance(self, step: int) -> None:
-        """A run has been, which appended so many rows to what grows."""
+        """Note a run, which appended so many rows to states that grow."""
 
 
 @dataclass

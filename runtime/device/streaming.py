@@ -62,8 +62,8 @@ class Read:
 
 @dataclass(slots=True)
 class Batch:
-    """A batch on its way. `memory`: the set that it holds, of inputs, then of outputs. `cut`: what
-    cuts the outputs, where its inputs were padded to a gear."""
+    """A batch on its way. `memory`: the set that it holds, of inputs, then of outputs. `cut`: the
+    function that cuts the outputs, if its inputs were padded to a gear."""
 
     read: Read
     registers: Registers
@@ -200,7 +200,7 @@ class Stages:
 
 
 class Stream:
-    """The threads of a stream, and what goes between them."""
+    """The threads of a stream, and the queues between them."""
 
     def __init__(self, stages: Stages, prefetch: int) -> None:
         self.stages = stages
@@ -290,8 +290,8 @@ def of_batch(error: BaseException, number: int) -> BaseException:
 
 class BatchReader:
     """Reads batches: arrays by name, or in the order of the inputs (a tuple, a list, or the one
-    array of a model with one input); tensors of torch and others that have `numpy()` too. What a
-    batch has beside the inputs is left out: the labels of a data set."""
+    array of a model with one input); tensors of torch and others that have `numpy()` too. Parts of
+    a batch beside the inputs are left out: the labels of a data set."""
 
     def __init__(self, session: "Session") -> None:
         self.session, self.names = session, session.input_names

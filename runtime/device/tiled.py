@@ -219,8 +219,8 @@ class TiledCode:
 
 
 class Sampled:
-    """A kernel by its body; some cores of its tile program run too, and what they store is
-    compared."""
+    """A kernel by its body; some cores of its tile program run too, and the elements that they
+    store are compared."""
 
     def __init__(self, op: KernelOp, tiles: TiledCode, code: KernelCode, sample: int) -> None:
         self.op, self.tiles, self.code, self.output_types = op, tiles, code, code.output_types

@@ -64,7 +64,7 @@ class Ring:
         return block
 
     def find(self, holder: Hashable) -> int | None:
-        """The block that still holds what was written for somebody; the ring does not go on."""
+        """The block that still holds the data written for somebody; the ring does not go on."""
         return self.holders.index(holder) if holder in self.holders else None
 
 

@@ -106,7 +106,8 @@ class Call:
         perform: Perform | None = None,
         waits: bool = False,
     ) -> None:
-        """`waits`: the host learns from the device what comes, so all before is to be done."""
+        """`waits`: the host learns the next tasks from the device, so all tasks before have to be
+        done."""
         self.mode, self.units, self.context, self.counts = mode, units, context, counts
         self.target, self.perform = target, perform
         tasks = [leaf.op for unit in units for leaf in unit.leaves]

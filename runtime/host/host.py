@@ -60,7 +60,7 @@ class CapturedCall(Call):
     """A call whose launches are recorded, or replayed where shapes are as recorded."""
 
     def run_with(self, captured: MutableMapping[int, CapturedTasks], place: int) -> HostSchedule:
-        """Replay what was captured at this place of the program, or capture it."""
+        """Replay the capture made at this place of the program, or capture now."""
         leaves = [leaf for unit in self.units for leaf in unit.leaves]
         new = CapturedTasks(
             [(id(unit.operation), unit.pack.descs) for unit in self.units],
@@ -80,7 +80,7 @@ class CapturedCall(Call):
         return self.schedule
 
     def refresh(self) -> None:
-        """Find that nothing changed but what the arguments point to, and replay."""
+        """Set all units up, since only the data behind the arguments changed, and replay."""
         last = len(self.units) - 1
         for number, unit in enumerate(self.units):
             self.setup(0, number, unit)
@@ -116,9 +116,9 @@ def _recorded(leaf: Leaf) -> Hashable:
 
 
 def first_run_us(module: ModuleOp, target: Target) -> dict[HostWork, float]:
-    """Microseconds of the host to bind a program to sizes, by what it does: each launch is set up
-    and its arguments are filled, each kernel is tiled once, each task is written to the device's
-    queues. The costs are those of a host that feeds the device, and assumptions as they are."""
+    """Microseconds of the host to bind a program to sizes, by its kinds of work: each launch is set
+    up and its arguments are filled, each kernel is tiled once, each task is written to the device's
+    queues. The costs are those of a host that feeds the device, and like these assumptions."""
     launches = list[str]()
     copies = 0
     for op in main_of(module).walk():
@@ -176,7 +176,7 @@ class Called:
 
     @property
     def host_us(self) -> dict[str, float]:
-        """The time of all threads by what they do, where the call was timed."""
+        """The time of all threads by their kinds of work, if the call was timed."""
         total = dict.fromkeys(HOST_CAUSES, 0.0) | {str(k): us for k, us in self.binding_us.items()}
         for task in self.timeline.tasks if self.timeline else ():
             if not task.on_device:
@@ -228,8 +228,8 @@ class Host:
     def call(
         self, program: HostProgram, inputs: Mapping[str, Any] | None = None, timed: bool = True
     ) -> Called:
-        """Run a program on inputs, if there are any, and simulate its time. Raises GeError for
-        what cannot be computed or timed."""
+        """Run a program on inputs, if there are any, and simulate its time. Raises GeError for a
+        program that cannot be computed or timed."""
         call = _ProgramCall(self, program)
         outputs: dict[str, Array] = {}
         if inputs is not None:
@@ -253,8 +253,8 @@ class Host:
         return Called(outputs, timeline, call.schedules, call.counts, call.binding_us)
 
     def expect_growth(self, small: HostProgram, large: HostProgram) -> None:
-        """State that calls differ in size as these two programs do: what differs is no part of the
-        keys of tilings."""
+        """State that calls differ in size as these two programs do: sizes that differ are no part
+        of the keys of tilings."""
         both = [
             [unit for ops in epochs(program) for unit in self.units(program, ops)]
             for program in (small, large)

@@ -275,7 +275,7 @@ def _viewed(arrays: Sequence[Array], part: Part) -> Array:
 
 
 class _Trace:
-    """Launches of a part of the program, with what buffers hold as tensors, numbered as they
+    """Launches of a part of the program, with the contents of buffers as tensors, numbered as they
     come."""
 
     def __init__(self, launches: Sequence[Leaf], buffers: _Buffers) -> None:
@@ -291,8 +291,8 @@ class _Trace:
         self.live = {self._holds[o] for o, at in self._first.items() if self._is_used(o, at, end)}
 
     def named(self, outputs: Sequence[int]) -> tuple[dict[str, TensorDesc], dict[str, TensorDesc]]:
-        """The inputs and outputs of this call. What only another call of the operation needs has a
-        name that no buffer has."""
+        """The inputs and outputs of this call. A tensor that only another call of the operation
+        needs has a name that no buffer has."""
         names = {t: self.buffers.name(self.owners[t]) for t in {*self.inputs, *self.live}}
         tables = (
             {names.get(t, f"unused#{t}"): _desc(self.owners[t]) for t in tensors}

@@ -142,7 +142,7 @@ class Operation(ABC):
         self.launch(pack, workspace, context)
 
     def prelaunch(self, pack: VariantPack, workspace: Workspace, context: Context) -> None:
-        """Check what only the arrays tell."""
+        """Check the facts that only the arrays tell."""
         self.check_arrays(pack)
         if context.current.recorder is not None:
             context.current.recorder.called(pack)

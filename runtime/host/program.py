@@ -30,8 +30,8 @@ MOST_PERIODS = 64  # lengths of layers that are tried
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """A kernel without the values of its constants: what stays when sizes change, the sizes, and
-    how it is tiled."""
+    """A kernel without the values of its constants: the part that stays when sizes change, the
+    sizes, and its tiling."""
 
     kind: str
     structure: Hashable

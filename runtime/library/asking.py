@@ -62,7 +62,7 @@ class Answers:
         return cls(Path(path))
 
     def read(self) -> None:
-        """Take what was added to the file since; nothing where there is none of ours."""
+        """Read the lines added to the file since; nothing if there is no file of ours."""
         with suppress(Unsound, *WRONG):
             lines, self.end = read_lines(self.path, self.end)
             for line in lines:
@@ -316,7 +316,7 @@ def constants_of(kernel: KernelOp) -> list[Attribute]:
 
 
 def kernel_of(body: Body) -> KernelOp:
-    """The kernel that computes a body. What it is made of stays where it is."""
+    """The kernel that computes a body. The body's ops stay where they are."""
     first = body.ops[0]
     alone = len(body.ops) == 1 and list(body.outputs) == list(first.results)
     main = first.clone() if alone else RegionOp.wrap(body.ops, body.outputs)

@@ -86,7 +86,7 @@ class Lines(Generic[Op]):
 
     @classmethod
     def of(cls, op: Op) -> "Lines[Op]":
-        """Raises NotLowered for what has no program here."""
+        """Raises NotLowered if there is no program for it here."""
         shape, indices = shape_of(op.input), shape_of(op.indices)
         axis = normalize_axis(op.axis.value.data, len(shape))
         if numel(shape) == 0 or numel(indices) == 0:
@@ -433,7 +433,7 @@ def lower_scatter_elements(launch: Launch) -> Written:
 
 
 def check(op: ScatterElementsOp) -> None:
-    """Raises NotLowered for what has no program here."""
+    """Raises NotLowered if there is no program for it here."""
     axis = normalize_axis(op.axis.value.data, len(shape_of(op.input)))
     dims = enumerate(zip(shape_of(op.input), shape_of(op.indices), strict=True))
     if any(d != n for i, (d, n) in dims if i != axis):

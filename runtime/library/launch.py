@@ -164,7 +164,7 @@ _PROGRAMS: dict[type[Operation], Author] = {}
 
 
 def register(op: type[Operation], author: Author) -> None:
-    """Have launches of an op class run what `author` returns for the op."""
+    """Have launches of an op class run the kernel that `author` returns for the op."""
     _PROGRAMS[op] = author
 
 
@@ -213,8 +213,8 @@ def lower_by_hand(launch: Launch) -> Written:
 
 
 def passed_over(launch: Launch) -> Operation | None:
-    """An op of a fused launch that has an author, who wrote it for a launch of its own; none of a
-    launch that is somebody's own fusion."""
+    """An op of a fused launch that has an author, whose program is for a launch of its own; none
+    for a launch that is somebody's own fusion."""
     main = launch.kernel.main
     if main in launch.body.ops or isinstance(main, CustomOp):
         return None

@@ -33,7 +33,7 @@ from ge.runtime.library.launch import Launch, NotLowered, Written
 
 
 class Full(Exception):
-    """A memory of the core has no room for what a sketch has in it."""
+    """A memory of the core has no room for the buffers of a sketch."""
 
 
 class SketchedSide(Side):

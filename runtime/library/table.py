@@ -56,7 +56,8 @@ def lowering_at(place: str) -> Callable[[Launch], Written]:
 
 
 def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
-    """Raises NotLowered where there is none, as for what runs on no core."""
+    """The lowering of a launch. Raises NotLowered if there is none, as for a launch that runs on no
+    core."""
     engine = launch.kernel.engine.data
     if engine not in BY_ENGINE:
         raise NotLowered(f"nothing is lowered for engine {engine}")

@@ -49,9 +49,9 @@ class Bindable(Protocol):
     """A kernel function that can be prepared for arrays that stay where they are."""
 
     def bind(self, scratch: Scratch, *arrays: Array | None, **named: Any) -> Action:
-        """A function that does what the call with these arguments does, each time with the elements
-        of that time; those of read-only arrays stay. It computes in `scratch`, which has one user
-        at a time."""
+        """A function that does the same as the call with these arguments, each time with the
+        elements of that time; those of read-only arrays stay. It computes in `scratch`, which has
+        one user at a time."""
         ...
 
 

@@ -40,7 +40,7 @@ class Constants:
         return self._known[value]
 
     def forget(self) -> None:
-        """Keep nothing of what was evaluated."""
+        """Drop all values evaluated so far."""
         self._known.clear()
 
     def _results(self, op: Operation) -> Sequence[Array]:

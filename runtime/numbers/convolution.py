@@ -161,8 +161,8 @@ class ConvolutionKernel:
         out: Array,
         then: Epilogue | None = None,
     ) -> Action:
-        """See `Bindable`. Weights have to be constants, and floats those that are computed with:
-        what else a call does depends on the elements."""
+        """See `Bindable`. Weights have to be constants, and floats of the type that is computed
+        with: the other steps of a call depend on the elements."""
         arrays = [a for a in (x, w, bias, out) if a is not None]
         of_floats = all(a.dtype == compute_dtype(out) == self.dtype for a in arrays)
         in_place = all(a.flags.c_contiguous for a in arrays)

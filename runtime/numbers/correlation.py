@@ -245,7 +245,7 @@ class Correlation:
         return self.out.view(self.weight.dtype) if self.in_floats else self.out
 
     def prepare(self, derived: DerivedArrays) -> Plan:
-        """The calls that compute it. `derived` holds what follows from the weight from run to
+        """The calls that compute it. `derived` holds arrays that follow from the weight from run to
         run."""
         window = self.window
         if prod(window.kernel) == 1 and set(window.strides) == {1} and not any(window.pads):

@@ -76,7 +76,7 @@ def derived(seed: Array, index: int) -> Array:
 
 
 def words(key: Key, first: int, count: int) -> Array:
-    """uint64 [4, count]: what the counters from `first` on give."""
+    """uint64 [4, count]: the results of the counters from `first` on."""
     numbers = np.arange(first, first + count, dtype=np.uint64)
     zeros = np.zeros_like(numbers)
     return philox(np.stack([numbers & MASK, numbers >> WORD, zeros, zeros]), key)

@@ -239,7 +239,7 @@ def times_by_place(timeline: Timeline) -> dict[str, float]:
 
 
 def made_of_line(timeline: Timeline) -> str:
-    """Say what the latency is made of along the critical path."""
+    """A line of the parts of the latency along the critical path."""
     latency = timeline.latency_us or 1.0
     parts = (f"{cause} {us:,.1f} ({us / latency:.0%})" for cause, us in made_of(timeline).items())
     took = f"the {timeline.latency_us:,.1f} us on {timeline.machine}"

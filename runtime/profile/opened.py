@@ -40,7 +40,7 @@ class Opened:
         return sum(t.runs for t in self.launches)
 
     def time(self, timeline: Timeline, with_rows: bool = False) -> KernelTime:
-        """Raises GeError where the target lacks what it takes."""
+        """Raises GeError if the target lacks a fact that it takes."""
         held = self.launches[0].time.held or ()
         return TileKernel(self.program, timeline.target).time(with_rows, held)
 

@@ -213,7 +213,7 @@ def op_type(task: Task) -> str:
 
 
 def task_type(task: Task) -> str:
-    """Ascend's name of what executes a task."""
+    """Ascend's name of the engine that executes a task."""
     if task.engine == "cube" and len(task.cores) > 1:
         return "MIX_AIC"
     return TASK_TYPES[task.engine]

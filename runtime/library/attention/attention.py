@@ -82,7 +82,8 @@ PART = 4096  # elements of other results at a time
 
 
 def lower_attention(launch: Launch) -> Written:
-    """Attention, what computes its operands by elements, and caches that are results, too."""
+    """Attention, the elementwise ops that compute its operands, and caches that are results,
+    too."""
     (op,) = (op for op in launch.body.ops if isinstance(op, AttentionOp))
     if reason := unsupported(op):
         raise NotLowered(reason)
@@ -241,7 +242,7 @@ def known(c: Tracer, number: Scalar) -> Scalar:
 
 @dataclass(frozen=True)
 class SegmentPipeline:
-    """Keys that stand in one tensor, and what they are met with."""
+    """Keys that stand in one tensor, and the buffers with which they are processed."""
 
     segment: KeySegment
     k: OperandRing
@@ -384,7 +385,7 @@ class Attention(AttentionFacts):
     def end(
         self, c: Tracer, given: Arguments, vector: Vector, mine: QueryTile, final: SSAValue
     ) -> None:
-        """Store what the vector core has summed."""
+        """Store the sums of the vector core."""
         for col, out in vector.end():
             tile = out
             if final is not self.op.result:

@@ -140,7 +140,7 @@ def on_grid(x: Expression, grid: tuple[float, float, float]) -> Expression:
 
 
 class Vector:
-    """The softmax of rows whose scores come in tiles, and what it weighs."""
+    """The softmax of rows whose scores come in tiles, and the values that it weighs."""
 
     def __init__(self, attention: AttentionFacts, c: Tracer, given: Arguments) -> None:
         t = attention.tiles
@@ -282,8 +282,8 @@ class Vector:
 
 
 def why_whole(a: AttentionFacts) -> str:
-    """The reason why keys are not shared by cores; "" if they may be. What is rounded relative to
-    the largest score so far depends on which keys came before."""
+    """The reason why keys are not shared by cores; "" if they may be. Results rounded relative to
+    the largest score so far depend on which keys came before."""
     if a.op.is_integer or a.weight_grid is not None:
         return "weights are rounded relative to all keys before"
     return "rows are rounded while their scores are low" if a.rounds else ""
@@ -317,7 +317,8 @@ class Splits:
         return self.c.part * self.vector.rows if self.c.parts > 1 else 0
 
     def merge(self, item: Scalar) -> None:
-        """Leaves what all splits of an item have where one that has all keys would leave it."""
+        """Merge the results of all splits of an item into the place where a core that has all keys
+        would leave its own."""
         a, c, v, row = self.a, self.c, self.vector, self.row
         v.clear()
         size = a.tiles.value_part

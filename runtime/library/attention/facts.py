@@ -161,8 +161,8 @@ def seen_through(launch: Launch, value: SSAValue, box: Box) -> tuple[SSAValue, B
 
 @dataclass
 class AttentionSource:
-    """One of the operands, or what it has from one token on: `value`, [B, H, T, E] or with heads
-    and tokens exchanged."""
+    """One of the operands, or its part from one token on: `value`, [B, H, T, E] or with heads and
+    tokens exchanged."""
 
     op: AttentionOp
     name: str
@@ -343,7 +343,7 @@ class OperandRing:
 
 
 def narrowest(launch: Launch, value: SSAValue) -> int:
-    """The least bits of an element of what a value is computed of."""
+    """The least bits of an element of the values that a value is computed of."""
     op, bits = value.owner, bitwidth(element_type(value))
     if value in launch.body.inputs or not isinstance(op, TensorOp):
         return bits if launch.constant(value) is None else 32

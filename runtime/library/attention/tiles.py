@@ -257,7 +257,7 @@ def splits_for(p: AttentionProblem, t: AttentionTiles, target: Target) -> Iterat
 
 
 def scored(rows: int, keys: int, masks: int, core: Core) -> float:
-    """Cycles of what a vector core does to the scores of a tile of keys."""
+    """Cycles of the work of a vector core on the scores of a tile of keys."""
     size = keys * 4
     cycles = core.vector(ONE_A_ROW, 1, rows * 4)
     cycles += core.vector("scalar exp cast", rows, size) + core.by_column("sub", rows, size)
@@ -271,7 +271,7 @@ def summed(rows: int, size: int, core: Core) -> float:
 
 
 def merging(p: AttentionProblem, t: AttentionTiles, splits: int, core: Core) -> float:
-    """Cycles of a barrier, and of adding what several cores have of a tile of queries."""
+    """Cycles of a barrier, and of adding the sums that several cores have of a tile of queries."""
     H, D = t.rows // t.parts, t.value_size
     items = ceil(p.items * ceil(p.rows / t.rows) / core.target.cube_cores)
     stored = core.store(1, H * D * 4, 3)

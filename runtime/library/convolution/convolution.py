@@ -215,7 +215,7 @@ class Phases(ConvolutionProblem):
 
     @classmethod
     def transposed(cls, op: ConvTransposeOp) -> "Phases":
-        """Raises NotLowered for what has no program here."""
+        """Raises NotLowered if there is no program for it here."""
         element, shape, weight = element_of(op), op.input_shape(), shape_of(op.weight)
         if op.channel_axis != 1:
             raise NotLowered("its channels are last")

@@ -199,7 +199,7 @@ class ConvolutionCut:
 
 
 class Sizes(NamedTuple):
-    """Blocks of m channels by `lines` x `cols` pixels; `image`: what L1 has of an image, where
+    """Blocks of m channels by `lines` x `cols` pixels; `image`: the part of an image in L1, if
     windows are unfolded; `counts`: the channels that steps may have."""
 
     m: int

@@ -286,8 +286,8 @@ class LoopNests:
 
 
 class Figures(NamedTuple):
-    """The estimate of a program, in microseconds: behind its start on a core, and of what crosses
-    HBM, with all operands in HBM (cold) or in L2 (warm); and how long the pipes are busy."""
+    """The estimate of a program, in microseconds: behind its start on a core, and of the bytes that
+    cross HBM, with all operands in HBM (cold) or in L2 (warm); and how long the pipes are busy."""
 
     cores: tuple[tuple[str, int], ...]  # by engine
     sizes: tuple[int, ...]  # bytes of the arguments
@@ -364,8 +364,8 @@ _known: WeakKeyDictionary[KernelOp, tuple[Target, Figures | None]] = WeakKeyDict
 
 
 def keep(op: KernelOp, target: Target, figures: Figures | None) -> None:
-    """Take note of a program's figures: it may be a text that nobody has read, or have been brought
-    to what cores run since."""
+    """Take note of a program's figures: the program may be unread text, or may have been brought to
+    the form that cores run since."""
     _known[op] = target, figures
 
 
@@ -381,7 +381,7 @@ def known_figures(op: KernelOp) -> Figures | None:
 
 
 def figures_of(op: KernelOp, target: Target) -> Figures | None:
-    """The figures of a program; None where the target lacks what they follow from."""
+    """The figures of a program; None if the target lacks a fact that they follow from."""
     known = _known.get(op)
     if known is None or known[0] is not target:
         try:
@@ -393,7 +393,8 @@ def figures_of(op: KernelOp, target: Target) -> Figures | None:
 
 
 def figures(op: KernelOp, target: Target) -> Figures:
-    """Raises GeError where the target lacks what they follow from, or sizes are not known."""
+    """The estimate of a program. Raises GeError if the target lacks a fact that they follow from,
+    or sizes are not known."""
     if op.is_open:
         raise GeError("the sizes of a tile program are its arguments")
     sizes = tuple(byte_size(a.type) for a in op.arguments)
@@ -416,7 +417,7 @@ def figures(op: KernelOp, target: Target) -> Figures:
 
 def tile_of(op: KernelOp, inner: Sequence[Operation]) -> tuple[int, ...]:
     """The largest tile of a program: of sums on the cube, with the terms that are added at a time,
-    or else of what vector cores store."""
+    or else of the tiles that vector cores store."""
     found: list[tuple[int, ...]] = [(1,)]
     stores = op.cube is None
     for o in inner:

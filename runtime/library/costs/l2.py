@@ -57,7 +57,7 @@ class LastUsed(Generic[K]):
         self.bytes -= self.sizes.pop(key)
 
     def pop(self) -> K:
-        """Evict what was used least recently."""
+        """Evict the entry used least recently."""
         key, size = self.sizes.popitem(last=False)
         self.bytes -= size
         return key

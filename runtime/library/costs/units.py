@@ -87,8 +87,8 @@ class CoreUnit:
         return cycles
 
     def run(self, leaf: Leaf, begin: float = 0.0) -> float:
-        """The end of an instruction that begins when its pipe, what it reads, and room for what it
-        writes are there, and not before `begin`."""
+        """The end of an instruction that begins when its pipe, its operands, and room for its
+        results are there, and not before `begin`."""
         if (pipe := leaf.pipe) is None:
             self.meet(self.end + 2 * self.target.cross_flag_cycles)
             return self.end

@@ -250,7 +250,7 @@ class Tracer:
                 op.erase()
 
     def barrier(self) -> None:
-        """Wait until all cores have come here, and what they did before is done."""
+        """Wait until all cores have come here, and all their earlier work is done."""
         for side in self.sides:
             side.add(BarrierOp)
 
@@ -258,7 +258,7 @@ class Tracer:
 
     def workspace(self, *shape: int, dtype: v.ElementLike) -> v.Argument:
         """A tensor in device memory that is the kernel's own, unwritten when it begins: cores store
-        what others load behind a barrier."""
+        data that others load behind a barrier."""
         element = element_named(dtype)
         block = self.arguments[0].memref.owner
         assert isinstance(block, Block)

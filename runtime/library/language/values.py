@@ -503,8 +503,8 @@ def columns(count: int, base: Scalar = 0) -> Expression:
 @dataclass(frozen=True, eq=False)
 class Unfolded:
     """A matrix of `depth` x `count`: a column for each window over a tile in L1, whose rows are
-    pixels and whose columns are channels; with `turned` its transposition. `pad`: what is left and
-    right of an image."""
+    pixels and whose columns are channels; with `turned` its transposition. `pad`: the value left
+    and right of an image."""
 
     tile: Tile
     windows: Unfolding

@@ -244,15 +244,15 @@ def merging(p: Matrices, target: Target) -> float:
 
 
 def epilogue(rows: int, cols: int, p: Matrices, core: Core) -> float:
-    """Cycles of what follows sums on a vector core, which has these."""
+    """Cycles of the ops after the sums on a vector core, which has these."""
     return rows * cols * p.result_bits / 8 / core.back_rate + core.applied(
         p.after or (), rows, cols
     )
 
 
 def pace(cut: MatmulCut, p: Matrices, target: Target, most: float = inf) -> tuple[float, float]:
-    """Cycles of a block, and of what no other work goes on beside. Where the cube alone takes
-    `most` for a block, how its operands come is not asked: then they are infinite."""
+    """Cycles of a block, and of the work that runs alone. If the cube alone takes `most` for a
+    block, the transfers of its operands are not computed: then they are infinite."""
     core, size, steps = Core.of(target), p.bits / 8, -(-p.k // cut.k // p.splits)
     m = align_up(p.m, FRACTAL) if p.m <= cut.m - FRACTAL else cut.m  # of a group with less rows
     parts = p.terms * cut.k // cut.part

@@ -53,7 +53,7 @@ MOST, LEAST = 16384, 16  # elements of operands that a vector core computes at a
 
 
 def lower_matmul(launch: Launch) -> Written:
-    """Matmuls, and what follows them. Raises NotLowered where there is no program."""
+    """A program of matmuls, and the ops after them. Raises NotLowered if there is no program."""
     body = launch.body
     if not any(op.ACCESS is Access.ROWS for op in body.ops):
         return written_for(launch)

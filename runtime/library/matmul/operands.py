@@ -67,7 +67,7 @@ class MatmulOperand:
         return (cols, rows) if self.turned else (rows, cols)
 
     def box(self, lead: Sequence[Scalar], at: tuple[Scalar, Scalar], shape: v.Shape) -> Box:
-        """The box from there on, of what the matmul takes."""
+        """The box from there on, of the operand as the matmul takes it."""
         row, col = at[::-1] if self.turned else at
         return Box((*lead, row, col), (*(1 for _ in lead), *self.tile_shape(*shape)))
 
@@ -152,8 +152,8 @@ class MatmulOperand:
 
     @cached_property
     def units(self) -> tuple[int, int]:
-        """Rows and columns of what the matmul takes that its tiles have multiples of: rows of tiles
-        have multiples of 32 bytes, and tiles whole blocks of scales."""
+        """Rows and columns, of the operand as the matmul takes it, that its tiles have multiples
+        of: rows of tiles have multiples of 32 bytes, and tiles whole blocks of scales."""
         if not self.ops:
             return 1, 1
         values = [self.value, *(v for op in self.ops for v in op.operands)]
@@ -289,7 +289,7 @@ def choices(sides: Sequence[int]) -> Iterator[frozenset[int]]:
 
 
 def copying(operand: MatmulOperand, target: Target) -> float:
-    """Cycles of a copy: what the vector cores or HBM take."""
+    """Cycles of a copy: those of the vector cores or of HBM."""
     core, size, (*_, cols) = Core.of(target), operand.bits / 8, operand.shape
     rows, (height, wide) = prod(operand.shape[:-1]), tile_shape(operand, cols)
     turns = ceil(ceil(rows / height) * ceil(cols / wide) / target.vector_cores)

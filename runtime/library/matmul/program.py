@@ -378,8 +378,8 @@ class MatmulWriter:
 
     @property
     def block_rows(self) -> int:
-        """Rows of the blocks that are written: those of a lot in multiples of what passes to the
-        vector cores at a time."""
+        """Rows of the blocks that are written: those of a lot in multiples of the rows that pass to
+        the vector cores at a time."""
         if self.lot is None:
             return self.cut.m
         direct = all(s.is_direct for s in self.blocks.sections)

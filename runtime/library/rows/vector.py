@@ -178,10 +178,10 @@ def row_dim(launch: Rewritten) -> int | None:
 
 
 def tilings(launch: Rewritten) -> Iterator[VectorCut]:
-    """Sizes of boxes, the best first: the largest that leave something to do for each core, if
-    possible several times, and then smaller and smaller ones. Before rows that would be loaded
-    again are cut into parts, whole ones are tried without a second tile of what comes and goes, as
-    CANN's norms have it (ops-nn, norm/rms_norm)."""
+    """Sizes of boxes, the best first: the largest that leave work for each core, if possible
+    several times, and then smaller and smaller ones. Before rows that would be loaded again are cut
+    into parts, whole ones are tried without a second tile of loads and stores, as CANN's norms have
+    it (ops-nn, norm/rms_norm)."""
     shape, reduced, row = launch.shape, launch.reduced, row_dim(launch)
     last = len(shape) - 1
     spread = prod(d for i, d in enumerate(shape) if i not in reduced)
@@ -249,8 +249,8 @@ def is_loaded_again(launch: Rewritten) -> bool:
 
 
 def turns_of(launch: Launch, elements: int) -> int:
-    """Boxes that a core works on one after the other, of what it has: as the first load and the
-    last store are by themselves, as many as full-rate transfers need, and at least two."""
+    """Number of boxes that a core works on one after the other: as the first load and the last
+    store are by themselves, as many as full-rate transfers need, and at least two."""
     ends = (*launch.body.inputs, *launch.body.outputs)
     size = elements * max(bitwidth(element_type(v)) for v in ends) // 8
     return max(2, min(size // launch.target.full_rate_bytes, MOST_TURNS))
@@ -303,7 +303,7 @@ def lower_top_k(launch: Launch) -> Written:
 
 
 def check(launch: Launch, op: TopKOp) -> None:
-    """Raises NotLowered for what has no program here."""
+    """Raises NotLowered if there is no program for it here."""
     shape, element, count = shape_of(op.input), element_type(op.input), op.ints("k")
     if len(launch.body.ops) > 1:
         raise NotLowered(f"there are ops beside {op.name}")

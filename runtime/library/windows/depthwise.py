@@ -69,7 +69,7 @@ class Sliding(Windows):
 
     @classmethod
     def of(cls, op: "ConvOp | PoolOp") -> "Sliding":
-        """Raises NotLowered for what has no program here."""
+        """Raises NotLowered if there is no program for it here."""
         batch, channels, *image = shape_of(op.input)
         windows = windows_of(op.window(), tuple(image), shape_of(op.results[0])[2:])
         if isinstance(op, PoolOp):
@@ -389,7 +389,7 @@ class Pixels:
 
     @classmethod
     def of(cls, op: ConvOp) -> "Pixels":
-        """Raises NotLowered for what has no program here."""
+        """Raises NotLowered if there is no program for it here."""
         image = op.input_shape()[2:]
         if op.channel_axis == 1 and {*op.window().strides[-1:]} != {1}:
             raise NotLowered("columns of channels that are not last have a stride")
@@ -508,7 +508,7 @@ def channels_last_cuts(w: Pixels, target: Target) -> list[ChannelsLastCut]:
 
 
 def lower_channels_last(launch: Launch) -> Written:
-    """A depthwise convolution by rows of channels, and what follows."""
+    """A depthwise convolution by rows of channels, and the ops after it."""
     op, *after = launch.body.ops
     if not isinstance(op, ConvOp):
         raise NotLowered(f"{op.name} stands before a depthwise convolution")
@@ -536,7 +536,7 @@ def by_blocks(launch: Launch, w: Pixels, value: SSAValue, cut: ChannelsLastCut) 
 
 
 class ChannelsLastWriter:
-    """The program, while it is written. `value`: what the sums are."""
+    """The program, while it is written. `value`: the value that the sums stand for."""
 
     def __init__(
         self,
@@ -608,7 +608,7 @@ class ChannelsLastWriter:
         self, copy: Index, more: Index, image: Index, line: Index, col: Index, channel: Index,
         i: Index,
     ) -> None:  # fmt: skip
-        """Sums of one line, and what follows."""
+        """Compute the sums of one line, and the ops after them."""
         cut, sums = self.cut, self.sums[copy]
         total = v.wide(reduce(lambda a, b: a + b, self.terms(i, more)))
         if self.bias is not None:

@@ -58,8 +58,8 @@ Combine = Callable[[v.Expression, v.Expression], v.Expression]
 
 @dataclass(frozen=True)
 class Pool:
-    """`w`: windows without what no image has; `whole`: with it. `takes`: whole lines come, and
-    columns are taken of them."""
+    """`w`: windows without the parts outside of any image; `whole`: with these. `takes`: whole
+    lines come, and columns are taken of them."""
 
     w: Sliding
     whole: Sliding
@@ -68,7 +68,7 @@ class Pool:
 
     @classmethod
     def of(cls, op: PoolOp, target: Target) -> "Pool":
-        """Raises NotLowered for what has no program here."""
+        """Raises NotLowered if there is no program for it here."""
         whole = Sliding.of(op)
         takes = whole.strides[-1] > 1 and "gather" in target.vector_cycles
         return cls(meeting(whole), whole, op, takes)

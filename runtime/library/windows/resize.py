@@ -132,7 +132,7 @@ class Resizing:
 
     @classmethod
     def of(cls, op: ResizeOp) -> "Resizing":
-        """Raises NotLowered for what has no program here."""
+        """Raises NotLowered if there is no program for it here."""
         if op.mode.data == "cubic":
             raise NotLowered("there is none for cubic interpolation")
         for flag in ("antialias", "exclude_outside"):
