@@ -84,7 +84,7 @@ class Value:
 
     @property
     def shape(self) -> tuple[int | None, ...]:
-        """Sizes, None where they are open."""
+        """Return sizes, None where they are open."""
         return tuple(None if d == DYNAMIC else d for d in shape_of(self.ssa))
 
     @property

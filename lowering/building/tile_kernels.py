@@ -166,7 +166,7 @@ class Kernel:
         return Tunings.read(path).parameters(self, [type_text(t) for t in types], target.name)
 
     def __call__(self, *arrays: Any, **options: Any) -> None:
-        """Run it on arrays, of which those that it stores to are written."""
+        """Run it on arrays; those that it stores to are written."""
         self.on(*arrays, **options).run(*arrays)
 
     def returning(self, result: Callable[..., Like], **options: Any) -> "Returning":
@@ -279,7 +279,8 @@ def traced(
     target_name: str,
     parameters: dict[str, Any],
 ) -> TileProgram:
-    """Trace a kernel, and bring it to what a core runs: loops without branches, flags, offsets."""
+    """Trace a kernel, and bring it to a form that a core runs: loops without branches, flags,
+    offsets."""
     target = Target.load(target_name)
     code = kernel.function.__code__
     place = f"{Path(code.co_filename).name}:{code.co_firstlineno}"

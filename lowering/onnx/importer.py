@@ -432,7 +432,8 @@ class Importer:
 
     @contextmanager
     def trial(self) -> Generator[list[ImportProblem]]:
-        """Within the context problems go to a list of their own, as of what may be dropped."""
+        """Within the context problems go to a list of their own, for an attempt that may be
+        dropped."""
         problems, self.problems = self.problems, list[ImportProblem]()
         self.has_tried = True
         try:

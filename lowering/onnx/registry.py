@@ -250,7 +250,7 @@ class Node:
         return default if value is None else value
 
     def given_float(self, name: Str) -> Float | None:
-        """A float attribute; None where it is absent, which is not 0."""
+        """Return a float attribute; None if it is absent, which is not 0."""
         return self._typed(name, float)
 
     def str(self, name: Str, default: Str = "") -> Str:
@@ -277,7 +277,8 @@ class Node:
         return attribute.g
 
     def distinct(self, axes: tuple[Int, ...]) -> tuple[Int, ...]:
-        """Axes of input 0 of which none comes twice, for an op to which that says nothing more."""
+        """Return axes of input 0 without repetitions, for an op to which a repetition says nothing
+        more."""
         rank = self.rank(0)
         kept = {a + rank if a < 0 else a: a for a in reversed(axes)}
         if len(kept) == len(axes):

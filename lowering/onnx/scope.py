@@ -458,7 +458,7 @@ class Scope:
     def call(
         self, proto: NodeProto, inputs: Sequence[Value], opset: int | None = None
     ) -> list[Value]:
-        """Add what a node stands for and return the values of its outputs."""
+        """Add the ops that a node stands for and return the values of its outputs."""
         function = self.importer.function(proto)
         version = self.opsets.get(domain_of(proto), 1) if opset is None else opset
         handler = None if function is not None else find(proto.domain, proto.op_type, version)

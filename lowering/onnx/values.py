@@ -194,8 +194,9 @@ def compared(predicate: str, a: SSAValue, b: SSAValue) -> bool | None:
 
 
 def rank_hint(inputs: Iterable[Value], rounds: Callable[[Block], SSAValue | None]) -> str:
-    """The end of an error about the first input without a rank; empty where all have one. `rounds`
-    gives what the number of rounds of a loop that is being imported follows from, by its body."""
+    """Return the end of an error about the first input without a rank; empty if all have one.
+    `rounds` gives what the number of rounds of a loop that is being imported follows from, by its
+    body."""
     value = next((v for v in inputs if isinstance(v, SSAValue) and is_unranked(v)), None)
     if value is None:
         return ""

@@ -223,7 +223,7 @@ def universe(*plugins: str) -> Universe:
 
 @cache
 def _merged(packages: tuple[Installed, ...]) -> Universe:
-    """xDSL, ge, and what the installed packages define."""
+    """Return the universes of xDSL, ge and the installed packages."""
     known = Universe()
     for own in (XDSL_UNIVERSE, GE_UNIVERSE, *(_guarded(p) for p in packages)):
         _merge(known, own)

@@ -259,7 +259,8 @@ class Bufferization:
                 yield CopyOp(arg, alloc.memref)
 
     def state(self, arg: SSAValue, state: StateArgument) -> Iterator[Operation]:
-        """The buffer of a state, and that of what the model reads of it."""
+        """Yield the ops that make the buffer of a state, and the buffer that the model reads it
+        from."""
         kept = state_buffer(arg, state)
         self.states[state.result] = self.buffers[arg] = kept.memref
         yield kept
@@ -549,7 +550,8 @@ def _view(owner: SSAValue, offset: int, result: SSAValue) -> ReinterpretCastOp:
 
 
 def _to_dynamic(buffer: SSAValue, t: MemRefType[Attribute]) -> list[TransferOp]:
-    """A copy of a buffer that is not bound to a slot, none where it is not."""
+    """Return the copy to a buffer that is not bound to a slot; none if the buffer is such
+    already."""
     there = is_dynamic(buffer.type) and space_of(buffer.type) == t.memory_space
     return [] if there else [TransferOp(buffer, t)]
 

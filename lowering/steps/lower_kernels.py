@@ -168,8 +168,8 @@ def tell_untimed(written: Mapping[KernelOp, TileKernelOp], target: Target) -> No
 
 
 def bind_open_programs(module: ModuleOp) -> None:
-    """Give kernels of a module that is bound to sizes the programs that were written for all
-    sizes, where these are at hand."""
+    """Give kernels of a module that is bound to sizes the programs that were written for all sizes,
+    if these are at hand."""
     if not has_open_programs():
         return
     taken, kernels = symbols_of(module), without_program(module)

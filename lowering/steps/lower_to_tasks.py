@@ -95,7 +95,7 @@ class Lowering:
             entry.insert_ops_before(tuple(self.constants.values()), entry.first_op)
 
     def lower_block(self, block: Block) -> None:
-        """Launches for the ops of a block, but for control flow, views and constants. Raises
+        """Return launches for the ops of a block, except control flow, views and constants. Raises
         GeError at an op that no kernel is made of."""
         for op in ops_of(block):
             if isinstance(op, CONTROL):

@@ -169,7 +169,7 @@ class OpenPrograms:
         return cls(programs, dict(sorted(known, key=lambda k: len(k[1].expressions))))
 
     def found(self, kernel: KernelOp, at: "AtSizes") -> TileKernelOp | None:
-        """The program of a kernel where dimensions have these sizes; None where it has none."""
+        """Return the program of a kernel where dimensions have these sizes; None if it has none."""
         key = self.key(kernel)
         if key is None or key not in at.found:
             at.found[key] = self.matching(kernel, key, at.values)
@@ -341,7 +341,7 @@ def open_program(
     named: Mapping[str, Attribute],
 ) -> TileKernelOp:
     """The program of a kernel, which is given as it is at each of the sizes; finished for the
-    target that the attributes `named` name. Raises NotLowered where there is none for all sizes."""
+    target that the attributes `named` name. Raises NotLowered if there is none for all sizes."""
     from ge.lowering.steps.written import finish_alone, lowered, tile_program
 
     holes, decisions = holes_at(kernels, samples), Decisions()

@@ -22,8 +22,8 @@ from ge.transforms.tiles.finish import finish
 
 
 def finish_alone(program: TileKernelOp, target: str, around: Mapping[str, Attribute]) -> None:
-    """Bring a program to what a core runs, of the target or else of that which the attributes
-    `around` name. Raises NotLowered where that fails."""
+    """Bring a program to a form that a core runs, of the target or else of the one that the
+    attributes `around` name. Raises NotLowered if that fails."""
     named = {n: t for n, t in around.items() if n in (TARGET, TARGET_FILE)}
     module = ModuleOp([program], named)
     try:
@@ -34,8 +34,8 @@ def finish_alone(program: TileKernelOp, target: str, around: Mapping[str, Attrib
 
 
 def tile_program(kernel: KernelOp, name: str, target: Target) -> TileKernelOp:
-    """The tile program of a kernel. Raises NotLowered where there is none, or where it asks for
-    what a core has not: a tile of rows that are no multiple of 32 bytes, for one."""
+    """Return the tile program of a kernel. Raises NotLowered if there is none, or if it asks for
+    what a core cannot do: a tile of rows that are no multiple of 32 bytes, for one."""
     if is_free() and (program := written_before(kernel, target)) is not None:
         program.sym_name = StringAttr(name)
         return program

@@ -40,8 +40,8 @@ class SplitGraph:
 
 
 def parts_of(graph: Any) -> SplitGraph:
-    """The parts of a graph module. That of Python has only what its outputs need; that of the
-    program keeps all, with what the graph writes to its inputs."""
+    """The parts of a graph module. That of Python has only the nodes that its outputs need; that of
+    the program keeps all, with what the graph writes to its inputs."""
     outputs = leaves_of(graph.graph.output_node())
     made = made_in_python(graph.graph.nodes)
     in_python = [i for i, v in enumerate(outputs) if not is_node(v) or v in made]

@@ -130,8 +130,8 @@ def always(own: Any) -> Any:
 
 
 def summed(product: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """A product times `alpha`, and a tensor times `beta`. What is times 0 is left out, even where
-    it is no number."""
+    """A product times `alpha`, and a tensor times `beta`. A term times 0 is left out, even if it is
+    nan."""
 
     def call(own: Any, left: Any, right: Any, *, beta: Any = 1, alpha: Any = 1) -> Any:
         result = product(left, right)

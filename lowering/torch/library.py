@@ -11,7 +11,8 @@ from ge.runtime.data.arrays import CARRIERS, Array, array_on
 
 
 def imported(name: str) -> Any:
-    """A module of PyTorch, or of what its exporter needs. Raises GeError where it is missing."""
+    """Import a module of PyTorch, or one that its exporter needs. Raises GeError if it is
+    missing."""
     try:
         return import_module(name)
     except ImportError as e:

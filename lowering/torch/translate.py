@@ -250,7 +250,7 @@ def unsupported(error: BaseException, exported: Any) -> GeError:
 
 
 def causes(error: BaseException) -> list[BaseException]:
-    """An error, and what it comes from, the first cause last."""
+    """An error, and its causes, the first cause last."""
     chain = [error]
     while (cause := chain[-1].__cause__) is not None:
         chain.append(cause)

@@ -105,7 +105,7 @@ def _shown(block: Block) -> Iterator[Operation]:
 
 
 def passed(module: ModuleOp) -> dict[SSAValue, SSAValue]:
-    """Arguments of the bodies of fused ops, and what they stand for."""
+    """Arguments of the bodies of fused ops, and the values that they stand for."""
     fused = [op for op in module.walk() if isinstance(op, FusedOp)]
     return {a: v for op in fused for a, v in zip(op.block.args, op.inputs, strict=True)}
 
@@ -169,7 +169,7 @@ def leaves(op: Operation, value: SSAValue, name: str, nodes: Nodes) -> bool:
 
 
 def result_bytes(op: Operation) -> int:
-    """Bytes of what an op writes, as far as sizes are known."""
+    """Bytes that an op writes, as far as sizes are known."""
     known = (v.type for v in written(op) if min(data_type(v.type)[1], default=0) >= 0)
     return sum(byte_size(t) for t in known)
 

@@ -532,7 +532,7 @@ def elements_of(module: ModuleOp) -> set[Attribute]:
 
 
 def peers_type(peer: Peer) -> str:
-    """The same of a peer; empty where that is not known."""
+    """The same of a peer; empty if that is not known."""
     if isinstance(peer, OtherProgram):
         return computed_in(peer.program.module)
     if isinstance(peer, Onnxruntime):

@@ -166,7 +166,7 @@ class Translation:
     def related(
         self, uri: str, lines: Lines, start: int, note: Note, of: Extent
     ) -> lsp.DiagnosticRelatedInformation:
-        """A note, at the place of the problem where it has none."""
+        """Return a note, at the place of the problem if it has none."""
         if note.extent is None and note.location.file and note.location.line:
             file = LineIn.of(note.location)
             return lsp.DiagnosticRelatedInformation(self.line_in(file), note.message)
@@ -239,7 +239,7 @@ class Answers:
         return self.translation.range(self.lines, extent.moved(view.start))
 
     def parts(self) -> Iterator[tuple[int, TextChunk]]:
-        """(start, part) of those that have been analysed as they are."""
+        """Yield (start, part) of those whose present text has been analysed."""
         analysis = self.document.analysis
         if analysis is not None and self.document.is_analysed:
             yield from zip(analysis.starts, analysis.parts, strict=True)

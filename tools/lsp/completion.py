@@ -200,7 +200,7 @@ def known_ops(kinds: Iterable[type[Operation]], extent: Extent) -> Iterator[Prop
 
 
 def choices(kind: type[IRDLOperation], attribute: str, extent: Extent) -> Iterator[Proposal]:
-    """The words that a property may be, where it is one of a few."""
+    """Yield the words that a property may be, if it is one of a few."""
     part = attributes_of(kind).get(attribute)
     if part is not None and isinstance(part.constr, ChoiceConstraint):
         for choice in part.constr.attr.words():

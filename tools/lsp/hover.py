@@ -36,8 +36,8 @@ def defined(kind: type[Operation]) -> type[IRDLOperation] | None:
 
 
 def kind_named(ctx: Context, name: str) -> type[IRDLOperation] | None:
-    """The class of the ops of a name; its dialect is imported for that. None where there is none,
-    or where the dialect does not load."""
+    """Return the class of the ops of a name; its dialect is imported for that. None if there is
+    none, or if the dialect does not load."""
     try:
         kind = ctx.get_optional_op(name)
     except Exception:

@@ -74,7 +74,7 @@ class Lines:
         self.starts = [0, *(m.end() for m in LINE_END.finditer(text))]
 
     def line(self, number: int) -> str:
-        """A line without its end; empty where there is none of that number."""
+        """Return a line without its end; empty if there is none of that number."""
         if not 0 <= number < len(self.starts):
             return ""
         last = number + 1 == len(self.starts)
@@ -352,8 +352,8 @@ class Index:
     # ---- ops ---------------------------------------------------------------------------------
 
     def op_number(self, offset: int) -> int:
-        """The innermost op whose text has an offset, -1 where there is none. What is not complete
-        goes on to the end."""
+        """Return the innermost op whose text has an offset, -1 if there is none. An op that is not
+        complete goes on to the end."""
         number = bisect_right(self._op_starts, offset) - 1
         while number >= 0 and not self.op_extent(number).has(offset):
             number = self.record.ops[number].parent

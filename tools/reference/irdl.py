@@ -322,8 +322,8 @@ def make_dynamic(op: Operation) -> None:
 
 
 def dynamic_form(module: ModuleOp) -> str:
-    """A module as mlir-opt takes it with these definitions. Raises GeError where IRDL cannot say
-    what an op is."""
+    """A module as mlir-opt takes it with these definitions. Raises GeError if IRDL cannot express
+    an op."""
     copy = module.clone()
     for op in [op for op in copy.walk() if op.name.partition(".")[0] in DIALECTS]:
         make_dynamic(op)

@@ -11,7 +11,7 @@ def cell(text: str) -> str:
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; nothing where it has no rows."""
+    """Return a table; nothing if it has no rows."""
     lines = [f"| {' | '.join(map(cell, row))} |" for row in rows]
     return "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *lines]) if lines else ""
 

@@ -237,7 +237,7 @@ def result_rows(op: type[IRDLOperation]) -> list[tuple[str, str, str]]:
 
 
 def attribute_rows(op: type[IRDLOperation]) -> list[tuple[str, str, str]]:
-    """Properties and attributes, but for what xDSL counts operands with."""
+    """Properties and attributes, except those that xDSL counts operands with."""
     rows: list[tuple[str, str, str]] = []
     definition = op.get_irdl_definition()
     for name, one in {**definition.properties, **definition.attributes}.items():

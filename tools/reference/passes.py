@@ -185,6 +185,7 @@ def _levels() -> dict[str, str]:
 
 
 def level_of_pass(cls: type[ModulePass]) -> str:
-    """On the way to which level the default pipeline runs a pass; empty where it is not in it."""
+    """Return the level to which the default pipeline lowers when it runs a pass; empty if it does
+    not run it."""
     level = _levels().get(cls.name)
     return f"runs on the way to `{level}` in the default pipeline" if level else ""

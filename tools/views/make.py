@@ -175,8 +175,8 @@ QUOTED = re.compile(r"'([^']+)'")  # names in messages
 
 @dataclass
 class Seen:
-    """What there is to show. Without a timeline, `untimed` says why there is none; `failure` is
-    what stopped the compilation."""
+    """A compilation and its run to show. Without a timeline, `untimed` says why there is none;
+    `failure` is what stopped the compilation."""
 
     path: str
     watcher: Watcher = field(default_factory=Watcher)

@@ -145,8 +145,8 @@ LONGEST = 160  # characters of an attribute that are shown
 
 
 def model_level(path: str) -> tuple[LevelGraph, list[Sourced]]:
-    """The nodes of the main graph, and what says which modules they are of. Raises GeError for what
-    is no ONNX model."""
+    """Return the nodes of the main graph, and the facts that say which modules they are of. Raises
+    GeError for a file that is no ONNX model."""
     model = read_model(path)
     return graph_of(model), sourced(model)
 

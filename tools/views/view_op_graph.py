@@ -95,7 +95,7 @@ def quoted(text: str) -> str:
 
 
 def svg(text: str) -> str:
-    """The picture of a graph, drawn by graphviz. Raises GeError where that is not installed, or
+    """The picture of a graph, drawn by graphviz. Raises GeError if that is not installed, or
     fails."""
     if (program := shutil.which("dot")) is None:
         hint = "install graphviz, or write a .dot file"

@@ -71,7 +71,7 @@ def users_of(buffer: SSAValue) -> Iterator[Operation]:
 
 
 def erase_unused(ops: Iterable[Operation]) -> None:
-    """Erase the ops, the last ones first, whose results nobody uses."""
+    """Erase the ops whose results are not used, the last ones first."""
     for op in reversed(list(ops)):
         if all(r.first_use is None for r in op.results):
             Rewriter.erase_op(op)

@@ -63,9 +63,9 @@ STEP = 60  # what dimensions are often divided by divides it
 
 
 def stand_in(op: TensorOp, number: Callable[[SSAValue, int], int]) -> TensorOp | None:
-    """The op where dimensions of operands that are not known, of a value and an axis, have these
-    numbers; None where it does not take them, or where sizes of results do not follow from them. It
-    stands nowhere, and leaves no uses of values."""
+    """Return the op with these numbers in place of unknown dimensions of operands, by value and
+    axis; None if it does not take them, or if sizes of results do not follow from them. It stands
+    nowhere, and leaves no uses of values."""
 
     def static(value: SSAValue) -> SSAValue:
         if not is_ranked(value) or is_static(shape := shape_of(value)):
@@ -103,7 +103,7 @@ class Size:
         return Size(self.factor * other.factor, tuple(sorted(self.symbols + other.symbols)))
 
     def over(self, other: "Size") -> "Size | None":
-        """The quotient, None where it is no Size. Symbols are assumed not to be zero."""
+        """Return the quotient, None if it is no Size. Symbols are assumed not to be zero."""
         if other.factor == 0 or self.factor % other.factor:
             return None
         symbols = list(self.symbols)
@@ -157,7 +157,7 @@ class Dimensions:
         self.are_named = False  # the dimensions of arguments
 
     def infer_region(self, region: Region) -> None:
-        """Infer what is in the region, in order: operands are known, nothing recurs deeply."""
+        """Infer the ops of the region, in order: operands are known, nothing recurs deeply."""
         for op in all_ops(region.blocks):
             for result in op.results:
                 if isinstance(result.type, TensorType) and DYNAMIC in shape_of(result):
@@ -339,7 +339,7 @@ class Dimensions:
         return [ONE if i in ones else next(rest) for i in range(rank)]
 
     def reshaped(self, op: ReshapeOp) -> Sequence[Size | None] | None:
-        """The sizes of the target shape, 0 and -1 replaced; None where it is unknown."""
+        """Return the sizes of the target shape, 0 and -1 replaced; None if it is unknown."""
         sizes = self.of(op.input)
         if op.shape is not None:
             target = [Size(d) for d in array_ints(op.shape)]
@@ -387,7 +387,7 @@ class Dimensions:
         return result
 
     def first_elements(self, op: SliceOp, axis: int) -> Size | None:
-        """The size of a sliced axis of static size, of which the first elements are kept."""
+        """Return the size of a sliced axis of static size that keeps its first elements."""
         whole = shape_of(op.input)[axis]
         starts, steps = op.ints("starts"), op.ints("steps") or (1,)
         ends = self.elements(op.ends_value) if op.ends_value is not None else None

@@ -30,8 +30,8 @@ from ge.dialects.support.types import (
 
 
 def choose_engine(op: TensorOp, members: Sequence[TensorOp] = ()) -> Engine:
-    """The engine for a kernel that computes `op` (see the top of this file), which consists of
-    `members`, where these are known."""
+    """Return the engine for a kernel that computes `op` (see the top of this file), which consists
+    of `members`, if these are known."""
     members = members or (op.members if isinstance(op, FusedOp) else (op,))
     if any([o.ALWAYS_MACS and has_elements(o) for o in members]):
         return Engine.CUBE

@@ -75,7 +75,7 @@ def new_axes(sizes: Iterable[Size]) -> list[Axes]:
 
 
 def regroup(dims: Sequence[Axes], sizes: Sequence[Size]) -> list[Axes] | None:
-    """The axes in their order as dimensions of these sizes, split where needed; None where that is
+    """The axes in their order as dimensions of these sizes, split where needed; None if that is
     impossible."""
     remaining = leaves(*dims)[::-1]
     result: list[Axes] = []
@@ -127,7 +127,7 @@ class Trace:
         return leaves(*self.front)
 
     def up(self) -> bool:
-        """Step over one op; False where it does more than move elements."""
+        """Step over one op; returns False if it does more than move elements."""
         op = self.at.owner
         match op:
             case TransposeOp():
@@ -152,7 +152,8 @@ class Trace:
         return True
 
     def over_repetition(self, op: BroadcastToOp | TileOp) -> list[Axes] | None:
-        """The axes of the input of a repetition; None where they are not allowed or not known."""
+        """Return the axes of the input of a repetition; None if they are not allowed or not
+        known."""
         sizes = self.dimensions.of(op.input)
         ahead = len(self.front) - len(sizes)
         if not self.repeats or ahead < 0:

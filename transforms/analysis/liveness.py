@@ -79,8 +79,8 @@ class HappensBefore:
         self.clocks = [[0] * streams for _ in range(streams)]
 
     def issue(self, stream: int) -> int:
-        """Issue a task: it is the `n`-th of its stream. What the stream's clock says then is what
-        is done when the task is."""
+        """Issue a task: it is the `n`-th of its stream. The stream's clock after that says what is
+        done when the task is."""
         self.issued[stream] += 1
         self.clocks[stream][stream] = self.issued[stream]
         return self.issued[stream]

@@ -39,7 +39,8 @@ from ge.runtime.data.arrays import array_of
 
 
 def number_of(value: SSAValue) -> float | None:
-    """The number of a splat constant in the IR; None where it is nan, which equals no number."""
+    """Return the number of a splat constant in the IR; None if it is nan, which equals no
+    number."""
     attr = constant_value(value)
     return None if attr is None else splat_number(attr)
 

@@ -187,8 +187,8 @@ def value_graph(
 
 
 def buffer_graph(tasks: Iterable[Operation], size_of: Callable[[SSAValue], int]) -> TaskGraph:
-    """The graph of tasks that are ops on memrefs. A branch or loop uses what is used inside of it.
-    `size_of` tells how many bytes of a buffer count."""
+    """The graph of tasks that are ops on memrefs. A branch or loop uses all that is used inside of
+    it. `size_of` gives the bytes of a buffer that count."""
     graph = TaskGraph()
     for op in tasks:
         task = graph.task()

@@ -1,5 +1,5 @@
-"""What fusion rules share: which ops may join a launch, the time that a merge saves by the cost
-model, and the walk over the blocks of a program.
+"""Shared parts of fusion rules: which ops may join a launch, the time that a merge saves by the
+cost model, and the walk over the blocks of a program.
 
 `CutSearch` decides where a launch that multiplies begins and ends, if the ops before and behind it
 become other launches:

@@ -281,8 +281,8 @@ class Planner:
         return packing
 
     def inputs_and_outputs(self, body: Block, allocs: Sequence[AllocOp]) -> tuple[list[int], int]:
-        """Offsets that share nothing, but that branches of a case share what is after those of the
-        function; and how many bytes all take."""
+        """Return offsets of which none share bytes, except that branches of a case share those
+        behind the function's; and how many bytes all take."""
         ends: dict[Block, int] = {}
         placed: dict[AllocOp, int] = {}
         rows = batches(body)

@@ -173,8 +173,8 @@ def exact_windows(graph: TaskGraph, order: Sequence[int]) -> list[int]:
 
 
 def exact(graph: TaskGraph, order: Sequence[int], low: int, high: int) -> list[int] | None:
-    """The order with the tasks from `low` to `high` in the order of the least peak; None where that
-    is no lower, or where they have too many sets."""
+    """The order with the tasks from `low` to `high` in the order of the least peak; None if that is
+    no lower, or if they have too many sets."""
     tasks = list(order[low:high])
     bit = {t: 1 << i for i, t in enumerate(tasks)}
     position = {t: i for i, t in enumerate(order)}

@@ -108,8 +108,8 @@ class Overwriting:
         return pairs
 
     def append(self, op: LaunchOp) -> None:
-        """Copy the cache that a launch appends to, where it is needed later: programs write the
-        rows alone, so the result begins as a copy."""
+        """Copy the cache that a launch appends to, if it is needed later: programs write the rows
+        alone, so the result begins as a copy."""
         for out, operand in self.may_overwrite(op) if op.callee in self.appending else ():
             result, cache = op.outs[out], op.ins[operand]
             if owner_of(result) is not owner_of(cache):

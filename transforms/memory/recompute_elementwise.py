@@ -105,7 +105,7 @@ class Network:
         return distance
 
     def augment(self, source: int, sink: int, distance: list[int], at: list[int]) -> bool:
-        """Send flow along one of the shortest paths; False where there is none. `at`: how many
+        """Send flow along one of the shortest paths; returns False if there is none. `at`: how many
         edges of each node are known to be dead ends."""
         path: list[int] = []
         node = source

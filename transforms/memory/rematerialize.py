@@ -459,7 +459,7 @@ class Rematerialization:
 
 
 def erase(task: Operation) -> None:
-    """Erase a task of which only unused views are left, these, and its destinations."""
+    """Erase a task that only unused views are left of, these views, and its destinations."""
     for result in task.results:
         for use in list(result.uses):
             erase(use.operation)

@@ -114,7 +114,7 @@ class BufferParts(ABC):
 
     @abstractmethod
     def block(self, ops: Sequence[Operation]) -> None:
-        """Make what can be parts of others in a block, of which these are the tasks."""
+        """Turn buffers into parts of others in a block, whose tasks these are."""
 
     def movable(self, alloc: AllocOp, placement: Placement, writer: LaunchOp) -> bool:
         """Return whether all users of a buffer but `writer`, which goes, can use it as a part of

@@ -34,7 +34,7 @@ def is_f32(value: SSAValue) -> bool:
 
 
 def magnitude(array: Array) -> float:
-    """The largest finite element but for the sign."""
+    """The largest magnitude of the finite elements."""
     if not array.size:
         return 0.0
     largest = max(float(array.max()), -float(array.min()))
@@ -181,8 +181,8 @@ def name_of(value: SSAValue) -> str:
 
 
 def random_samples(main: FuncOp, size: int = 1) -> Samples:
-    """One sample of inputs: normally distributed floats, integers that are 0 or 1. Dimensions that
-    are not known have this size, but for the batch."""
+    """One sample of inputs: normally distributed floats, integers that are 0 or 1. Unknown
+    dimensions except the batch have this size."""
     rng = np.random.default_rng(0)
     arrays: dict[str, Array] = {}
     for i in inputs_of(main)[0]:

@@ -150,7 +150,7 @@ def first(samples: Samples, count: int) -> Samples:
 
 
 def add_to_output(op: LayerOp, vector: Array, constants: Container[SSAValue]) -> None:
-    """Add a number to each output channel of a layer: to its bias, where it has one."""
+    """Add a number to each output channel of a layer: to its bias, if it has one."""
     vector = vector.astype(dtype_of(element_type(op.result)))
     if isinstance(op, MatmulOp):
         user = next(iter(op.result.uses)).operation if op.result.has_one_use() else None

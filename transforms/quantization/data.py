@@ -269,8 +269,8 @@ def read_samples(paths: Sequence[str | Path], main: FuncOp, fixed: FuncOp | None
 
 def whole_samples(paths: Sequence[str | Path], main: FuncOp) -> Samples | None:
     """The samples where all sizes of the model are known and each array has the whole shape of its
-    input behind an axis that counts samples. None where it is otherwise: then samples lie along a
-    dimension of the model."""
+    input behind an axis that counts samples. None otherwise: then samples lie along a dimension of
+    the model."""
     inputs, _ = inputs_of(main)
     shapes = {i.name: i.type.get_shape() for i in inputs}
     if any(DYNAMIC in shape for shape in shapes.values()):

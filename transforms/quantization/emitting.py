@@ -152,7 +152,8 @@ def by_group(
 
 
 def _grouped(emit: Emitter, weight: SSAValue, axis: int, size: int) -> tuple[SSAValue, int]:
-    """The weight with `axis` in two, groups and what is within them; which is the second."""
+    """Return the weight with `axis` split in two, groups and their elements; and the axis of the
+    latter."""
     shape = shape_of(weight)
     if missing := -shape[axis] % size:
         weight = emit(PadOp, weight, pads=[0, missing], axes=[axis])
@@ -162,7 +163,7 @@ def _grouped(emit: Emitter, weight: SSAValue, axis: int, size: int) -> tuple[SSA
 
 
 def _not_zero(emit: Emitter, scale: SSAValue) -> SSAValue:
-    """The scale, another one where it is as good as zero."""
+    """Return the scale, another one where it is as good as zero."""
     smallest = float(float_limits(dtype_of(element_type(scale))).smallest_subnormal)
     least = emit.number(max(LEAST, smallest / 2), scale)
     is_some = emit(CompareOp, emit(AbsOp, scale), least, predicate="gt")

@@ -55,7 +55,7 @@ from ge.transforms.rewriting.passes import Decibels, Relation
 
 
 def scaled(make: Make, sums: SSAValue, layer: LinearLayer, axis: int, like: SSAValue) -> SSAValue:
-    """Sums times the scales of what was multiplied; that of the weight is along an axis."""
+    """Return sums times the scales of input and weight; that of the weight is along an axis."""
     scale = as_scale(make, layer.weight.grid.scale)
     scale = make(g.MulOp, scale, as_scale(make, scalar(make, layer.x.grid.scale)))
     if has_one_element(scale):

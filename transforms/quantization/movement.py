@@ -125,7 +125,7 @@ def dequantize_after_movement(op: TensorOp, make: Make) -> Replacement:
 
 
 def padding(op: PadOp, grid: Grid, element: Attribute, make: Make) -> SSAValue | None:
-    """The zero point, if that is what a pad puts in."""
+    """Return the zero point, if a pad puts that in."""
     number = 0.0 if op.value is None else splat(op.value)
     if number != 0.0 or grid.axis is not None or grid.zero is None:
         return None
@@ -306,8 +306,8 @@ def elements_of(scale: SSAValue) -> Array | None:
 
 
 def joined_scale(value: SSAValue, op: QuantizeOp, make: Make) -> tuple[SSAValue, int]:
-    """The scales of all parts one after the other, and their axis. Raises Unfit, and where another
-    part is quantized before this one: what is made here would stand behind that."""
+    """The scales of all parts one after the other, and their axis. Raises Unfit, also if another
+    part is quantized before this one: ops made here would stand behind that."""
     parts = sorted(parts_of(value), key=lambda part: part[0])
     if not all(q is op or op.is_before_in_block(q) for _, q in parts):
         raise Unfit

@@ -475,8 +475,8 @@ def collect(main: FuncOp, samples: Samples) -> dict[LayerOp, LayerSamples]:
 
 
 def layer_samples(main: FuncOp, calibration: Calibration) -> dict[LayerOp, LayerSamples]:
-    """The samples of the layers of `main` as it is now: passes that rewrite layers keep those at
-    hand up to date, so that the model runs once for all of them."""
+    """The samples of the layers of `main` in its present form: passes that rewrite layers keep
+    those at hand up to date, so that the model runs once for all of them."""
     assert calibration.samples is not None
     constants = ConstantValues(main.body.block)
     ops = {layer.linear for layer in layers(main) if takes_factors(layer.op, constants)}

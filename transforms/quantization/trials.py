@@ -106,8 +106,8 @@ class Trials:
     def quantized(
         self, precisions: Mapping[str, str], samples: Samples | None = None
     ) -> tuple[FuncOp, dict[str, LayerFacts]]:
-        """A copy, quantized but for layers that have another precision, with biases corrected by
-        these or all samples; and what each layer is."""
+        """Return a copy, quantized except layers that have another precision, with biases corrected
+        by these or all samples; and the precision of each layer."""
         before, copy = calibration_at_hand(), self.main.clone()
         table = Table(layers={**before.table.layers, **precisions})
         facts = {name: replace(f) for name, f in before.layers.items()}

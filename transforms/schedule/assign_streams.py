@@ -182,7 +182,7 @@ class StreamAssignment:
             known[structure] = block, issued.schedule
 
     def sizes(self, block: Block) -> list[int]:
-        """The bytes of the buffers of a block but for those of constants."""
+        """The bytes of the buffers of a block except those of constants."""
         ops = (op for op in block.ops if not isinstance(op, ConstantOp))
         values = (v for op in ops for v in op.results if isinstance(v.type, MemRefType))
         return [0 if is_dynamic(v.type) else arena_bytes(v) for v in values]

@@ -142,7 +142,7 @@ def add_orderings(
 ) -> int:
     """Make each task of `later` wait for these earlier ones of its block as well. Nothing is
     inserted where streams and events order them already; ids are given anew. Returns the number of
-    ids. Raises GeError, and changes nothing, where it is more than `limit`."""
+    ids. Raises GeError, and changes nothing, if it is more than `limit`."""
     ids = EventIds(limit)
     segments: list[tuple[list[Issue], list[list[int]]]] = []
     _collect(func.body.block, later, segments)

@@ -75,7 +75,7 @@ class Span:
 
 
 def span_of(value: SSAValue) -> Span | None:
-    """The elements of its buffer that a memref shows, None where they are not contiguous."""
+    """Return the elements of its buffer that a memref shows, None if they are not contiguous."""
     view = view_of(value)
     steps = zip(view.sizes, view.strides, row_major(view.sizes), strict=True)
     if any(d > 1 and step != plain for d, step, plain in steps):
@@ -97,7 +97,7 @@ class LaunchGroup:
     )
 
     def takes(self, op: LaunchOp, cut: Division) -> bool:
-        """Add a launch if part i of it needs only part i of what the group writes."""
+        """Add a launch if part i of it needs only part i of the group's results."""
         spans = [span_of(v) if c else None for v, c in zip(op.ins, cut.operands, strict=True)]
         outs = [span_of(v) for v in op.outs]
         if None in outs or any(c and s is None for c, s in zip(cut.operands, spans, strict=True)):

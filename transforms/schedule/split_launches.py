@@ -190,7 +190,7 @@ class Splitter:
         return best_streams(self.clock, self.target).fastest(Segment(list(ops)))
 
     def part(self, name: str, count: int) -> KernelOp | None:
-        """The kernel of a piece, None where there is none."""
+        """Return the kernel of a piece, None if there is none."""
         key = name, count
         if key not in self.parts:
             cut = self.cuts[name]
@@ -283,7 +283,7 @@ def part_view(
     value: SSAValue, i: int, count: int, buffers: dict[SSAValue, SSAValue]
 ) -> ReinterpretCastOp | SSAValue:
     """Part i of a memref: a view of its buffer, or of the piece's own one in `buffers`, or that
-    buffer as it is."""
+    whole buffer."""
     owner, span, shape = owner_of(value), span_of(value), cut_shape(shape_of(value), count)
     assert span is not None
     source, offset = owner, span.offset + i * (span.size // count)

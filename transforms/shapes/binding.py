@@ -130,7 +130,7 @@ class Buffers:
                 op.attributes[IO] = UnitAttr()
 
     def elements(self, value: SSAValue) -> Array | None:
-        """The elements of a value of the program, where they are known."""
+        """Return the elements of a value of the program, if they are known."""
         owner = owner_of(value)
         if (whole := self.known.get(owner)) is None:
             return None
@@ -199,7 +199,7 @@ class Buffers:
         self.add(CopyOp(constant, self.buffers[owner]))
 
     def settled(self, owner: SSAValue) -> None:
-        """Before ops of a region write to a buffer: it holds what is known of it."""
+        """Settle a buffer before ops of a region write to it: it holds the elements known of it."""
         if owner in self.known and owner in self.buffers:
             self.settle(owner)
 
@@ -266,7 +266,7 @@ class Launching:
             binding.add(CopyOp(source.result, binding.place(old)))
 
     def results(self) -> list[tuple[SSAValue, SSAValue]]:
-        """Each value that the kernel returns, with what it is in the program."""
+        """Return each value that the kernel returns, with its value in the program."""
         outs, results = iter(self.op.outs), iter(self.op.results)
         return [
             (value, next(results) if dynamic else next(outs))
@@ -467,7 +467,7 @@ class ControlFlow:
             types = wider
 
     def rounds(self, op: LoopOp) -> int:
-        """The number of iterations where it is known."""
+        """Return the number of iterations, if it is known."""
         trip = None if op.trip is None else self.binding.elements(op.trip)
         last = op.body.block.last_op
         going = last is not None and last.operands[0] is op.body.block.args[1]

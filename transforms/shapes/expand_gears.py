@@ -194,8 +194,8 @@ class Settling:
 
 
 def retyped(op: FusedOp, members: Sequence[TensorOp]) -> list[Member] | None:
-    """Infer the types of the members where they are, with constant parameters as properties.
-    Returns what they have become; None where something else folds too: then they cannot stay."""
+    """Infer the types of the members in place, with constant parameters as properties. Returns what
+    they have become; None if anything else folds too: then they cannot stay."""
     outside: dict[SSAValue, SSAValue] = dict(zip(op.block.args, op.inputs, strict=True))
     after: list[Member] = []
 
@@ -229,7 +229,7 @@ def retyped(op: FusedOp, members: Sequence[TensorOp]) -> list[Member] | None:
 
 
 def remaining(before: Sequence[SSAValue], after: Sequence[SSAValue]) -> list[int]:
-    """The places of values, of which some are left, in their order."""
+    """Return the places of the values that are left, in their order."""
     places: list[int] = []
     for i, value in enumerate(before):
         if len(places) < len(after) and value is after[len(places)]:
@@ -313,7 +313,7 @@ def sweep(block: Block) -> None:
 
 
 def assumed(block: Block, shapes: Mapping[SSAValue, list[int]]) -> dict[SSAValue, SSAValue]:
-    """Begin the block of a gear: inputs -> what they are, of these shapes, in it."""
+    """Begin the block of a gear; returns for each input its value of this shape in the block."""
     values: dict[SSAValue, SSAValue] = {}
     for arg, shape in shapes.items():
         op = AssumeShapeOp.at(arg, shape)
@@ -345,7 +345,7 @@ def copy_of(
 
 
 def take(func: FuncOp, outside: set[Operation], shapes: Mapping[SSAValue, list[int]]) -> Region:
-    """The body itself, but for its end, for inputs of these shapes."""
+    """The body itself, without its end, for inputs of these shapes."""
     block, body = Block(), func.body.block
     for arg, value in assumed(block, shapes).items():
         arg.replace_uses_with_if(value, lambda use: not isinstance(use.operation, AssumeShapeOp))

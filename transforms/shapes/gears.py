@@ -100,7 +100,7 @@ def follows(name: str, names: Collection[str]) -> bool:
 def read_gears(
     text: str, option: str, between: str, inside: str, least: int = 1
 ) -> list[tuple[int, ...]]:
-    """The sizes of each gear of an option, some of which may be -1 where that is `least`. Raises
+    """The sizes of each gear of an option, some of which may be -1 if that is `least`. Raises
     GeError for a text that is no list of them."""
     rows: list[tuple[int, ...]] = []
     for position, part in enumerate(text.split(between), 1):
@@ -333,7 +333,7 @@ def best_gears(counts: Mapping[Size, int], k: int) -> tuple[list[Size], str]:
 
 
 def exact(counts: Mapping[int, int], k: int) -> list[int]:
-    """The k sizes, the largest among them, of which each size takes the next larger one."""
+    """Return the k best sizes, the largest among them, if each size takes the next larger one."""
     sizes = sorted(counts)
     runs, elements = [0], [0]
     for n in sizes:

@@ -74,7 +74,7 @@ class Samples:
     texts: Sequence[str]
 
     def where(self, name: str, size: int) -> "Samples":
-        """The same sizes but for one dimension, which is as large in all of them."""
+        """Return the same sizes except one dimension, which is this large in all of them."""
         return Samples([{**sizes, name: size} for sizes in self.sizes], self.texts)
 
     @cached_property
@@ -352,8 +352,8 @@ class OpenBodies:
 def launches(
     body: Body, operands: Sequence[LaunchOperand], sizes: Mapping[str, int]
 ) -> list[KernelOp]:
-    """The kernels that one of a body becomes at these sizes. Raises VerifyException where these do
-    not fit."""
+    """Return the kernels that one of a body becomes at these sizes. Raises VerifyException if these
+    do not fit."""
     return [kernel_of(found) for found in bodies_at(body, operands, sizes)]
 
 

@@ -241,7 +241,8 @@ class Padding:
         return self.parts[key]
 
     def with_numbers(self, op: TensorOp) -> TensorOp | None:
-        """The op with one number for each size; where it does not take these, with one for all."""
+        """Return the op with one number for each size; if it does not take these, with one for
+        all."""
         numbers = {self.size: STEP}
 
         def apart(value: SSAValue, axis: int) -> int:

@@ -87,7 +87,7 @@ class Equations:
         return len(shapes) > 1 and any(is_symbolic(s) for shape in shapes for s in shape)
 
     def look(self, op: TensorOp) -> None:
-        """Add what an op wants to be equal."""
+        """Add the sizes that an op wants to be equal."""
         numbers: dict[Polynomial | tuple[SSAValue, int], int] = {}
 
         def number(value: SSAValue, axis: int) -> int:
@@ -172,7 +172,7 @@ class Relating:
         return found, sources
 
     def write(self, found: Relations) -> None:
-        """Name dimensions by what they are."""
+        """Name dimensions by their expressions."""
         tables: list[DictionaryAttr] = []
         for arg, table, names in zip(self.main.args, self.tables, self.names, strict=True):
             new = dict(table.data)

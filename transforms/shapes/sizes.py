@@ -88,8 +88,8 @@ def argument_shapes(
     main: FuncOp, dims: Mapping[str, int], shapes: Mapping[str, Sequence[int]] | None = None
 ) -> list[Shape]:
     """The shapes of the inputs where `dims` have these sizes, and the inputs in `shapes` these
-    shapes (-1 for what is not known). Raises GeError for a size that is missing, of nothing, out of
-    its range, or contradicts another."""
+    shapes (-1 for unknown sizes). Raises GeError for a size that is missing, belongs to no
+    dimension, is out of its range, or contradicts another."""
     inputs, sizes = inputs_of(main), dict(dims)
     for name, shape in (shapes or {}).items():
         take_shape(name, shape, inputs, sizes)

@@ -152,7 +152,7 @@ def copy_into(block: Block, op: Operation, values: dict[SSAValue, SSAValue]) -> 
 def regroup(
     block: Block, main: TensorOp, kept: Set[SSAValue], around: Surroundings
 ) -> Set[Operation]:
-    """Put what computes together into an op of the class of `main`, and views around it, but for
+    """Put ops that compute together into an op of the class of `main`, and views around it, except
     the values in `kept`. Returns the views."""
     last = block.last_op
     assert isinstance(last, ReturnOp)
@@ -424,7 +424,7 @@ class Bodies:
 
 def bodies_at_hand(bodies: Bodies) -> AbstractContextManager[Bodies]:
     """Let a module be bound whose kernels, and ops of @main, are those of `bodies`, not of its own:
-    what was made when they were bound to other sizes is taken, and what is made is added."""
+    kernels made when they were bound to other sizes are reused, and new ones are added."""
     return having(bodies)
 
 

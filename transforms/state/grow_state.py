@@ -113,8 +113,8 @@ class Growing:
             set_type(value, tensor(shape, element_type(value)))
 
     def numbers(self, op: Operation) -> None:
-        """Let an op read a constant or a number that the program computes, where what it reads
-        follows from the size."""
+        """Let an op read a constant or a number that the program computes, in place of each operand
+        that follows from the size."""
         if op.results and all(self.growth.is_number(r) for r in op.results):
             return
         for i, value in enumerate(op.operands):

@@ -424,7 +424,7 @@ class Growth:
 
 
 def number_of(values: Sequence[int]) -> LinearSize | None:
-    """A number that takes these values at `SIZES`; None where it is no line."""
+    """Return a number that takes these values at `SIZES`; None if it is no line."""
     a, b, c = values
     slope, odd = divmod(b - a, SIZES[1] - SIZES[0])
     if odd or c - b != slope * (SIZES[2] - SIZES[1]):

@@ -131,7 +131,7 @@ class Updating:
         self, state: AllocOp, op: LaunchOp, placements: Sequence[Placement], old: AllocOp,
         load: CopyOp,
     ) -> None:  # fmt: skip
-        """Have operands written behind the state, and the state read where it is."""
+        """Let operands be written behind the state, and the state be read in place."""
         for i, (placement, value) in enumerate(zip(placements, op.ins, strict=True)):
             if not i:
                 continue

@@ -66,7 +66,8 @@ def bound(kernel: KernelOp, sizes: Mapping[str, int]) -> KernelOp:
 
 
 def fold(block: Block, sizes: Mapping[str, int]) -> None:
-    """Numbers in the place of what follows from sizes; each is there once, at the beginning."""
+    """Put numbers in the place of values that follow from sizes; each is there once, at the
+    beginning."""
     constant = Constants(block)
 
     def walk(inner: Block) -> None:

@@ -361,7 +361,7 @@ def _items(
 
 
 def _loop(unit: BufferUnit, accesses: Sequence[BufferAccess], depth: int, marks: Marks) -> Item:
-    """A loop as an item of what is around it; adds the flags within it."""
+    """Return a loop as an item of the ops around it; adds the flags within it."""
     loop = accesses[0].loops[depth]
     if len({a.pipe for a in accesses}) == 1:
         pipe, indices = accesses[0].pipe, {a.index for a in accesses}
@@ -448,9 +448,9 @@ def number_flags(units: Iterable[BufferUnit]) -> tuple[Numbers, Counter[Pair]]:
 
 
 def fewer(sharing: Sharing, units: Iterable[BufferUnit], over: Pair, excess: int) -> Iterator[str]:
-    """Let units share flags of the pair, of which there are too many by `excess`: the slots of a
-    ring, or two buffers. Those in the fewest loops do so first; each once, since there may be
-    hundreds. Says what shares flags."""
+    """Let units share flags of the pair, which has too many by `excess`: the slots of a ring, or
+    two buffers. Those in the fewest loops do so first; each once, since there may be hundreds.
+    Yields a text for those that share flags."""
     users = sorted((u for u in units if over in u.need), key=lambda u: (u.depth, len(u.accesses)))
     rings = [u for u in users if u.need[over] > 1]
     deepest = inf if len(users) == 1 else users[1].depth

@@ -73,7 +73,7 @@ class Condition:
 
 
 def condition_of(op: Operation, loop: ForOp) -> Condition | None:
-    """The condition of an if, where it is one on the loop's variable."""
+    """Return the condition of an if, if it is one on the loop's variable."""
     test, variable = op.operands[0].owner, loop.body.block.args[0]
     if not isinstance(test, CmpiOp) or (predicate := test.predicate.value.data) not in SWAPPED:
         return None
@@ -141,7 +141,7 @@ class LoopPart:
         return None
 
     def cut(self, bound: Sum) -> "LoopPart | None":
-        """Cut at a bound: this part is what comes before, the other one is returned; None where no
+        """Cut at a bound: this part is the one before it, the other one is returned; None if no
         step of the loop reaches the bound."""
         loop, emit = self.loop, Emit(Builder(InsertPoint.before(self.loop)), self.constants)
         begin, end, step = known(loop.lb), known(loop.ub), known(loop.step)
@@ -172,7 +172,7 @@ class LoopPart:
         return after
 
     def settle(self) -> None:
-        """Replace the ifs whose conditions are decided by what they run."""
+        """Replace the ifs whose conditions are decided by the ops that they run."""
         conditions = [*zip(ifs_of(self.loop), self.conditions, strict=True)]
         for op, condition in reversed(conditions):  # inner ones first
             if condition is not None and (truth := self.truth(condition)) is not None:
@@ -180,7 +180,7 @@ class LoopPart:
 
 
 def inline(op: Operation, block: Block | None) -> None:
-    """Put what a branch runs in the place of the if."""
+    """Put the ops of a branch in the place of the if."""
     assert op.parent is not None
     for inner in [] if block is None else list(block.ops):
         if not isinstance(inner, YieldOp):

@@ -205,7 +205,7 @@ class ModelWriter:
     # ---- blocks
 
     def block(self, block: Block) -> list[NodeProto]:
-        """The nodes of a block's ops but for its end."""
+        """The nodes of a block's ops without its end."""
         outer, self.nodes = self.nodes, []
         for op in block.ops:
             if not op.has_trait(IsTerminator):
@@ -291,7 +291,7 @@ def refusal(op: Operation, why: str) -> GeError:
 
 
 def numbered(name: str, taken: Counter[str]) -> str:
-    """The name, with a number behind it where it is taken."""
+    """Return the name, with a number behind it if it is taken."""
     taken[name] += 1
     if taken[name] == 1:
         return name

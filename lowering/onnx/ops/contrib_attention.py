@@ -34,7 +34,7 @@ from ge.lowering.onnx.registry import ANY, Node, Unsupported, contrib_op
 
 
 def size_of(n: Node, x: SSAValue, axis: int) -> SSAValue:
-    """A dimension as i64 [1]: a constant where it is known."""
+    """Return a dimension as i64 [1]: a constant if it is known."""
     size = shape_of(x)[axis]
     return n.const([size]) if size != DYNAMIC else n.emit(ShapeOfOp, x, start=axis, end=axis + 1)
 
@@ -79,7 +79,7 @@ def _tables(n: Node, tokens: int) -> list[SSAValue]:
 
 
 def _heads(n: Node) -> int:
-    """The number of heads of an input [B, S, hidden]: the tables say how large one is, but for
+    """The number of heads of an input [B, S, hidden]: the tables say how large one is, except for
     heads of which a part is rotated."""
     if n.int("rotary_embedding_dim"):
         return n.int("num_heads")

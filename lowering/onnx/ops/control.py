@@ -579,7 +579,7 @@ def sequence_map(n: Node) -> list[Value]:
 
 
 def mapped(n: Node, scope: Scope, first: SequenceParts) -> list[Value]:
-    """The body for each part, in a loop, of which the results are stacked."""
+    """Run the body for each part, in a loop whose results are stacked."""
 
     def body(inner: Scope, args: Sequence[Value]) -> list[Value]:
         own = [

@@ -99,7 +99,7 @@ def det(n: Node) -> SSAValue:
 
 
 def zero_point(n: Node, index: int) -> SSAValue | None:
-    """Zero point `index`, None where it is absent or 0."""
+    """Return zero point `index`, None if it is absent or 0."""
     known = n.constant(index)
     return None if known is not None and not known.any() else n.get(index)
 
@@ -285,8 +285,8 @@ def col2im(n: Node) -> SSAValue:
 
 @onnx_op("ConvInteger")
 def conv_integer(n: Node) -> SSAValue:
-    """The zero point of the input is what is padded, and comes with the sums of the weight into
-    the bias."""
+    """Pad with the zero point of the input, which comes with the sums of the weight into the
+    bias."""
     params, zero, known = conv_params(n, n[1], n.shape(0)[2:]), zero_point(n, 2), n.constant(2)
     one = zero is not None and is_static(shape_of(zero)) and numel(shape_of(zero)) == 1
     padded = params["pads"] is not None or params["auto_pad"] is not None
@@ -459,7 +459,7 @@ def _scale(n: Node) -> SSAValue:
 
 
 def _zero_point(n: Node) -> SSAValue | None:
-    """The zero point; none where it is a zero that only states a float type."""
+    """Return the zero point; None if it is a zero that only states a float type."""
     value = n.get(2)
     if value is None or not is_float(element_type(value)):
         return value

@@ -156,7 +156,7 @@ def count_of(n: Node, parts: SequenceParts) -> SSAValue:
 
 
 def part_at(n: Node, parts: SequenceParts) -> SSAValue:
-    """The part at input 1, which counts from the end where it is negative."""
+    """Return the part at input 1, which counts from the end if it is negative."""
     place = n[1] if element_type(n[1]) == i64 else n.emit(e.CastOp, n[1], to=i64)
     if not parts.keeps_axis:
         place = n.emit(ReshapeOp, place, shape=())

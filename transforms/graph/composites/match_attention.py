@@ -205,7 +205,7 @@ class ScoresSearch:
         return result
 
     def choices(self, op: g.AddOp | g.SelectOp) -> Iterator[tuple[SSAValue, Mask, float | None]]:
-        """Return the scores that a mask may be applied to, the mask, and the number that it fills
+        """Yield the scores that a mask may be applied to, the mask, and the number that it fills
         in."""
         if isinstance(op, g.AddOp):
             yield from ((value, Mask(mask, op), None) for value, mask in op.sides())
