@@ -8,7 +8,7 @@ the session gives. Each op draws from a stream of its own: element i follows fro
 and i alone, by Philox 4x32-10 (Salmon, Moraes, Dror and Shaw, SC 2011; see
 `runtime/numbers/random.py`). So the ops have no effects, and two of one stream are equal. With
 `own`, the attribute `seed` of an ONNX node, this number takes the place of the session's and of
-the stream: what such an op draws is the same in all sessions, and another one in each run.
+the stream: the numbers of such an op are the same in all sessions, and others in each run.
 """
 
 from abc import ABC

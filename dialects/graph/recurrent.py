@@ -9,7 +9,7 @@ states [D, B, H]. Gates stand in ONNX's order.
 `activations` has one set for each direction: "relu", "tanh", "sigmoid", "affine" (alpha x + beta),
 "leaky_relu", "thresholded_relu", "scaled_tanh" (alpha tanh(beta x)), "hard_sigmoid", "elu",
 "softsign" and "softplus"; `alphas` and `betas` hold their parameters, an element for each.
-`clip` limits the size of what goes into an activation.
+`clip` limits the size of the inputs of an activation.
 """
 
 from abc import ABC

@@ -3,7 +3,7 @@
     func.func @main(%past: ... {graph.name = "past", graph.state = "present"}) -> (... {graph.name
         = "present"})
 
-The output has the input's shape, or is larger along one axis: rows were appended to what was read.
+The output has the input's shape, or is larger along one axis: rows were appended to those read.
 """
 
 import re

@@ -1,6 +1,6 @@
 """The `npu_task` dialect: kernels, launches, buffers, streams and events.
 
-tasks    `npu_task.kernel` outlines what one launch computes (equal kernels are shared);
+tasks    `npu_task.kernel` outlines one launch's ops (equal kernels are shared);
          `npu_task.launch` runs it on tensors, in destination-passing style:
            %0 = tensor.empty() : tensor<8x32xf32>
            %1 = npu_task.launch @linear_0 ins(%x, %w : ...) outs(%0 : ...) -> tensor<8x32xf32>

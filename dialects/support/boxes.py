@@ -6,11 +6,11 @@ kernel may do with their memory, and how much it computes.
 
 Shapes are static, and sizes of boxes are known; offsets may be numbers that a core computes when it
 runs. A box may pass the ends of its value at both sides (so a window does where it meets padding):
-what lies beyond is of no meaning. The box is as small as it can be: where that depends on offsets
+elements beyond are of no meaning. The box is as small as it can be: where that depends on offsets
 that are not known, for any of them.
 
 From boxes follows whether the first elements of a result depend on the first elements of operands
-alone: then what lies behind them (the padding of a gear) does not count.
+alone: then elements behind them (the padding of a gear) do not count.
 
     %0, %1 = graph.lstm %x, %w, %r : (tensor<5x8x16xf32>, ...) -> tensor<5x1x8x4xf32>, ...
     each_axes(op, 2)      # ({1}, {}, {}): element n of the batch needs element n of %x along 1

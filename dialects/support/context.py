@@ -1,6 +1,6 @@
 """Objects that a compilation has at hand: at most one value of a class, visible to all code that
-runs inside of a `with` block. Weights, samples, tunings, counters and whoever listens are given in
-this way, as xDSL hands nothing but a `Context` to passes and nothing to patterns.
+runs inside of a `with` block. Weights, samples, tunings, counters and listeners are given in this
+way, as xDSL hands nothing but a `Context` to passes and nothing to patterns.
 
     with having(Clashes()) as clashes:
         ...                      # there `at_hand(Clashes)` is this one

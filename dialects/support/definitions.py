@@ -1,8 +1,8 @@
 """Verify ops against their definitions, once for all ops that are alike.
 
-What a definition asks of an op without regions and successors (how many operands there are, the
-constraints of types, properties and attributes) depends on nothing else of it than these; layers
-of models repeat them. What traits ask may depend on the ops around, so each op is asked.
+The demands of a definition on an op without regions and successors (how many operands there are,
+the constraints of types, properties and attributes) depend on nothing else of it; layers of models
+repeat them. The demands of traits may depend on the ops around, so each op is verified.
 """
 
 from collections.abc import Callable, Iterable, Sequence

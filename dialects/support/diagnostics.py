@@ -1,7 +1,7 @@
 """Diagnostics: an error, a warning, a remark or a note about a source location.
 
 Passes call `warning` and `remark`; the handler in use (of `ge-opt`, a test, the compiler's log)
-decides what becomes of it. To fail, raise GeError, or VerifyException / PassFailedException through
+decides what happens to it. To fail, raise GeError, or VerifyException / PassFailedException through
 `op.emit_error`.
 """
 

@@ -6,7 +6,7 @@ of dimensions, as the bytes of a tensor are: `256 * batch * past + 256 * batch`.
 which dimensions follow from others: `mask` is `past + 1`, as a user says it (`--dim mask=past+1`)
 or as the ops of a graph want it (`relate_dims.py`).
 
-An `Extent` is a number that remembers what it follows from.
+An `Extent` is a number that remembers the expression that it follows from.
 
     n = Extent(100003, Polynomial.named("batch"))
     16 * n + 1                    # 1600049, and "16 * batch + 1"

@@ -1,6 +1,6 @@
 """Edits of the IR that passes make for most ops, done on its linked lists directly: xDSL's own make
-a view of the operands for each use, and an erased value for each result. With them what a new op
-takes over: names of values, locations of several ops, lines of the source that calls ge."""
+a view of the operands for each use, and an erased value for each result. With them the data that a
+new op takes over: names of values, locations of several ops, lines of the source that calls ge."""
 
 import re
 import sys

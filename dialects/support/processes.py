@@ -1,10 +1,10 @@
-"""Processes and threads: locks and threads after a `fork`, what a process does once, whichever
-thread comes first, and work that other processes take a part of.
+"""Processes and threads: locks and threads after a `fork`, work that a process does once,
+whichever thread comes first, and work that other processes take a part of.
 
-A forked child has the one thread that forked, and locks as they were: what another thread of the
-parent held stays locked in the child for ever, and threads that waited for work are not there. So
-whatever has locks or threads makes them anew in each child; and what must not be half done there
-is held while a process forks.
+A forked child has the one thread that forked, and locks in the state that they were in: those that
+another thread of the parent held stay locked in the child for ever, and threads that waited for
+work are not there. So objects with locks or threads make them anew in each child; and work that
+must not be half done there is held while a process forks.
 
 Python has two kinds of locks of its own which it does not make anew. That of a module is held while
 another thread imports the module: no process forks then, where the module is ge's or one that ge
@@ -12,9 +12,9 @@ imports. (Other modules are left alone: one may be a program that runs while it 
 of `cached_property`, up to Python 3.11, are made anew.
 
 A command line tool of ge's own forks itself where the machine has processors for it: its helpers
-know all that it knows, do pieces of the work that nobody has begun, and end. What they leave is in
-files; a piece of which there is none is for the tool to do. So helpers change how long something
-takes, and nothing else. Whoever has imported ge has no helpers: it is not ours to fork.
+know all that it knows, do pieces of the work that nobody has begun, and end. Their results are in
+files; a piece without a file is for the tool to do. So helpers change how long something
+takes, and nothing else. A program that imports ge has no helpers: it is not ours to fork.
 """
 
 import importlib

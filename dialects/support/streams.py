@@ -1,7 +1,8 @@
-"""Output streams of a command. Standard output has what it was asked for: a module, or the tables
-and figures that flags ask for. Standard error has what it says by itself (progress, remarks,
-warnings) and errors; `--quiet` leaves errors alone there. Where a file that was asked for goes to
-standard output (`-o -`, `--report /dev/stdout`), nothing else does: tables go to standard error."""
+"""Output streams of a command. Standard output has the results asked for: a module, or the tables
+and figures that flags ask for. Standard error has messages that nobody asked for (progress,
+remarks, warnings) and errors; `--quiet` leaves errors alone there. Where a file that was asked for
+goes to standard output (`-o -`, `--report /dev/stdout`), nothing else does: tables go to standard
+error."""
 
 import os
 import sys

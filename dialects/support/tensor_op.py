@@ -1,6 +1,6 @@
 """The base of all ops on tensors. An author states operands and properties (IRDL), result types
-(`infer`) and facts, and adds the interfaces below for what passes may do with the op beyond that:
-they ask for these with `isinstance`.
+(`infer`) and facts, and adds the interfaces below for further rewrites that passes may do with
+the op: they ask for these with `isinstance`.
 
 An op is added by writing one class (here), one kernel (`runtime/numbers`) and one test. Its
 canonicalization patterns stand above the dialects (they fold with kernels), which therefore only

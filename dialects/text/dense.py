@@ -1,4 +1,4 @@
-"""The literals of constants, `dense<...>`: as xDSL reads them, and what it does not."""
+"""The literals of constants, `dense<...>`: those that xDSL reads, and those that it does not."""
 
 import re
 from functools import cache

@@ -1,5 +1,5 @@
-"""The `tile` dialect: what one kernel does on the cores, by instruction. `kernel.py` shows
-a kernel and where its ops stand, `docs/rationale/tile.md` says why it is so, and what it lacks.
+"""The `tile` dialect: the program of one kernel on the cores, by instruction. `kernel.py` shows
+a kernel and where its ops stand, `docs/rationale/tile.md` gives the reasons, and the limits.
 """
 
 from xdsl.ir import Dialect

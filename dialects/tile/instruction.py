@@ -1,4 +1,4 @@
-"""The facts that each instruction of a core states: its pipe, what it reads and what it writes.
+"""The facts that each instruction of a core states: its pipe, its operands read and written.
 
 This is the one place that the passes, the emulated core, its costs and the checker take it from.
 

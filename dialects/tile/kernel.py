@@ -1,4 +1,4 @@
-"""The `tile` dialect: what one kernel does on the cores of an NPU, instruction by instruction.
+"""The `tile` dialect: the program of one kernel on the cores of an NPU, instruction by instruction.
 
     // relu of 512x256 times 256x128, four cores, one of 128 rows each
     tile.kernel @gemm(%a: memref<512x256xf16>, %b: memref<256x128xf16>, %c: memref<512x128xf16>)
@@ -17,8 +17,8 @@ or both, which talk by fifos. Each core runs its program from beginning to end: 
 computes indices and issues instructions to the core's pipes, which are queues that run side by
 side; `tile.set` and `tile.wait` order them.
 
-Cores meet nowhere but at a `tile.barrier`, and what one of them stores for another lies in memrefs
-that are the kernel's own, its workspace.
+Cores meet nowhere but at a `tile.barrier`, and data that one of them stores for another lie in
+memrefs that are the kernel's own, its workspace.
 
 kernel.py     kernels, programs, barriers    buffers.py    buffers, views, fifos, numbers in memory
 transfers.py  instructions that move data    compute.py    instructions that compute, and flags

@@ -11,12 +11,12 @@ many elements as attention reads of it. From the argument it is followed through
 one that does not arrive at attention so is relied upon, and named.
 
 A state is followed from its slot into its launches' kernels, and as a cast that comes back to it,
-no further: what else a launch has computed from a state (a dequantized cache) is not. That lengths
-and tables arrive unchanged, and what kernels do with them, is trusted; `--validate` compares the
+no further: other values computed from a state (a dequantized cache) are not. That lengths and
+tables arrive unchanged, and that kernels use them rightly, is trusted; `--validate` compares the
 numbers run by run.
 
-And of what a program says about state at all: the slots of the segment "state", which keep their
-values from run to run.
+Proof, too, of a program's other claims about state: the slots of the segment "state", which keep
+their values from run to run.
 
 Each has a name that no other one has, bytes that no other slot has, and says which part of it holds
 values when a run begins (`npu_task.valid`). The walk of `memory.py` starts with these bytes as

@@ -1,5 +1,5 @@
-"""Happens-before of what a program issues to its streams, by vector clocks (Fidge, "Timestamps in
-message-passing systems that preserve the partial ordering", 1988).
+"""Happens-before of the tasks that a program issues to its streams, by vector clocks (Fidge,
+"Timestamps in message-passing systems that preserve the partial ordering", 1988).
 
 Barriers (begin and end of branches and loops, the return) cut a program into epochs: all of one
 epoch is done before the next one begins. Inside an epoch an item runs after those before it on its

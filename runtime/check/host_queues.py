@@ -5,7 +5,7 @@ that threads and device do not wait for each other in a circle.
 It takes the schedule as data, and the order of the device's own tasks (streams and events) from the
 text of the program. Trusted are the buffers that a task says it reads and writes, and that those of
 an earlier call still hold what it left there. A is before B where one follows from the other: the
-order of a thread or of a stream, what a task waits for, what it issues.
+order of a thread or of a stream, the waits of a task, the tasks that it issues.
 
     problem                  meaning
     deadlock                 tasks that wait for each other

@@ -6,7 +6,7 @@ barriers order the tasks (`happens_before.py`). It checks rules M1 to M19 (docs/
 states (P: `growing_state.py`), and S1 and S4.
 
 Without races every run gives the numbers of the run in program order, and in that each read
-sees what its own buffer wrote.
+sees the data written to its own buffer.
 
 Both sides of a branch are walked from one state; afterwards bytes are written if both leave the
 same buffer there. In each iteration a loop's body does the same to a byte: leaves it, gives it to

@@ -8,7 +8,7 @@ stays one where axes are joined or cut up:
 
 Through an op a digit goes along axes of which each element of the result needs the element at its
 place alone, or the first n the first n (`each_axes`, `prefix_axes` of what ops say of their boxes).
-What else an op does is for the classes that follow something (`growing_state.py`, `padding.py`).
+Other effects of an op are for the classes that follow something (`growing_state.py`, `padding.py`).
 
 Elements may be picked by constant indices, which count along an axis of the result or do not.
 

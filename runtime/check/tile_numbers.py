@@ -1,8 +1,8 @@
 """Stores at places that depend on numbers which a kernel reads: proof that no two of them meet,
 whatever the numbers are.
 
-A proof walks a kernel for some of the numbers that it may read; for others,
-this module says where its stores go, by sums of the facts known of each value (loops, cores,
+A proof walks a kernel for some of the numbers that it may read; for others, this
+module says where its stores go, by sums of the facts known of each value (loops, cores,
 remainders), dimension by dimension of the memref that is stored to:
 
     group    between two neighbours of numbers that ascend: from offsets[i] on, and ending at
@@ -10,10 +10,10 @@ remainders), dimension by dimension of the memref that is stored to:
     slot     the n elements from n * number on, or some of them: another number, another slot. Where
              numbers are distinct, no two are the same, if which of them does not depend on others
     moved    a number is one for all that is stored there: one of the kernel's, or that of the row
-             of another dimension. All places move by as many elements; what is apart stays so
+             of another dimension. All places move by as many elements; those apart stay so
 
-A slot of numbers that are not distinct may be any of its dimension: cores are compared so, and what
-one core stores there is stored in its order. All else may lie half over what another store wrote,
+A slot of numbers that are not distinct may be any of its dimension: cores are compared so, and
+stores of one core there are in its order. All else may lie half over what another store wrote,
 and is refused.
 """
 

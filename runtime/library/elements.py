@@ -11,7 +11,7 @@ row r is element r * width + c:
         load indices[p, k.., c..] to i              # high x width
         gather t at i * width + (0, 1, .. width - 1, 0, 1, ..);  store
 
-What of an input does not fit comes in parts, of which each gives the elements that it has: the
+An input that does not fit comes in parts, of which each gives the elements that it has: the
 results so far are loaded and stored again.
 
 Where elements are put, the cores share boxes of the result, and each selects: an element of a box

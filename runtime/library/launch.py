@@ -1,6 +1,6 @@
 """Input and output of a lowering of kernels to tiles, and the choice among its cuts.
 
-A lowering is a function `Launch -> Written`: it looks at what one launch computes, and returns a
+A lowering is a function `Launch -> Written`: it looks at the ops of one launch, and returns a
 function that writes the tile program with the calls of `ge.tile`, as authors of kernels do. It
 raises `NotLowered`, with a reason, for a launch that it has no program for.
 

@@ -1,7 +1,7 @@
 """Tiles of values, pulled through the body of a launch from its inputs.
 
-A lowering picks a box of a result and asks for its tile. What an input has there is loaded; what an
-op computes there is computed from the tiles of the boxes that it needs of its operands:
+A lowering picks a box of a result and asks for its tile. Elements of an input are loaded there;
+those of an op's result are computed from the tiles of the boxes that it needs of its operands:
 
     pull = Pull(c, launch, arguments)
     for i in c.share(tiles):

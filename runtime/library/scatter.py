@@ -8,7 +8,7 @@ Cores with later numbers have later updates, so that sums are those of updates i
     for k in range(updates / cores)
       load updates[first + k.., c..];  for each row: add to result[indices[first + k], c..]
 
-Where they replace what was there, a core has some columns of all rows (of a plane, where there are
+Where they replace earlier rows, a core has some columns of all rows (of a plane, where there are
 several), whatever the indices are: so no two cores store one element, and of several updates of a
 row the last one stays, as stores of a core come one after the other.
 
@@ -24,7 +24,7 @@ Appending to a cache that stays where it is: the rows alone are written.
 
     %3 = graph.append %cache, %rows at %length axis 2      rows [b, h, i] to [b, h, length - n + i]
 
-What computes the rows is computed by tiles. The place is read from device memory; where rows lie in
+The ops that compute the rows run by tiles. The place is read from device memory; where rows lie in
 blocks, so is the block, and no two blocks are in the same place."""
 
 from dataclasses import dataclass

@@ -1,6 +1,7 @@
 """Boxes as tiles, and ops that are several instructions on them.
 
-Integers that stand for floats: what quantize, dequantize and requantize are for the vector unit.
+Integers that stand for floats: quantize, dequantize and requantize as instructions of the vector
+unit.
 
     graph.requantize %x, %scale to i8          cast, mul, round, max, min, cast
 

@@ -8,15 +8,15 @@ returns the function of arrays that is run many times.
         permutation = array_ints(op.permutation)
         return lambda x: x.transpose(permutation)
 
-The function takes one argument for each operand *definition* of the op (None for an absent
-optional operand; the members of a variadic operand one by one) and returns an array, or a tuple
-for several results. With `into=True` it also takes `out=`, an array to write the result to; with
-`blocks=True` also `then=`, which makes of each block of the result another one, in the array that
-is its second argument. It may have a method `bind` (see `Bindable`), which prepares calls.
-A result may be a view of an operand; the caller copies where that matters. Operands lie in memory
-in order, so that sums are rounded alike whatever came before; only for what moves elements or
-works on each alone they may be views with any strides. Overflow, division by zero and the like
-give the values of IEEE 754; the caller silences numpy's warnings of them.
+The function takes one argument for each operand *definition* of the op (None for an absent optional
+operand; the members of a variadic operand one by one) and returns an array, or a tuple for several
+results. With `into=True` it also takes `out=`, an array to write the result to; with `blocks=True`
+also `then=`, which makes of each block of the result another one, in the array that is its second
+argument. It may have a method `bind` (see `Bindable`), which prepares calls. A result may be a view
+of an operand; the caller copies where that matters. Operands lie in memory in order, so that sums
+are rounded alike whatever came before; only for functions that move elements or work on each alone
+they may be views with any strides. Overflow, division by zero and the like give the values of IEEE
+754; the caller silences numpy's warnings of them.
 """
 
 import importlib

@@ -1,8 +1,8 @@
 """Kernels of attention, its caches and rotary embedding: batched matmuls and softmax in place, in
 pieces that stay in the cache; 16-bit floats are computed in float32 and rounded once.
 
-Of fused ops, attention alone has an algorithm of its own. All others run their body op by op, which
-is what the launch computes tile by tile; so they agree with the unfused ops bit for bit."""
+Of fused ops, attention alone has an algorithm of its own. All others run their body op by op, as
+the launch computes it tile by tile; so they agree with the unfused ops bit for bit."""
 
 import math
 from collections.abc import Iterator, Sequence

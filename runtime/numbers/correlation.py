@@ -10,9 +10,10 @@ up, for a block of channels. Its innermost loop takes long only where few elemen
 so images are copied first, among the zeros around them:
 
 - With many channels and few positions, the channels of a pixel lie side by side.
-- With few channels and many positions, what one column of the window meets is a plane of its own,
-  in which all positions lie side by side. Its rows follow from each other where those of the window
-  meet rows a whole number of strides apart; else each row of the window has its own plane, too."""
+- With few channels and many positions, the elements that one column of the window meets
+  are a plane, in which all positions lie side by side. Its rows follow from each other where those
+  of the window meet rows a whole number of strides apart; else each row of the window has its own
+  plane, too."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field

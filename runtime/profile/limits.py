@@ -1,7 +1,7 @@
 """The bounds of each kernel of a simulated run, and the causes that its latency is made of.
 
-Each task is looked at as the clock has it (`clock/launched.py`): what it asks of the pipes of its
-busiest core, of HBM, and of whoever starts it. The largest of these bounds it; as pipes work
+Each task is looked at as the clock has it (`clock/launched.py`): its work for the pipes of its
+busiest core, for HBM, and for the starter of tasks. The largest of these bounds it; as pipes work
 side by side, making that one faster gains no more than its distance from the next.
 
     products   the cube multiplies           launch    the launch cost, and the start of the kernel
@@ -10,8 +10,8 @@ side by side, making that one faster gains no more than its distance from the ne
     stores     the core to L2 and HBM        memory    HBM reads and writes: together more than
     link       between host and device                 each of them
 
-Of the latency each part of the critical path has one cause: what bounds the task that runs there,
-or, before it begins, its launch and whatever else it waits for.
+Of the latency each part of the critical path has one cause: the bound of the task that runs
+there, or, before it begins, its launch and other waits.
 
 The slack of a task is the time by which it may end later without the run ending later, when
 everything else keeps its order. A task holds others back in two ways: they depend on it (an event,
@@ -22,7 +22,7 @@ backwards from the end, as in the critical path method (Kelley and Walker, 1959)
                for something else, after t is done
     slack(t) = the end of its part of the run - end(t)          where it holds back nothing
 
-Parts are what lies between two barriers (control flow waits for all tasks before it).
+Parts are the stretches between two barriers (control flow waits for all tasks before it).
 
 The critical path is followed back from the task that ends last: from each task to the one whose
 cores it waited for, else to the last one of those it depends on, else to the last one of the part

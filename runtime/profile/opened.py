@@ -1,6 +1,6 @@
 """Launches opened down to the pipes of a core, where their kernels have tile programs.
 
-What the emulated cores say is for the first launch of a kernel, as far as its operands are in L2
+The times of emulated cores are for the first launch of a kernel, as far as its operands are in L2
 where tile programs say the time. In a trace it is opened there: the instructions of its busiest
 core, stretched to the time of that launch.
 """

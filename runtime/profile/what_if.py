@@ -2,12 +2,12 @@
 
     ge-run model.onnx --timing-only --what-if hbm_bandwidth=2x --what-if launch_us=0.5
 
-A change names a field of the target (`clock_ghz`, `ub_out_rate`, ...) or one of `PARTS`, and
-gives a factor (`2x`) or, for a field, a value; several, with commas between them, are made at once.
-The program stays as it was compiled: its tilings and its schedule are those for the target as it
-is. So what they were made for (`COMPILED_FOR`) cannot change; and as the order is fixed, a program
-may get a little slower where its tasks get faster, because they meet others than before (Graham,
-"Bounds on multiprocessing timing anomalies", SIAM J. Appl. Math. 17, 1969). With
+A change names a field of the target (`clock_ghz`, `ub_out_rate`, ...) or one of `PARTS`, and gives
+a factor (`2x`) or, for a field, a value; several, with commas between them, are made at once. The
+program stays as it was compiled: its tilings and its schedule are those for the unchanged target.
+So the fields that they were made for (`COMPILED_FOR`) cannot change; and as the order is fixed, a
+program may get a little slower where its tasks get faster, because they meet others than before
+(Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl. Math. 17, 1969). With
 `--what-if-recompile` the model is compiled for the other target too, which may differ in any field.
 """
 

@@ -1,4 +1,4 @@
-"""Windows that slide over the spatial dimensions: what convolution and pooling have in common.
+"""Windows that slide over the spatial dimensions: the common part of convolution and pooling.
 
 A window with kernel k and dilation d spans (k - 1) * d + 1 input elements; it starts at
 -pad_begin and moves by the stride.

@@ -1,11 +1,11 @@
 """Estimated times of launches of kernels with a tile program: for compilers, which ask again and
 again, before anybody has simulated a program.
 
-A program is walked once on a core of each kind (`nest.py`), which says what it moves and in which
-order; its pipes are followed for some steps of each loop (`units.py`). What cores move between
-their memories, L2 and HBM, and the bandwidth that each of them gets, is for simulations too
-(`KernelTraffic`). The simulation of the finished program (`runtime/cores`) follows all steps on all
-cores with the program's own flags; `test/bench/estimates.py` sets one against the other."""
+A program is walked once on a core of each kind (`nest.py`), which says what bytes it moves and in
+which order; its pipes are followed for some steps of each loop (`units.py`). The traffic of cores
+between their memories, L2 and HBM, and the bandwidth that each of them gets, are for simulations
+too (`KernelTraffic`). The simulation of the finished program (`runtime/cores`) follows all steps on
+all cores with the program's own flags; `test/bench/estimates.py` sets one against the other."""
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence

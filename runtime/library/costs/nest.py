@@ -8,14 +8,14 @@ sizes of their boxes, and how often they run.
 The bytes of a kernel's operands that cross HBM again, since L2 has no room for all loads, follow
 from it (`loaded_again`). L2 keeps the bytes used last (`l2.py`): a piece loaded again crosses again
 where more other bytes than L2 holds were loaded since. The steps of a core's outermost loop are its
-turns, and what a load brings in all of a turn is one piece of its operand:
+turns, and all bytes that a load brings in a turn are one piece of its operand:
 
     scf.for %turn                          blocks of a matmul
       scf.for %step
         tile.load %a[%row, %step ..]       a piece: these rows
         tile.load %b[%step .., %column]    a piece: these columns
 
-Assumptions: cores are in the same turn at a time, and load what they share once; a piece is in L2
+Assumptions: cores are in the same turn at a time, and load shared bytes once; a piece is in L2
 whole or not at all; results take no room."""
 
 from collections import Counter

@@ -3,7 +3,8 @@ sum families choose their cuts.
 
 A family says what each pipe does for a block, by the cycles of instructions of written programs
 (`cycles.py`), and how much of that it does before another one goes on. Pipes work side by side, so
-that the busiest one sets the pace of all blocks; what the others do first, or last, stands alone.
+that the busiest one sets the pace of all blocks; work of the others before the first block, or
+after the last one, stands alone.
 """
 
 from collections.abc import Sequence

@@ -1,6 +1,6 @@
 """Times of the cube core and the vector cores of a program, if they wait only for data that they
 need: each pipe runs its instructions in order, and an instruction begins when all that it reads is
-written, and the copy of a buffer that it writes has been read. What follows from that:
+written, and the copy of a buffer that it writes has been read. It follows:
 
     a loop on one core      its first step, `STEPS` others and the last are followed, and all others
                             pass at the pace of these
@@ -10,7 +10,7 @@ written, and the copy of a buffer that it writes has been read. What follows fro
     tiles                   `MOST_FOLLOWED`, and all others pass at the pace of the later half, of
                             whole steps of the outermost loop where these are alike
 
-What an instruction takes is in `cycles.py`. The simulation of a finished program
+Times of instructions are in `cycles.py`. The simulation of a finished program
 (`runtime/cores/replay.py`) has its flags as well, and follows all steps on all cores.
 """
 

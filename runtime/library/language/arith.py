@@ -1,4 +1,4 @@
-"""Index arithmetic of tile programs: what a value is a sum of, and sums of values."""
+"""Index arithmetic of tile programs: the terms of a value, and sums of values."""
 
 from functools import cache, lru_cache
 from typing import NamedTuple, cast

@@ -1,4 +1,5 @@
-"""Numbers that a core computes while it runs: what `c.range`, `c.core` and arithmetic on them give.
+"""Numbers that a core computes while it runs: results of `c.range`, `c.core` and arithmetic on
+them.
 
 They are expressions, and become `arith` ops where an instruction uses them.
 """

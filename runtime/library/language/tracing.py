@@ -1,7 +1,7 @@
 """Tracing: a kernel in Python becomes a `tile.kernel`.
 
-The function runs once. What it does with `c` is written down twice, in a program for the cube cores
-and in one for the vector cores; each keeps the loops and branches around what it does itself:
+The function runs once. Its calls of `c` are written down twice, in a program for the cube cores
+and in one for the vector cores; each keeps the loops and branches around its own instructions:
 
     for j in c.range(8):                     tile.cube                    tile.vector
         c.load(K[j], k[j * N:])              scf.for %j {                 scf.for %j {

@@ -4,7 +4,7 @@ A core takes a block of m x n sums at a time. Its operands come to L1 `k` deep a
 there to L0A and L0B `part` deep. There are two of each buffer: the next ones come while the cube
 works. With two `sums` in L0C the next block begins while one is taken out.
 
-Of the cuts that fit the fastest is taken, by what they ask of the pipes.
+Of the cuts that fit the fastest is taken, by the times of the pipes.
 """
 
 from collections import Counter

@@ -1,10 +1,11 @@
 """Kernels for the cube: matmuls, and the ops computed on their results on the way out.
 
-Cores share the blocks of the results; `blocks.py` says how large they are. Sums that are stored as
-they are leave L0C for memory, wherever ops that only move elements put them (`outputs.py`). Other
-sums pass to the vector core in parts, and what follows the matmuls is pulled there (`pulling.py`).
+Cores share the blocks of the results; `blocks.py` says how large they are. Sums that are stored
+unchanged leave L0C for memory, wherever ops that only move elements put them (`outputs.py`). Other
+sums pass to the vector core in parts, and the ops after the matmuls are pulled there
+(`pulling.py`).
 
-Matmuls whose results meet in what follows have their blocks at a time, and share those of the
+Matmuls whose results meet in an op after them have their blocks at a time, and share those of the
 left-hand side; others come one behind the other, and go on with the cores in turn. Cores share the
 terms of few rows, and those of the blocks that are left where all cores have had as many, where the
 estimate says that this takes less time (`program.py`).

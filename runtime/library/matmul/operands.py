@@ -1,11 +1,11 @@
-"""Operands of matmuls: where they lie in device memory, or what computes them.
+"""Operands of matmuls: their places in device memory, or the ops that compute them.
 
     %w = graph.dequantize %codes, %scales axis 1
     %y = graph.matmul %x, %w
 
 Boxes of %x are loaded into L1. Those of %w the vector cores compute (`pulling.py`), in parts that
-they share, and a fifo takes them to L1. What lies beyond the last of the products' terms is 0 in
-both.
+they share, and a fifo takes them to L1. Elements beyond the last of the products' terms are
+0 in both.
 
 Operands whose rows do not begin at multiples of 512 bytes, or lie farther apart than the field of
 an instruction says, may be copied: vector cores bring them to a workspace with longer rows, which

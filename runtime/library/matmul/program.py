@@ -1,5 +1,5 @@
 """The program of matmuls, while it is written: how blocks are shared, summed up and brought out.
-What follows them is pulled from tiles of their results (`Epilogue`).
+Ops after them are pulled from tiles of their results (`Epilogue`).
 
 Terms of sums may be shared by several cores (split-K): of all blocks of matmuls of few rows, of
 others of the blocks that are left where all cores have had as many (stream-K).

@@ -1,4 +1,4 @@
-"""Bodies of launches on as few dimensions as they have: what a lowering to tiles works on.
+"""Bodies of launches on as few dimensions as they have: the form that a lowering to tiles works on.
 
     %0 = graph.add %x, %b : (tensor<2x16x8x8xf32>, tensor<2x16x1x1xf32>)
     %1 = graph.layer_norm %0, %w, %v axis 2 : (tensor<2x16x8x8xf32>, tensor<8x8xf32>, ...)

@@ -10,14 +10,14 @@ becomes
     %5 = graph.div %3, %4
     %y = graph.cast %5 to f16
 
-They compute what the kernels of `runtime/numbers` do: narrow floats in f32, rounded once at the
+They compute the same as the kernels of `runtime/numbers`: narrow floats in f32, rounded once at the
 end. Reductions are sums, maxima and minima, and keep the dimensions that they reduce, as 1. The
 position of an extreme is the least number of an element that equals it.
 
 Moves that are no boxes of their operand become ops that are: a triangle is chosen by the numbers of
-rows and columns, so are the places of one_hot; what is padded with elements, or with a number that
-is known at run time only, is set side by side. Matmuls of numbers that the cube does not multiply,
-or cannot load, are sums of products.
+rows and columns, so are the places of one_hot; padding with elements, or with a number that is
+known at run time only, is set beside the operand. Matmuls of numbers that the cube does not
+multiply, or cannot load, are sums of products.
 
     %y = graph.tri %x k 0                      %c = graph.compare ge %rows, %columns
                                    becomes     %y = graph.select %c, %x, 0

@@ -1,7 +1,7 @@
 """Kernels for the vector cores: windows over each channel, of depthwise convolutions.
 
 Either rows are channels, and columns are pixels (`Sliding`). Lines of an image come once for each
-column of the kernel, shifted by it (what an instruction works on begins at multiples of 32 bytes),
+column of the kernel, shifted by it (operands of an instruction begin at multiples of 32 bytes),
 with the lines that windows reach beyond the block's; lines of windows are parts of those tiles.
 With a stride over lines, each line of windows takes its own of them. With a stride over columns
 whole lines come once (elements that do not lie side by side are slow to load), and columns are
@@ -23,7 +23,7 @@ Or, where channels of images are last, or lines are short, rows are pixels, and 
         sum of t[(y + r) (cols + 2) + s ..] * turned[3 r + s] over r, s, and what follows
         store
 
-With a stride over columns, those that share a rest come together. What follows is pulled from the
+With a stride over columns, those that share a rest come together. Ops behind it are pulled from the
 sums; a transposition that leaves channels last is none, else sums are transposed before. So are
 pixels of channels that are not last, which is faster than rows of a few pixels."""
 

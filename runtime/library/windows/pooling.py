@@ -2,7 +2,7 @@
 
 Rows of tiles are lines of images, of several channels one below the other, so that lines of windows
 are rows of whole tiles and an instruction passes all of them at once; between two channels it
-computes some that nobody stores. What the lines of a kernel share is computed once:
+computes some that nobody stores. Terms that the lines of a kernel share are computed once:
 
     for i in share(blocks)                       # channels, `lines` lines of `cols` pixels
       for each column s of the kernel
@@ -19,8 +19,8 @@ is a reduction.
 
 Of small images that are turned channels are columns of tiles, pixels are rows. Lines of a few
 elements are slow to load one by one. Here whole lines come, those of a channel side by side;
-turned, a pixel beside or below is a row before or behind, wherever instructions begin. What a
-window has from the other side of an image, since lines follow each other, does not count:
+turned, a pixel beside or below is a row before or behind, wherever instructions begin. Elements
+of a window from the other side of an image, since lines follow each other, do not count:
 
     for i in share(blocks)                       # `cols` channels, some lines
       load x[channels.., y - 1.., 0..] to t;  turn t to x
