@@ -1,5 +1,5 @@
-"""From a model or a module to the program: the driver behind `ge-compile`, `ge-run` and the
-Python face. An option that was asked for and changes nothing says so."""
+"""The driver from a model or a module to the program, behind `ge-compile`, `ge-run` and the Python
+face. An option that was asked for and changes nothing says so."""
 
 import dataclasses
 import math

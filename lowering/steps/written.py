@@ -1,6 +1,6 @@
 """The tile program of one kernel, by the lowering that writes it. It is imported where a program is
-written, not where kept ones are read: the lowerings and what they trace with take longer to import
-than to find a model's programs."""
+written, not where kept ones are read: importing the lowerings, and the tracer that they use, takes
+longer than finding a model's programs."""
 
 from collections.abc import Mapping
 

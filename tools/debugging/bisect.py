@@ -1,5 +1,5 @@
-"""`ge-opt --bisect`: the pass, and of its applications of rules the one, that makes a module
-wrong; and scripts that say whether a file shows what is looked for, for ge-reduce too.
+"""`ge-opt --bisect`: the pass that makes a module wrong, and its application of a rule that does
+so; and scripts that say whether a file is interesting, for ge-reduce too.
 
 Wrong is what a pass fails on, what does not verify, and what gives other numbers than before the
 pass by more than the pass declares (as for `--validate`); or what a script says is wrong. Passes

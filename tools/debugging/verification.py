@@ -1,5 +1,5 @@
-"""`--verify-diagnostics`: the diagnostics of a run against the `expected-*` comments of its
-input; `--verify-roundtrip`: what is printed, in both forms, is read back as the same module.
+"""`--verify-diagnostics`: the diagnostics of a run against the `expected-*` comments of its input;
+`--verify-roundtrip`: the printed module, in both forms, is read back as the same module.
 
     // expected-error@+1 {{substring}}    (error, warning, remark, note; @+N, @-N, @below, @above,
     // expected-remark-re {{a {{.*}} z}}   @unknown for no location in this file, no @: this line)

@@ -1,5 +1,5 @@
-"""Text -> what stands where in it, and what is wrong with it. The parts between `// -----` are
-analysed apart, each from line 1 on, so that a part which has not changed need not be again. The
+"""Analysis of a text: the things in it, their places, and its errors. The parts between `// -----`
+are analysed apart, each from line 1 on, so that a part which has not changed need not be again. The
 texts that an editor has open are here as they are now and as they were when they made sense."""
 
 import sys

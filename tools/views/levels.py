@@ -1,5 +1,5 @@
-"""The ops of a module at any level, as nodes; and what they became at the next: by the nodes of the
-model that they came from."""
+"""The ops of a module at any level, as nodes; and the ops that they became at the next level: by
+the nodes of the model that they came from."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence

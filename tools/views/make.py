@@ -1,7 +1,7 @@
-"""Pages of a compilation, its module and its run, from first to last: what is kept while passes
-run (the ops at each level, and which passes made, changed or removed what came from each node of
-the model) or read from a folder that `GE_DUMP_GRAPH` wrote; the payload; and one HTML file of it,
-with nothing to be fetched. Of a compilation that does not end well there is a page, too."""
+"""Pages of a compilation, its module and its run, from first to last: what is kept while passes run
+(the ops at each level, and which passes made, changed or removed what came from each node of the
+model) or read from a folder that `GE_DUMP_GRAPH` wrote; the payload; and one HTML file of it, with
+nothing to be fetched. A compilation that fails has a page, too."""
 
 import base64
 import json

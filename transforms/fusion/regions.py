@@ -1,4 +1,4 @@
-"""Regions: what can be one kernel of the vector unit, and the search for it.
+"""Regions: ops that can be one kernel of the vector unit, and the search for them.
 
 Such a kernel walks over tiles of its results and computes everything that a tile needs on the
 core. So the ops of a region are elementwise, views, movement of data, and ops on rows (reductions,

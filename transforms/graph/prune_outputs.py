@@ -1,4 +1,4 @@
-"""Keep only some outputs, and what they are computed from.
+"""Keep only some outputs, and the ops that they are computed from.
 
     func.func @main(%x, %y) -> (... {graph.name = "a"}, ... {graph.name = "b"}) {
       %0 = graph.exp %x

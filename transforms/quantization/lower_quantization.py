@@ -1,4 +1,4 @@
-"""From floats on grids (QDQ form) to arithmetic of integers.
+"""Lowering of floats on grids (QDQ form) to arithmetic of integers.
 
     %0 = graph.dequantize %q, %s, %z                    %0 = graph.conv %q, %v bias %c
     %1 = graph.dequantize %v, %t                              {pad_value = z} : (i8, i8) -> i32

@@ -1,5 +1,5 @@
-"""The calibration table: what was decided from data, by the names of the model, as a text that
-people can read and edit; and what is known of each layer, for reports and as a table for people.
+"""The calibration table: decisions from data, by the names of the model, as a text that people can
+read and edit; and the facts of each layer, for reports and as a table for people.
 
     model = "c0ffee..."                  # hash of the model that it is for
 

@@ -1,5 +1,5 @@
-"""Tries layers of a function in several precisions on samples: what noise that puts on the outputs,
-what it saves in time."""
+"""Trials of a function's layers in several precisions on samples: the noise that each puts on the
+outputs, and the time that it saves."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace

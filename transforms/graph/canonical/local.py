@@ -1,5 +1,5 @@
-"""Local rules: functions of one op that look at its operands, and return what it becomes; what they
-ask of values; and their driver, with the base of the passes that apply them.
+"""Local rules: functions of one op that look at its operands, and return its replacement; the facts
+of values that they ask for; and their driver, with the base of the passes that apply them.
 
     @rule(g.SubOp)
     def subtract_negated(op: g.SubOp, make: Make) -> Replacement:

@@ -1,5 +1,5 @@
 """Truth values, comparisons and choices in their simplest form; limits (maximum, minimum, relu,
-clamp) joined to one interval; chains of conversions, and rounding of what is whole.
+clamp) joined to one interval; chains of conversions, and rounding of whole numbers.
 """
 
 import math
