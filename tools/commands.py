@@ -1,4 +1,6 @@
-"""The commands: each reads its options, and the compiler, when it is called."""
+"""The commands. Each reads its options first, then imports its module, and the compiler with it:
+modules of commands import what they always need at their tops. What some flags alone need, they
+import where it is used."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +23,13 @@ class Command:
 
     def run(self, args: list[str]) -> int:
         """Run the command as a call, without its guard: errors are raised."""
-        return import_module(f"ge.tools.cli.{self.module}").run(args)
+        module = f"ge.tools.cli.{self.module}"
+        if self.tool == "ge-opt":  # whose passes are flags
+            return import_module(module).run(args)
+        from ge.tools.cli.parsers import read_arguments  # with the table of options
+
+        given = read_arguments(self.tool, args)
+        return import_module(module).run(given)
 
 
 ge_bench = Command("ge-bench", "bench")

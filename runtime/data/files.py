@@ -177,6 +177,17 @@ def weights_path(path: Path | str) -> Path:
     return path.with_name(path.name.removesuffix(".mlir") + ".safetensors")
 
 
+def check_writable(paths: Iterable[str], inputs: Iterable[str]) -> None:
+    """Raise GeError for a file that cannot be written, before work is done for it."""
+    try:
+        with Outputs(inputs) as out:
+            for path in paths:
+                out.stage(path)
+            raise InterruptedError  # nothing is to be put in place yet
+    except InterruptedError:
+        pass
+
+
 def write_text(path: Path | str, text: str, inputs: Iterable[Path | str] = ()) -> None:
     """Replace a file's contents in one step. Raises GeError, and then the old file is intact."""
     with Outputs(inputs) as out:

@@ -22,7 +22,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from ge.tools.cli import run
+from ge.tools import commands
 
 WIDTH, ROWS, BLOCKS = 64, 32, 15
 LAYERS = {"MatMul", "Gemm", "Conv"}
@@ -112,7 +112,7 @@ def ge_run(*arguments: str) -> float:
     """The processor seconds of a run of ge-run, in this process."""
     start = time.process_time()
     with redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-        run.run(list(arguments))
+        commands.ge_run.run(list(arguments))
     return time.process_time() - start
 
 

@@ -15,8 +15,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from forklit import call
 
+from ge.tools.cli.parsers import PARSERS
 from ge.tools.reference.markdown import anchor
-from ge.tools.reference.pages import PARSERS
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -24,8 +24,9 @@ from ge.dialects.text.printing import op_text
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.onnx.registry import own_handlers
 from ge.lowering.plugins.universe import DIALECTS, GE_UNIVERSE
+from ge.tools.cli.parsers import PARSERS
 from ge.tools.reference.ops import context_of_examples, example_of, examples
-from ge.tools.reference.pages import PARSERS, generated_pages
+from ge.tools.reference.pages import generated_pages
 
 __all__ = ["run"]
 

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tomllib
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from graphlib import TopologicalSorter
 from pathlib import Path
 from zipfile import ZipFile
@@ -122,6 +122,35 @@ def test_no_circle_of_imports():
         for name, path in paths.items()
     }
     TopologicalSorter(graph).prepare()  # raises CycleError
+
+
+INNER = 145
+"""Imports within functions that there are at most. What a file always needs, it imports at its top,
+where a reader sees it. The others are of what a start must not load for most uses (numpy, onnx, the
+dialects, what a flag alone needs), of extras that may be missing, and of rooms that would make a
+circle."""
+
+
+def test_few_imports_are_within_functions():
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for folder in FOLDERS
+        for path in sources(folder)
+        for node in set(imports_of(ast.walk(tree(path)))) - set(imports_of(at_top(tree(path))))
+    ]
+    assert len(found) <= INNER, "\n".join(found)
+
+
+def imports_of(nodes: Iterable[ast.AST]) -> list[ast.stmt]:
+    return [n for n in nodes if isinstance(n, ast.Import | ast.ImportFrom)]
+
+
+def at_top(node: ast.AST) -> Iterator[ast.AST]:
+    """What is below a node, but for the insides of functions."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            yield child
+            yield from at_top(child)
 
 
 def module_of(path: Path) -> str:

@@ -12,17 +12,14 @@ import pytest
 import ge
 from ge.dialects.support.errors import GeError
 from ge.lowering.pipeline.options import Options, facts_of, flags_of
-from ge.tools.cli import compile, import_model, run
-from ge.tools.cli.arguments import options_from
+from ge.tools.cli.flags import options_from
+from ge.tools.cli.parsers import PARSERS as ALL_PARSERS
+from ge.tools.cli.parsers import compile_parser
 from ge.tools.commands import ge_check, ge_compile, ge_import, ge_opt, ge_run
 from ge.tools.reference.pages import options_table
 
 ROOT = Path(__file__).parents[2]
-PARSERS = {
-    "ge-import": import_model.build_parser,
-    "ge-compile": compile.build_parser,
-    "ge-run": run.build_parser,
-}
+PARSERS = {tool: ALL_PARSERS[tool] for tool in ("ge-import", "ge-compile", "ge-run")}
 TEXT = """\
 func.func @main(%x: tensor<4xf32> {graph.name = "x"}) -> (tensor<4xf32> {graph.name = "y"}) {
   %0 = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
@@ -75,10 +72,10 @@ def test_a_flag_wins_over_its_variable(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("GE_PIECES", "1")
     monkeypatch.setenv("GE_MEMORY_OPTIMIZE", "level:3")
     monkeypatch.setenv("GE_CUSTOM_PASS", f"a.py{os.pathsep}b.py")
-    args = compile.build_parser().parse_args(["--no-pieces", "--memory", "0", "x"])
+    args = compile_parser().parse_args(["--no-pieces", "--memory", "0", "x"])
     options = options_from(args)
     assert (options.pieces, options.memory) == (False, 0)
-    args = compile.build_parser().parse_args(["--load-plugin", "c.py", "--load-plugin", "b.py"])
+    args = compile_parser().parse_args(["--load-plugin", "c.py", "--load-plugin", "b.py"])
     assert options_from(args).plugins == ("c.py", "b.py", "a.py")
     assert Options(custom_pass="").plugins == ()
 

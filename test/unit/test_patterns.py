@@ -14,7 +14,7 @@ from ge.dialects.support import patterns as module
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.patterns import UserPattern, user_pattern
 from ge.dialects.text.reading import SourceText
-from ge.tools.cli.remark_flags import READERS
+from ge.tools.cli.flags import READERS
 from ge.tools.debugging.verification import expectations
 from ge.transforms.fusion.assign_engines import choice
 from ge.transforms.quantization.insert_quantization import patterns
@@ -127,7 +127,7 @@ def _constant(node: ast.expr, names: set[str]) -> bool:
 TABLES = {
     "transforms/quantization/accuracy.py": {"pattern"},
     "dialects/text/mistakes.py": {"pattern"},
-    "tools/cli/run.py": {"pattern"},
+    "tools/cli/parsers.py": {"pattern"},
     "tools/cli/bench.py": {"self.models"},
     "dialects/support/patterns.py": {"text"},
 }

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from ge.tools import commands
-from ge.tools.reference.pages import PARSERS
+from ge.tools.cli.parsers import PARSERS
 
 MODULE = """\
 func.func @main(%x: tensor<8x64xf32> {graph.name = "x"}) -> (tensor<8x32xf32> {graph.name = "y"}) {

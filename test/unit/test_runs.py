@@ -21,8 +21,7 @@ from ge.runtime.clock import runs as clock_of_runs
 from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.runs import COMPUTE, INPUTS, OUTPUTS, overlapping, simulate_runs
 from ge.runtime.clock.timeline import Task
-from ge.tools.cli.run import run
-from ge.tools.commands import ge_check, ge_compile
+from ge.tools.commands import ge_check, ge_compile, ge_run
 
 MODELS = Path(__file__).parents[1] / "models"
 TARGET = Target.load("910_merged")
@@ -172,7 +171,7 @@ def test_ge_run_reports_runs_and_traces_them(tmp_path: Path):
     report, trace = tmp_path / "r.json", tmp_path / "t.json"
     flags = ["--timing-only", "--runs", "3", "--prefetch", "2"]
     model = str(MODELS / "resnet50.ts.tiny.onnx")
-    assert run([model, *flags, "--report", str(report), "--trace", str(trace)]) == 0
+    assert ge_run.run([model, *flags, "--report", str(report), "--trace", str(trace)]) == 0
     runs = json.loads(report.read_text())["time"]["runs"]
     assert runs["runs"] == 3
     assert runs["slowest_stage"] == "compute"

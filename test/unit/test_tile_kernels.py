@@ -23,7 +23,7 @@ from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.building import example_kernels as examples
 from ge.lowering.driver.compiler import context
 from ge.runtime.cores.kernel import TileKernel
-from ge.tools.cli import check, run
+from ge.tools.commands import ge_check, ge_run
 
 Array = Any
 tile = ge.tile
@@ -187,8 +187,8 @@ def test_programs_are_text_that_tools_take(tmp_path: Path, capfd: pytest.Capture
     assert "tile.kernel @rms_norm(%x: memref<50x256xf16>" in text
     assert "tile.set mte2 -> v" in text
     (tmp_path / "kernel.mlir").write_text(text)
-    assert not check.run([str(tmp_path / "kernel.mlir")])
-    assert not run.run([str(tmp_path / "kernel.mlir"), "--timing-only"])
+    assert not ge_check.run([str(tmp_path / "kernel.mlir")])
+    assert not ge_run.run([str(tmp_path / "kernel.mlir"), "--timing-only"])
     printed = capfd.readouterr()
     assert "@rms_norm: proved" in printed.out
     assert "on 2 cores of 910b3" in printed.out

@@ -23,8 +23,7 @@ from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.profile import opened
 from ge.runtime.profile.tables import op_summary, time_report
-from ge.tools.cli import check, run
-from ge.tools.cli.compile import build_parser, compile_input
+from ge.tools.commands import ge_check, ge_compile, ge_run
 
 RELU = """
 func.func @main(%x: tensor<9x511xf32>) -> tensor<9x511xf32> {
@@ -58,7 +57,7 @@ def compiled(tmp_path: Path, text: str, *flags: str) -> Path:
     path = tmp_path / "p.mlir"
     options = ["-o", str(path), "--report", str(tmp_path / "r.json"), "--fusion", "off", *flags]
     options += ["--tile-cache", "off"]
-    assert not compile_input(build_parser().parse_args([str(tmp_path / "m.mlir"), *options]))
+    assert not ge_compile.run([str(tmp_path / "m.mlir"), *options])
     return path
 
 
@@ -66,7 +65,7 @@ def outputs(path: Path, tmp_path: Path, *flags: str) -> dict[str, Any]:
     given = tmp_path / "x.npz"
     x = np.random.default_rng(0).standard_normal((9, 511), "f4")
     np.savez(given, arg0=x, arg1=np.int64(3))
-    assert not run.run([str(path), "--inputs", str(given), "--outputs", str(tmp_path / "y.npz"),
+    assert not ge_run.run([str(path), "--inputs", str(given), "--outputs", str(tmp_path / "y.npz"),
                         "--report", str(tmp_path / "run.json"), *flags])  # fmt: skip
     with np.load(tmp_path / "y.npz") as file:
         return dict(file)
@@ -80,7 +79,7 @@ def test_programs_run_on_tiles(tmp_path: Path, capfd: pytest.CaptureFixture[str]
     assert tiles["launches"] == 3
     assert tiles["on_tiles"]["launches"] + sum(o["launches"] for o in tiles["others"]) == 3
     assert all(o["reason"] for o in tiles["others"])
-    assert not check.run([str(path)])
+    assert not ge_check.run([str(path)])
     assert "@relu_0_tiles: proved" in capfd.readouterr().out
     wanted = outputs(path, tmp_path)
     for flags in (["--tiles"], ["--tiles", "sample:1"], ["--tiles", "--fuzz-schedule", "2"]):
@@ -120,7 +119,7 @@ def test_a_wrong_tile_program_is_told(
     path.write_text(before + wrong)
     message, mode = FAULTS[fault]
     with pytest.raises(GeError, match=message):
-        run.run([str(path), f"--tiles={mode}"])
+        ge_run.run([str(path), f"--tiles={mode}"])
 
 
 MODELS = Path(__file__).parents[1] / "models"
@@ -162,7 +161,7 @@ def test_sessions_run_on_tiles(tmp_path: Path):
 def test_flags_that_do_not_go_together(tmp_path: Path):
     (tmp_path / "m.mlir").write_text(RELU)
     with pytest.raises(GeError, match="--tiles=sample:N needs numbers"):
-        run.run([str(tmp_path / "m.mlir"), "--tiles=sample:1", "--timing-only"])
+        ge_run.run([str(tmp_path / "m.mlir"), "--tiles=sample:1", "--timing-only"])
 
 
 def test_a_program_is_timed_by_its_tile_programs(tmp_path: Path):
@@ -185,7 +184,7 @@ def test_a_program_is_timed_by_its_tile_programs(tmp_path: Path):
     assert tiles.machine == "910b2, simulated"
     report = str(tmp_path / "t.json")
     faster = ["--what-if", "vector=1x", "--what-if", "kernel_start_us=2x"]
-    assert not run.run([path, "--timing-only", "--tiles", "--report", report, *faster])
+    assert not ge_run.run([path, "--timing-only", "--tiles", "--report", report, *faster])
     time = json.loads(Path(report).read_text("utf-8"))["time"]
     assert time["latency_us"] == pytest.approx(tiles.latency_us)
     starts = target.kernel_start_us["vector"]
@@ -199,7 +198,7 @@ def test_tile_programs_time_a_program_on_its_own_target(tmp_path: Path):
     path, report = str(tmp_path / "p.mlir"), str(tmp_path / "t.json")
 
     def timed_by(*flags: str) -> dict[str, int]:
-        assert not run.run([path, "--timing-only", "--report", report, *flags])
+        assert not ge_run.run([path, "--timing-only", "--report", report, *flags])
         figures = json.loads(Path(report).read_text("utf-8"))["time"]["timed_by"]
         return {key: figures[key] for key in ("tiles", "estimates")}
 
@@ -250,7 +249,7 @@ def test_a_program_is_opened_down_to_its_pipes(
     trace, report = tmp_path / "trace.json", tmp_path / "report.json"
     flags = ["--timing-only", "--tiles", "--explain", "1"]
     flags += ["--trace", str(trace), "--report", str(report)]
-    assert not run.run([str(path), *flags])
+    assert not ge_run.run([str(path), *flags])
     assert "bound by start" in capfd.readouterr().out
     (kernel,) = json.loads(report.read_text())["time"]["kernels"]
     assert kernel["tiles"]["pipes"]["vector v"]["instructions"] > 0
@@ -270,10 +269,10 @@ def test_a_program_is_opened_down_to_its_pipes(
     kernels = {e["args"]["kernel"] for e in slices(4)}
     assert kernels >= {"relu_0", "neg_0"}
     monkeypatch.setattr(opened, "MOST_ROWS", 2)
-    assert not run.run([str(path), *flags])
+    assert not ge_run.run([str(path), *flags])
     assert any("more instructions" in e["name"] for e in slices(4))
     compiled(tmp_path, PROGRAM, "--target", "910b2", "--no-tiles")
-    assert not run.run([str(path), "--timing-only", "--explain", "1"])
+    assert not ge_run.run([str(path), "--timing-only", "--explain", "1"])
     assert "no kernel has a tile program, so pipes are not shown" in capfd.readouterr().out
 
 

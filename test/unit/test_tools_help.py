@@ -8,21 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ge.tools.cli import (
-    bench,
-    calibrate,
-    check,
-    compile,
-    import_model,
-    lsp,
-    opt,
-    parse,
-    reduce,
-    run,
-    shims,
-    tune,
-    visualize,
-)
+from ge.tools.cli.parsers import PARSERS
 from ge.tools.commands import (
     ge_bench,
     ge_calibrate,
@@ -41,21 +27,6 @@ from ge.tools.commands import (
 
 Main = Callable[[Sequence[str]], int]
 
-PARSERS: dict[str, Callable[[], argparse.ArgumentParser]] = {
-    "ge-bench": bench.build_parser,
-    "ge-calibrate": calibrate.build_parser,
-    "ge-check": check.build_parser,
-    "ge-compile": compile.build_parser,
-    "ge-import": import_model.build_parser,
-    "ge-lsp": lsp.build_parser,
-    "ge-opt": opt.build_parser,
-    "ge-parser": parse.build_parser,
-    "ge-reduce": reduce.build_parser,
-    "ge-run": run.build_parser,
-    "ge-shims": shims.build_parser,
-    "ge-tune": tune.build_parser,
-    "ge-visualizer": visualize.build_parser,
-}
 TOOLS: dict[str, Main] = {
     "ge-bench": ge_bench,
     "ge-calibrate": ge_calibrate,
@@ -142,17 +113,22 @@ def test_wrong_command_lines(
 
 
 def test_help_does_not_import_the_compiler():
-    """One process for all tools, as none imports it."""
+    """One process for all tools but ge-opt, whose passes are flags."""
     code = (
         "import sys\n"
-        "from importlib import import_module\n"
-        "for tool in ('check', 'compile', 'import_model', 'lsp', 'run'):\n"
-        "    import_module(f'ge.tools.cli.{tool}').build_parser().format_help()\n"
+        "from ge.tools import commands\n"
+        "from ge.tools.cli.parsers import PARSERS\n"
+        "for tool in {*PARSERS} - {'ge-opt'}:\n"
+        "    command = getattr(commands, tool.replace('-', '_'))\n"
+        "    for word in ('--help', '--nonsense'):\n"
+        "        try: command.run([word])\n"
+        "        except SystemExit: pass\n"
+        "        except Exception as e: assert type(e).__name__ == 'GeError', e\n"
         "    assert {'xdsl.ir', 'numpy', 'onnx'}.isdisjoint(sys.modules), tool\n"
-        "print([])"
+        "print([], file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
-    assert done.stdout == "[]\n"
+    assert done.stderr == "[]\n"
 
 
 def test_compiling_does_not_import_what_runs_programs(tmp_path: Path):

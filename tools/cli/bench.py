@@ -5,6 +5,7 @@ Each claim has its source, or says that none was found. None of them says on wha
 what inputs or in what precision it was measured: what stands beside it is of the same kind, not
 the same experiment."""
 
+import argparse
 import dataclasses
 import re
 import sys
@@ -12,42 +13,18 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ge.dialects.support.diagnostics import warning_handler
 from ge.dialects.support.streams import print_result
-from ge.lowering.driver.variants import Bench
-from ge.tools.cli.arguments import add_options, options_from
-from ge.tools.cli.command_line import ArgumentParser
-
-EPILOG = """Of each model: launches, time, what is computed a second and how busy the cores are,
-without fusion and with it; the arena by level of memory, with its lower bound; and what is
-published about such models beside it. Times are emulated, with the copies of inputs and outputs.
-
-examples:
-  ge-bench model.onnx
-  ge-bench a.onnx b.onnx --precision fp16 -o table.md --report table.json
-"""
+from ge.lowering.driver.variants import Bench, measured
+from ge.runtime.data.files import Outputs, check_writable
+from ge.tools.cli.flags import options_from
+from ge.tools.cli.remarks import Remarks, printer
 
 MIB = 1 << 20
 
 
-def build_parser() -> ArgumentParser:
-    parser = ArgumentParser("ge-bench", __doc__, EPILOG)
-    parser.add_argument("models", nargs="+", metavar="MODEL", help="a .onnx model or a .mlir graph")
-    add = parser.section("what comes out")
-    add("-o", "--output", metavar="T.md", help="the tables (default: standard output)")
-    add("--report", metavar="R.json", help="all figures as JSON; times in us, sizes in bytes")
-    add_options(parser, "ge-bench")
-    return parser
-
-
-def run(arguments: Sequence[str]) -> int:
+def run(args: argparse.Namespace) -> int:
     """Measure each model, and write tables. Raises GeError for what is no model."""
-    from ge.dialects.support.diagnostics import warning_handler
-    from ge.lowering.driver.variants import measured
-    from ge.runtime.data.files import Outputs
-    from ge.tools.cli.remarks import Remarks, printer
-    from ge.tools.cli.run import check_writable
-
-    args = build_parser().parse_args(arguments)
     options = options_from(args)
     found: list[Bench] = []
     inputs = [*args.models, options.target, *options.plugins, *options.calibration_files]
@@ -67,7 +44,7 @@ def run(arguments: Sequence[str]) -> int:
     return 0
 
 
-def tables(found: "Sequence[Bench]") -> Iterator[str]:
+def tables(found: Sequence[Bench]) -> Iterator[str]:
     yield from speed_table(found)
     yield ""
     yield from memory_table(found)
@@ -81,7 +58,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
 
 
-def speed_table(found: "Sequence[Bench]") -> Iterator[str]:
+def speed_table(found: Sequence[Bench]) -> Iterator[str]:
     """What fusion gains."""
     head = (
         "model", "on", "launches, fusion off", "default", "ms, fusion off", "default",
@@ -99,13 +76,13 @@ def speed_table(found: "Sequence[Bench]") -> Iterator[str]:
     return table(head, rows)
 
 
-def machines(bench: "Bench") -> str:
+def machines(bench: Bench) -> str:
     """Return where both times come from."""
     off, default = bench.off.machine, bench.default.machine
     return default if off == default else f"{default} (fusion off: {off})"
 
 
-def memory_table(found: "Sequence[Bench]") -> Iterator[str]:
+def memory_table(found: Sequence[Bench]) -> Iterator[str]:
     """The arena by level of memory, and all bytes on the device."""
     levels = list(found[0].levels)
     heads = (f"MiB of arena at memory level {n} (bound)" for n in levels)
@@ -120,14 +97,14 @@ def memory_table(found: "Sequence[Bench]") -> Iterator[str]:
     return table(head, rows)
 
 
-def claim_rows(found: "Sequence[Bench]") -> Iterator[tuple[str, ...]]:
+def claim_rows(found: Sequence[Bench]) -> Iterator[tuple[str, ...]]:
 
     for claim in CLAIMS:
         for bench in filter(claim.is_about, found):
             yield bench.model, claim.what, claim.published, claim.ours(bench), claim.source
 
 
-def report(bench: "Bench") -> dict[str, Any]:
+def report(bench: Bench) -> dict[str, Any]:
 
     claims = [
         {"what": c.what, "published": c.published, "here": c.ours(bench), "source": c.source}

@@ -10,7 +10,10 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.support.diagnostics import Diagnostic
 from ge.dialects.support.errors import GeError
+from ge.runtime.data.weights import open_payload
+from ge.runtime.device.trials import runner_for
 from ge.tools.debugging.bisect import Bisection, Diagnosis, Judge, Script, told
+from ge.tools.debugging.validation import compared
 
 SECONDS = 600.0  # that one run of a script may take
 
@@ -26,10 +29,6 @@ def bisect(
 
 
 def by_numbers(folder: Path) -> Diagnosis:
-    from ge.runtime.data.weights import open_payload
-    from ge.runtime.device.trials import runner_for
-    from ge.tools.debugging.validation import compared
-
     def judge(p: ModulePass, old: ModuleOp, new: ModuleOp) -> str:
         payload = open_payload(old, folder)
         try:
@@ -43,8 +42,6 @@ def by_numbers(folder: Path) -> Diagnosis:
 
 
 def by_script(text: str, module: ModuleOp, folder: Path) -> Diagnosis:
-    from ge.runtime.data.weights import open_payload
-
     payload = open_payload(module, folder)
     of_file = Judge(Script.of(text, (), SECONDS), payload, math.inf)
     if of_file.ask(module):

@@ -9,60 +9,34 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from ge.dialects.support.diagnostics import Diagnostic, Severity, location_of, print_diagnostic
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
 from ge.dialects.support.streams import print_result
-from ge.dialects.text.values import whole
-from ge.tools.cli.arguments import add_options, argument, options_from
-from ge.tools.cli.command_line import ArgumentParser
+from ge.dialects.targets.target import Target, target_for
+from ge.dialects.text.reading import parse_module, read_source
+from ge.dialects.text.values import Shapes, Sizes, parse_dims, parse_shapes
+from ge.lowering.driver.binding import Binder, is_open, planned_for, ranges_in
+from ge.lowering.driver.compiler import context
+from ge.lowering.driver.program import Program
+from ge.lowering.levels.dominance import verify
+from ge.lowering.levels.level import Level, level_of
+from ge.lowering.levels.verify_level import VerifyLevelPass
+from ge.lowering.pipeline.options import Options
+from ge.runtime.check.proof import Proof, check_program
+from ge.runtime.check.schedule import check_runs, plural
+from ge.runtime.check.tiles import check_kernels
+from ge.runtime.clock.clock import simulate
+from ge.tools.cli.flags import options_from
+from ge.tools.cli.parsers import MOST_SIZES
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from ge.dialects.targets.target import Target
-    from ge.dialects.text.values import Shapes, Sizes
     from ge.runtime.check.problems import Problem
-    from ge.runtime.check.proof import Proof
-
-MOST_SIZES = 64  # that are proved one by one unless all are asked for
-
-EPILOG = """examples:
-  ge-compile model.onnx -o program.mlir && ge-check program.mlir
-  ge-check program.mlir --dim batch=1..8 --dim sequence=77  (a program of unknown shapes)
-"""
 
 
-def build_parser() -> ArgumentParser:
-    parser = ArgumentParser("ge-check", __doc__, EPILOG)
-    parser.add_argument("program", help="a .mlir at the program level; - for standard input")
-    parser.add_argument("--target", metavar="NAME|FILE.toml", default="",
-        help="prove it for this target instead of the one that the program names")  # fmt: skip
-    parser.add_argument("--prefetch", type=argument(whole(1)), default=0, metavar="P",
-        help="also prove that runs do not disturb each other that overlap as those of "
-        "ge-run --runs, with P sets of inputs and outputs")  # fmt: skip
-    parser.add_argument("--every-size", action="store_true",
-        help="bind the program to every size of the ranges that --dim and --shape give; without "
-        f"this, of ranges of over {MOST_SIZES} sizes only to those at the ends, beside the proof "
-        "of the program as it is planned for all of them")  # fmt: skip
-    add_options(parser, "ge-check")
-    return parser
-
-
-def run(arguments: Sequence[str]) -> int:
-    return prove(build_parser().parse_args(arguments))
-
-
-def prove(args: argparse.Namespace) -> int:
-    from ge.dialects.support.errors import GeError
-    from ge.dialects.support.functions import main_function
-    from ge.dialects.targets.target import Target
-    from ge.dialects.text.reading import parse_module, read_source
-    from ge.dialects.text.values import parse_dims, parse_shapes
-    from ge.lowering.driver.binding import is_open
-    from ge.lowering.driver.compiler import context
-    from ge.lowering.levels.dominance import verify
-    from ge.lowering.levels.level import Level, level_of
-    from ge.lowering.levels.verify_level import VerifyLevelPass
-    from ge.runtime.check.proof import check_program
-
+def run(args: argparse.Namespace) -> int:
     options = options_from(args)
     dims, shapes = parse_dims(options.dim), parse_shapes(options.shape)
     if args.every_size and not (dims or shapes):
@@ -77,7 +51,7 @@ def prove(args: argparse.Namespace) -> int:
         raise GeError(f"the module is at the {level} level", args.program, "compile it first")
     target = Target.load(args.target) if args.target else None
 
-    def prove_one(module: "ModuleOp") -> "Proof":
+    def prove_one(module: "ModuleOp") -> Proof:
         proof = check_program(module, target)
         if not proof.problems:
             VerifyLevelPass(Level.PROGRAM, args.target).apply(ctx, module)
@@ -101,25 +75,14 @@ def prove(args: argparse.Namespace) -> int:
 
 
 def report(problems: "Sequence[Problem]") -> None:
-    from ge.dialects.support.diagnostics import (
-        Diagnostic,
-        Severity,
-        location_of,
-        print_diagnostic,
-    )
-
     for problem in problems:
         location = location_of(problem.op)
         print_diagnostic(Diagnostic(Severity.ERROR, problem.message, location))
 
 
-def prove_overlap(module: "ModuleOp", target: "Target | None", prefetch: int) -> tuple[bool, str]:
+def prove_overlap(module: "ModuleOp", target: Target | None, prefetch: int) -> tuple[bool, str]:
     """Prove runs that overlap: so many that each set of memory is taken twice, and the first one
     again; later ones wait as these do. Whether they are proved, and how that is told."""
-    from ge.dialects.support.functions import main_function
-    from ge.dialects.targets.target import target_for
-    from ge.runtime.check.schedule import check_runs
-    from ge.runtime.clock.clock import simulate
     from ge.runtime.clock.runs import overlapping
 
     main = main_function(module)
@@ -134,9 +97,6 @@ def prove_overlap(module: "ModuleOp", target: "Target | None", prefetch: int) ->
 def prove_kernels(module: "ModuleOp", target: str) -> int:
     """Prove the tile programs of a module without a program, on the target or else on the one that
     it names."""
-    from ge.dialects.targets.target import target_for
-    from ge.runtime.check.tiles import check_kernels
-
     proofs = check_kernels(module, target_for(module, target))
     for proof in proofs:
         report(proof.problems)
@@ -146,20 +106,13 @@ def prove_kernels(module: "ModuleOp", target: str) -> int:
 
 def prove_at(
     module: "ModuleOp",
-    dims: "Sizes",
-    shapes: "Shapes",
+    dims: Sizes,
+    shapes: Shapes,
     prove_one: "Callable[[ModuleOp], Proof]",
     most: int | None,
 ) -> tuple[bool, str]:
     """Prove the program bound to given sizes: at all of the ranges if they are at most `most`, else
     at the ends of the ranges, and for all sizes as it stands. Whether it is proved, and what is."""
-    from ge.dialects.support.errors import GeError
-    from ge.dialects.support.functions import main_function
-    from ge.lowering.driver.binding import Binder, is_open, planned_for, ranges_in
-    from ge.lowering.driver.program import Program
-    from ge.lowering.pipeline.options import Options
-    from ge.runtime.check.schedule import plural
-
     if not is_open(module) or (main := main_function(module)) is None:
         raise GeError("the program's sizes are fixed: it takes no --dim and no --shape")
     ranges = ranges_in(main, dims, shapes)
@@ -190,5 +143,5 @@ def prove_at(
     return True, f"{text} at all {count} sizes of {names}; {which}: {arena}{proof.condition}"
 
 
-def listed(sizes: "Mapping[str, int]") -> str:
+def listed(sizes: Mapping[str, int]) -> str:
     return ", ".join(f"{n}={size}" for n, size in sizes.items())

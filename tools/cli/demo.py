@@ -4,13 +4,19 @@ compared with the reference outputs beside it (`MODEL.npz`)."""
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import numpy as np
+
+from ge.dialects.support.errors import GeError
+from ge.lowering.driver.compiler import load, lower
+from ge.lowering.driver.program import Program, count_work
+from ge.lowering.levels.level import Level
+from ge.lowering.pipeline.options import Options
+from ge.runtime.clock.clock import simulate
+from ge.runtime.data.accuracy import TOLERANCES
+from ge.runtime.device.session import Session
+from ge.runtime.profile.tables import summary_table
 from ge.tools.cli.command_line import ArgumentParser
-
-if TYPE_CHECKING:
-    from ge.lowering.driver.program import Program
-    from ge.lowering.pipeline.options import Options
 
 MARKS = ("npu_task.wait", "npu_task.launch", "fused_op.", "graph.matmul", "graph.conv")
 WIDTH = 110
@@ -22,11 +28,6 @@ def run(arguments: Sequence[str]) -> int:
     parser.add_argument("model", help="a .onnx model with reference data beside it")
     parser.add_argument("--lines", type=int, default=7, help="lines of IR shown of each level")
     args = parser.parse_args(arguments)
-
-    from ge.dialects.support.errors import GeError
-    from ge.lowering.driver.compiler import load
-    from ge.lowering.pipeline.options import Options
-    from ge.runtime.data.accuracy import TOLERANCES
 
     reference = Path(args.model).with_suffix(".npz")
     if not reference.exists():
@@ -41,12 +42,8 @@ def run(arguments: Sequence[str]) -> int:
     return int(not agrees)
 
 
-def show_levels(program: "Program", options: "Options", lines: int) -> None:
+def show_levels(program: Program, options: Options, lines: int) -> None:
     """Lower the program level by level, and print an excerpt of each."""
-    from ge.lowering.driver.compiler import lower
-    from ge.lowering.driver.program import count_work
-    from ge.lowering.levels.level import Level
-
     for level in Level:
         result = lower(program.module, options, until=level)
         counted = level in (Level.GRAPH, Level.FUSED)
@@ -63,14 +60,8 @@ def excerpt(text: str, lines: int) -> str:
     return "\n".join(s if len(s) <= WIDTH else f"{s[: WIDTH - 3]}..." for s in shown)
 
 
-def worst_error(program: "Program", options: "Options", reference: Path) -> float:
+def worst_error(program: Program, options: Options, reference: Path) -> float:
     """Run the program, print its time and errors; the largest error, relative to the output."""
-    import numpy as np
-
-    from ge.runtime.clock.clock import simulate
-    from ge.runtime.device.session import Session
-    from ge.runtime.profile.tables import summary_table
-
     session = Session(program.module, program.payload, target=options.target)
     data = np.load(reference)
     inputs = {k[3:]: data[k] for k in data.files if k.startswith("in:")}

@@ -5,11 +5,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import print_result
-from ge.dialects.text.values import whole
-from ge.runtime.host.schedule import DEFAULTS, HostOptions
-from ge.tools.cli.arguments import argument, fixed_of, flag_value
-from ge.tools.cli.command_line import ArgumentParser
+from ge.dialects.text.values import did_you_mean
+from ge.lowering.driver.binding import Binder, is_open
+from ge.runtime.clock.valid_rows import room_for_rows
+from ge.runtime.device.gears import GearTable
+from ge.runtime.device.ports import growing_symbol, input_ports
+from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.device.session import Session, main_of
+from ge.runtime.host.host import Host, HostProgram, call_figures, modes_table, steps_table, sums
+from ge.runtime.host.schedule import Mode, modes
+from ge.tools.cli.flags import fixed_of
+from ge.tools.cli.parsers import CALLS, options_of
 
 if TYPE_CHECKING:
     from ge.dialects.targets.target import Target
@@ -18,64 +26,6 @@ if TYPE_CHECKING:
     from ge.runtime.clock.timeline import Timeline
     from ge.runtime.data.arrays import Array
     from ge.runtime.device.state import State
-    from ge.runtime.host.host import HostProgram
-    from ge.runtime.host.schedule import Mode
-
-CACHES = {
-    "local_kernel_cache": ("local_slots", "slots of each operation's kernel cache"),
-    "global_kernel_cache": ("global_slots", "slots of the kernel cache of each kind of operation"),
-    "tiling_ring": ("ring_blocks", "blocks of the ring of tiling buffers"),
-}
-CALLS = 2  # the first one fills the caches, the second one finds them full
-
-
-def add_dispatch_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of a host that feeds the device."""
-    add = parser.section("the host that feeds the device")
-    add("--dispatch", metavar="MODE", help="eager, operations, graph, two-stage, three-stage, "
-        "captured, updated, sunk, or all: prints a table of the calls")  # fmt: skip
-    add("--calls", type=argument(whole(1)), metavar="N",
-        help=f"calls of the program, whose caches stay (default {CALLS})")  # fmt: skip
-    add("--steps", type=argument(whole(1)), default=0, metavar="N",
-        help="so many calls, of which only the sums are printed: steps of a decoder")  # fmt: skip
-    add("--grow", metavar="NAME,...", help="symbolic dimensions that are one larger in each of the "
-        "--steps, from what --dim says")  # fmt: skip
-    for flag, (name, what) in CACHES.items():
-        add(f"--{flag.replace('_', '-')}", type=argument(whole(0)), metavar="N",
-            help=f"{what} (default {getattr(DEFAULTS, name)})")  # fmt: skip
-
-
-def check_dispatch_flags(args: argparse.Namespace) -> None:
-    """Raise GeError for flags of the host that do not go together."""
-    from ge.dialects.support.errors import GeError
-
-    host = {"calls": args.calls, "steps": args.steps or None, "grow": args.grow}
-    host |= {name: getattr(args, name) for name in CACHES}
-    given = ["--" + name.replace("_", "-") for name, value in host.items() if value is not None]
-    if args.dispatch is None and given:
-        hint = "add --dispatch all, or a mode"
-        raise GeError(f"{', '.join(given)}: of a host that feeds the device", hint=hint)
-    if args.calls and args.steps:
-        raise GeError("--calls and --steps both say how many calls there are", hint="drop one")
-    sunk = {"--runs": args.runs, "--what-if": args.what_if}
-    if args.dispatch is not None and (not_fed := [flag for flag, value in sunk.items() if value]):
-        raise GeError(f"{not_fed[0]} is of a program that no host feeds", hint="drop --dispatch")
-    if args.grow and not args.steps:
-        raise GeError("--grow without --steps: nothing grows in one call", hint="add --steps 64")
-    if args.grow and args.inputs:
-        hint = "leave --inputs out: each step has random ones of its size"
-        raise GeError("--inputs have one size, and --grow has a size for each step", hint=hint)
-    if args.dispatch is not None:
-        from ge.runtime.host.schedule import modes
-
-        modes(args.dispatch)
-        options_of(args)
-
-
-def options_of(args: argparse.Namespace) -> HostOptions:
-    given = {name: getattr(args, flag) for flag, (name, _) in CACHES.items()}
-    sizes = {name: value for name, value in given.items() if value is not None}
-    return HostOptions(**sizes, sanitize=bool(flag_value(args, "sanitize")))
 
 
 @dataclass
@@ -89,10 +39,6 @@ class Feeding:
 
     def programs(self, loaded: "Program") -> "list[tuple[HostProgram, dict[str, Array] | None]]":
         """The program of each call, with its inputs if numbers are wanted."""
-        from ge.lowering.driver.binding import Binder
-        from ge.runtime.device.ports import growing_symbol
-        from ge.runtime.device.session import main_of
-
         count = self.args.steps or self.args.calls or CALLS
         if (symbol := growing_symbol(main_of(loaded.module))) is not None:
             return self._with_state(loaded, symbol, count)
@@ -112,13 +58,6 @@ class Feeding:
         self, loaded: "Program", symbol: str, count: int
     ) -> "list[tuple[HostProgram, dict[str, Array] | None]]":
         """One program, whose state grows from call to call, and so do inputs that grow with it."""
-        from ge.dialects.support.errors import GeError
-        from ge.runtime.clock.valid_rows import room_for_rows
-        from ge.runtime.device.ports import input_ports
-        from ge.runtime.device.random_inputs import random_inputs
-        from ge.runtime.device.session import main_of
-        from ge.runtime.host.host import HostProgram
-
         if self.args.grow not in (None, symbol):
             raise GeError(f"--grow {self.args.grow}: the program's state grows along '{symbol}'")
         module, main = loaded.module, main_of(loaded.module)
@@ -151,11 +90,6 @@ class Feeding:
     def _program(
         self, loaded: "Program", is_new: bool = False
     ) -> "tuple[HostProgram, dict[str, Array] | None]":
-        from ge.runtime.device.gears import GearTable
-        from ge.runtime.device.random_inputs import random_inputs
-        from ge.runtime.device.session import Session, main_of
-        from ge.runtime.host.host import HostProgram
-
         module, inputs, gear = loaded.module, self.inputs, None
         gears = GearTable.of(main_of(module))
         if inputs is None and (gears is not None or not self.args.timing_only):
@@ -169,12 +103,6 @@ class Feeding:
         return HostProgram(module, self.target, session, gear, is_new=is_new), inputs
 
     def _check_names(self, loaded: "Program", names: Iterable[str]) -> None:
-        from ge.dialects.support.errors import GeError
-        from ge.dialects.text.values import did_you_mean
-        from ge.lowering.driver.binding import is_open
-        from ge.runtime.device.ports import input_ports
-        from ge.runtime.device.session import main_of
-
         ports = input_ports(main_of(loaded.module))
         known = sorted({name for port in ports for name in port.dims if name})
         if not is_open(loaded.module):
@@ -195,9 +123,6 @@ def feed(
 ) -> "tuple[dict[str, Any], Timeline | None]":
     """Call the program in the modes asked for; print the table. The `dispatch` part of the report,
     and the timeline of the last call of the one mode."""
-    from ge.runtime.host.host import modes_table, steps_table, sums
-    from ge.runtime.host.schedule import modes
-
     given = None if inputs is None or args.grow else dict(inputs)
     feeding = Feeding(args, options, target, given)
     programs: Sequence[tuple[HostProgram, dict[str, Array] | None]] = feeding.programs(loaded)
@@ -222,15 +147,12 @@ def feed(
 
 def _calls(
     feeding: Feeding,
-    mode: "Mode",
+    mode: Mode,
     programs: "Sequence[tuple[HostProgram, dict[str, Array] | None]]",
     expected: "list[dict[str, Array]]",
 ) -> "tuple[list[dict[str, Any]], Timeline | None]":
     """The figures of all calls in a mode, and the timeline of the last one. `expected` are the
     outputs of the calls, which the first mode states. Raises GeError for other ones."""
-    from ge.dialects.support.errors import GeError
-    from ge.runtime.host.host import Host, call_figures
-
     host = Host(mode, feeding.target, options_of(feeding.args))
     if len(programs) > 1 and programs[0][0] is not programs[1][0]:
         host.expect_growth(programs[0][0], programs[1][0])

@@ -9,97 +9,75 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import print_result
-from ge.dialects.text.values import parse_dims, parse_shapes, whole
+from ge.dialects.targets.target import Target, toml_text
+from ge.dialects.text.values import parse_dims, parse_shapes
+from ge.lowering.driver.compiler import load
+from ge.lowering.driver.variants import (
+    WORTH,
+    Refused,
+    Timed,
+    TriedVariant,
+    Variant,
+    attempt,
+    combined,
+    variants_of,
+)
+from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.option_values import (
     DEFAULT_VARIANTS,
     FLOATS,
     INTEGERS,
     SAME,
-    VARIANTS,
-    variants_named,
 )
-from ge.tools.cli.arguments import argument, flag_value
-from ge.tools.cli.command_line import ArgumentParser
+from ge.runtime.check.certificate import OUTSIDE, taken_bytes
+from ge.runtime.data.weights import Fallback, RandomPayload
+from ge.runtime.device.ports import input_ports, output_ports
+from ge.runtime.device.session import main_of
+from ge.runtime.profile.limits import (
+    COPIES,
+    KernelLimits,
+    kernel_table,
+    kernels_of,
+    made_of,
+    made_of_line,
+    times_by_place,
+)
+from ge.runtime.profile.what_if import changed
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from ge.dialects.targets.target import Target
     from ge.lowering.driver.program import Program
-    from ge.lowering.driver.variants import Refused, Timed, TriedVariant, Variant
     from ge.lowering.pipeline.options import Options
     from ge.runtime.clock.timeline import Timeline
-    from ge.runtime.profile.limits import KernelLimits
 
 
 TARGET = "target"  # the kind of a variant for another target
 
-SLOWEST = 5  # kernels that are explained where no number is given
 
 FASTER = 0.95  # of the time of a kernel: a change that brings less is not named with it
 
 MIB = 1 << 20
 
 
-def add_explain_arguments(parser: ArgumentParser) -> None:
-    """Add `--explain`, and what belongs to it."""
-    add = parser.section("time, at the program level")
-    add("--explain", type=argument(whole(1)), default=0, metavar="N", help="what the latency is "
-        f"made of, what bounds each of the N slowest kernels (default {SLOWEST}) and, with a tile "
-        "program, what its pipes wait for; and which change of options makes the model faster: "
-        "each is compiled and timed. Numbers are computed only if --inputs, --outputs or another "
-        "flag is about them")  # fmt: skip
-    add("--explain-variants", type=argument(variants_named), metavar="LIST",
-        help="changes that are "
-        f"tried: all, none or names: {', '.join(VARIANTS)} (default: "
-        f"{', '.join(DEFAULT_VARIANTS)})",
-    )  # fmt: skip
-    add("--model", metavar="MODEL", help="the model that the program IN was compiled from: with "
-        "--explain and --what-if-recompile changes are tried on it, compiled by the options given "
-        "here; with --compare it is what another runtime runs")  # fmt: skip
-
-
-def about_time_alone(args: argparse.Namespace) -> bool:
-    """Whether nothing but the time is asked for: explaining a program computes no numbers."""
-    numbers = (
-        args.inputs, args.outputs, args.load_state, args.save_state, args.random_weights,
-        args.poison, args.fuzz_schedule, args.compare, flag_value(args, "sanitize"),
-    )  # fmt: skip
-    return bool(args.explain) and not any(numbers)
-
-
-def check_explain_flags(args: argparse.Namespace) -> None:
-    """Raise GeError for flags that have nothing to do."""
-    from ge.dialects.support.errors import GeError
-
-    if args.explain_variants is not None and not args.explain:
-        raise GeError("--explain-variants needs --explain", hint="add --explain")
-    if args.model is not None and not (args.explain or args.what_if_recompile or args.compare):
-        flags = "--explain, --what-if-recompile or --compare"
-        raise GeError(f"--model needs {flags}", hint="add one of them")
-    if args.explain and args.dispatch:
-        raise GeError("--explain needs a sunk program", hint="drop --dispatch")
-
-
 @dataclass
 class Explanation:
     """A program, what it was compiled from, and what was found out."""
 
-    kernels: "Sequence[KernelLimits]"
+    kernels: Sequence[KernelLimits]
     timeline: "Timeline"
-    base: "Timed"
-    tried: "list[TriedVariant]" = field(default_factory=list["TriedVariant"])
-    refused: "list[Refused]" = field(default_factory=list["Refused"])
+    base: Timed
+    tried: list[TriedVariant] = field(default_factory=list[TriedVariant])
+    refused: list[Refused] = field(default_factory=list[Refused])
 
     def try_all(
         self,
-        variants: "Sequence[Variant | Refused]",
-        attempt: "Callable[[Variant], TriedVariant | Refused]",
+        variants: Sequence[Variant | Refused],
+        attempt: Callable[[Variant], TriedVariant | Refused],
     ) -> None:
         """Try variants one by one, and then all that help together."""
-        from ge.lowering.driver.variants import Refused, combined
-
         self.refused += [v for v in variants if isinstance(v, Refused)]
         queue = [v for v in variants if not isinstance(v, Refused)]
         for number, variant in enumerate(queue, 1):
@@ -107,10 +85,8 @@ class Explanation:
         if (together := combined(self.tried, self.base.us)) is not None:
             self.add(attempt(together), f"[all that help] {together.label}: ")
 
-    def add(self, found: "TriedVariant | Refused", head: str) -> None:
+    def add(self, found: TriedVariant | Refused, head: str) -> None:
         """Keep what came of a variant, and tell of it."""
-        from ge.lowering.driver.variants import Refused
-
         if isinstance(found, Refused):
             self.refused.append(found)
             print(f"{head}{found.why}", file=sys.stderr)
@@ -122,11 +98,11 @@ class Explanation:
         print(f"{head}{text}", file=sys.stderr)
 
     @property
-    def ranked(self) -> "list[TriedVariant]":
+    def ranked(self) -> list[TriedVariant]:
         return sorted(self.tried, key=lambda t: (t.us, t.timed.bytes))
 
     @property
-    def alone(self) -> "list[TriedVariant]":
+    def alone(self) -> list[TriedVariant]:
         """Those that change one thing."""
         return [t for t in self.ranked if len(t.variant.change) == 1]
 
@@ -146,8 +122,6 @@ class Explanation:
         return found
 
     def text(self) -> str:
-        from ge.runtime.profile.limits import kernel_table, made_of_line
-
         us = self.timeline.latency_us
         lines = [made_of_line(self.timeline), "", kernel_table(self.kernels, us, self.helps()), ""]
         if self.tried:
@@ -175,8 +149,6 @@ class Explanation:
 
     def verdict(self) -> Iterator[str]:
         """Yield what helps most, by what it does to the numbers; another target comes last."""
-        from ge.lowering.driver.variants import WORTH
-
         words = {
             SAME: "with the same numbers",
             FLOATS: "with other floats",
@@ -184,7 +156,7 @@ class Explanation:
             TARGET: "on another target",
         }
 
-        def kind_of(tried: "TriedVariant") -> str:
+        def kind_of(tried: TriedVariant) -> str:
             return TARGET if "target" in tried.variant.change else tried.variant.numbers
 
         better = [t for t in self.alone if t.us < WORTH * self.base.us]
@@ -199,7 +171,7 @@ class Explanation:
                 told = f" ({best.accuracy or unknown})"
             yield f"  {words[kind]}{told}: {self.gain(best)}"
 
-    def gain(self, tried: "TriedVariant") -> str:
+    def gain(self, tried: TriedVariant) -> str:
         share, times = tried.us / self.base.us, tried.variant.samples
         if times > 1:
             whole = f"a run of {times} x the samples takes {tried.timed.us:,.1f} us"
@@ -209,8 +181,6 @@ class Explanation:
         return f"{tried.variant.label}: {self.base.us:,.1f} to {tried.us:,.1f} us, {share:.3f}"
 
     def report(self) -> dict[str, Any]:
-        from ge.runtime.profile.limits import made_of
-
         return {
             "made_of_us": made_of(self.timeline),
             "kernels": [k.report() for k in self.kernels],
@@ -246,14 +216,6 @@ def explain(
     """What there is to say of a program with that timeline, which `source` was lowered to; it is
     printed. `measure` gives the program and the timeline of another one, at the sizes asked for.
     Raises GeError for the program of another model."""
-    from ge.lowering.driver.variants import (
-        Refused,
-        Timed,
-        Variant,
-        attempt,
-        variants_of,
-    )
-    from ge.runtime.profile.limits import kernels_of, times_by_place
 
     def timed(module: "ModuleOp", timeline: "Timeline") -> Timed:
         size, places = device_bytes(module), times_by_place(timeline)
@@ -280,10 +242,8 @@ def explain(
     return found
 
 
-def slowest(kernels: "Sequence[KernelLimits]", count: int) -> "list[KernelLimits]":
+def slowest(kernels: Sequence[KernelLimits], count: int) -> list[KernelLimits]:
     """The first kernels, and all copies over the link."""
-    from ge.runtime.profile.limits import COPIES
-
     launched = [k for k in kernels if k.name not in COPIES.values()][:count]
     return [k for k in kernels if k in launched or k.name in COPIES.values()]
 
@@ -292,11 +252,6 @@ def model_of(
     args: argparse.Namespace, options: "Options", source: "Program"
 ) -> "Program | Refused":
     """The model at the graph level that variants are compiled from."""
-    from ge.dialects.support.errors import GeError
-    from ge.lowering.driver.compiler import load
-    from ge.lowering.driver.variants import Refused
-    from ge.lowering.levels.level import Level, level_of
-
     everything = "all changes"
     if source.reload is None:
         return Refused(everything, "standard input cannot be read twice")
@@ -316,10 +271,8 @@ def model_of(
     return model
 
 
-def read_again(args: argparse.Namespace, model: "Program", variant: "Variant") -> "Program":
+def read_again(args: argparse.Namespace, model: "Program", variant: Variant) -> "Program":
     """The model as it was before it was lowered, with the sizes that a variant has."""
-    from ge.runtime.data.weights import Fallback, RandomPayload
-
     assert model.reload is not None
     sizes = {"dims": parse_dims(variant.change["dim"])} if "dim" in variant.change else {}
     program = model.reload(**sizes)
@@ -330,16 +283,11 @@ def read_again(args: argparse.Namespace, model: "Program", variant: "Variant") -
 
 def device_bytes(module: "ModuleOp") -> int:
     """What a program holds in the memory of the device: all segments, and workspaces."""
-    from ge.runtime.check.certificate import OUTSIDE, taken_bytes
-    from ge.runtime.device.session import main_of
-
     return sum(n for name, n in taken_bytes(module, main_of(module)).items() if name != OUTSIDE)
 
 
-def us_of(kernel: "KernelLimits", timed: "Timed") -> float | None:
+def us_of(kernel: KernelLimits, timed: Timed) -> float | None:
     """What the launches of a kernel take in a variant; None where they come from other places."""
-    from ge.runtime.profile.limits import COPIES
-
     if not kernel.places or any(
         p not in timed.places and p not in COPIES.values() for p in kernel.places
     ):
@@ -350,10 +298,6 @@ def us_of(kernel: "KernelLimits", timed: "Timed") -> float | None:
 def check_model(program: "ModuleOp", model: "ModuleOp", path: str) -> None:
     """Raise GeError unless a program has the inputs and outputs of a model, but for state that it
     keeps."""
-    from ge.dialects.support.errors import GeError
-    from ge.runtime.device.ports import input_ports, output_ports
-    from ge.runtime.device.session import main_of
-
     for what, ports in (("input", input_ports), ("output", output_ports)):
         known = {p.name: p for p in ports(main_of(model))}
         for port in ports(main_of(program)):
@@ -372,30 +316,14 @@ def check_model(program: "ModuleOp", model: "ModuleOp", path: str) -> None:
 Measure = Callable[["Program", "Options"], "tuple[ModuleOp, Timeline]"]
 
 
-def add_what_if_arguments(parser: ArgumentParser) -> None:
-    """Add `--what-if`, and what belongs to it."""
-    add = parser.section("time, at the program level")
-    add("--what-if", action="append", default=[], metavar="NAME=2x,...",
-        help="also the time on a target that differs: hbm_bandwidth, l2_bandwidth, cube, vector, "
-        "host_link, launch, or a field of the target (a rate, a time); several at once with commas "
-        "between them. The program is kept: its tilings and its schedule")  # fmt: skip
-    add("--what-if-recompile", action="store_true", help="compile the model anew for such a "
-        "target as well, which may then differ in sizes and numbers of cores too")  # fmt: skip
-
-
-def check_changes(args: argparse.Namespace, target: "Target", module: "ModuleOp") -> None:
+def check_changes(args: argparse.Namespace, target: Target, module: "ModuleOp") -> None:
     """Raise GeError for a change of the target that cannot be made, before work is done for it."""
-    from ge.dialects.support.errors import GeError
-    from ge.lowering.levels.level import Level, level_of
-
     if args.what_if_recompile and not args.what_if:
         raise GeError("--what-if-recompile needs --what-if", hint="add --what-if cube=2x")
     if args.what_if_recompile and not args.model and level_of(module) is not Level.GRAPH:
         hint = "give --model MODEL, or the model in place of the program"
         raise GeError("--what-if-recompile compiles a model, and this is none", args.input, hint)
     if args.what_if:
-        from ge.runtime.profile.what_if import changed
-
         for change in args.what_if:
             changed(target, change, args.what_if_recompile)
 
@@ -409,9 +337,6 @@ def compiled_anew(
 ) -> list[dict[str, Any]]:
     """Print what a model takes that is compiled for each of the changed targets; what is printed,
     for the report."""
-    from ge.dialects.targets.target import toml_text
-    from ge.lowering.driver.variants import Refused, Timed, Variant, attempt
-    from ge.runtime.profile.what_if import changed
 
     def timed(other: "Timeline") -> Timed:
         return Timed(other.latency_us, timeline.target.timed(*other.estimated), 0)

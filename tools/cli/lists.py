@@ -5,7 +5,7 @@ import re
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from xdsl.ir import Operation
 from xdsl.irdl import IRDLOperation
@@ -15,14 +15,14 @@ from xdsl.universe import XDSL_UNIVERSE, Universe
 from ge.dialects.graph.support.op_names import nearest_name, short_name
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.packages import installed, left_out
+from ge.dialects.targets.target import Target
 from ge.dialects.text.errors import PLUGIN
 from ge.dialects.text.values import did_you_mean
 from ge.lowering.pipeline.pass_options import PassTable, require_pass
 from ge.lowering.plugins.universe import GE_UNIVERSE, rule_table
+from ge.tools.reference import ops as reference
+from ge.tools.reference.ops import example_of
 from ge.tools.reference.passes import pass_help
-
-if TYPE_CHECKING:
-    from ge.dialects.targets.target import Target
 
 T = TypeVar("T")
 
@@ -109,15 +109,13 @@ def list_dialects(known: Universe) -> str:
 
 def list_targets() -> str:
     """The NPUs that are known by name."""
-    from ge.dialects.targets.target import Target
-
     names = dict.fromkeys(Target.presets(), "ge")
     names |= {name: p.name for p in installed() for name in p.adds.targets}
     found = loaded(names, {name: partial(Target.load, name) for name in names})
     return table((name, names[name], target_text(t)) for name, t in found.items())
 
 
-def target_text(target: "Target") -> str:
+def target_text(target: Target) -> str:
     cores = f"{target.cube_cores} cube and {target.vector_cores} vector cores"
     return f"{cores} at {target.clock_ghz:g} GHz, {target.hbm_bytes / 2**30:g} GiB"
 
@@ -173,8 +171,6 @@ def op_help(op: type[Operation], package: str) -> str:
     lines += textwrap.indent(inspect.cleandoc(op.__doc__ or ""), "    ").splitlines()
     if not issubclass(op, IRDLOperation):
         return "\n".join(lines)
-    from ge.tools.reference import ops as reference
-    from ge.tools.reference.ops import example_of
 
     lines += _section("syntax", [_plain(line) for line in _syntax(reference.syntax(op))])
     for title, rows in (

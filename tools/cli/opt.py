@@ -64,14 +64,22 @@ from ge.lowering.pipeline.reproducer import Recorded, missing_packages, reproduc
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.plugins.universe import rules
 from ge.runtime.data.files import weights_path, write_text
-from ge.tools.cli.arguments import argument
 from ge.tools.cli.command_line import ArgumentParser, expanded
-from ge.tools.cli.remark_flags import FLAGS as REMARK_FLAGS
-from ge.tools.cli.remark_flags import READERS, with_form
+from ge.tools.cli.flags import (
+    PRINTED,
+    PRINTING,
+    READERS,
+    REMARK_FLAGS,
+    WATCHED,
+    WATCHING,
+    add_table,
+    argument,
+    look_of,
+    with_form,
+)
 from ge.tools.cli.remarks import Remarks
-from ge.tools.cli.watch_flags import PRINTED, PRINTING, WATCHED, WATCHING, add_table, look_of
 from ge.tools.cli.watching import Watching
-from ge.tools.debugging.verification import ALL, LEVELS, mismatches
+from ge.tools.debugging.verification import ALL, LEVELS, check_roundtrip, mismatches
 from ge.transforms.rewriting.counts import APPLICATIONS, PASSES, Counters, DebugCounter, counting
 
 DESCRIPTION = "Run any passes on a module of any level: graph, fused_op, npu_task."
@@ -421,8 +429,6 @@ class Driver:
                 module = parse_module(self.ctx, part, implicit=not self.args.no_implicit_module)
                 self.timing.phase("Parser", 1 + count_ops(module.body.blocks))
                 if self.args.verify_roundtrip:
-                    from ge.tools.debugging.verification import check_roundtrip
-
                     check_roundtrip(self.ctx, module)
                 self.run_passes(module, self.manager)
                 return self.text_of(module)

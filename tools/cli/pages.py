@@ -7,13 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ge.tools.cli.arguments import fixed_of
+from ge.runtime.data.files import Outputs
+from ge.tools.cli.flags import fixed_of
 
 if TYPE_CHECKING:
     from ge.lowering.driver.program import Program
     from ge.lowering.pipeline.options import Options
     from ge.runtime.clock.timeline import Timeline
-    from ge.runtime.data.files import Outputs
     from ge.tools.views.make import Watcher
 
 
@@ -38,7 +38,6 @@ def write_compiled(
     inputs: Iterable[Path | str],
 ) -> None:  # fmt: skip
     """The page of a program that was compiled, and of its run where time is known."""
-    from ge.runtime.data.files import Outputs
     from ge.tools.views.make import simulated, write_page
 
     with Outputs(inputs) as out:
@@ -46,7 +45,7 @@ def write_compiled(
 
 
 def write_run(
-    out: "Outputs", path: str, program: "Program", timeline: "Timeline | None",
+    out: Outputs, path: str, program: "Program", timeline: "Timeline | None",
     watcher: "Watcher", **known: Any,
 ) -> None:  # fmt: skip
     """The page of a run that was simulated; `known` are other fields of `Seen`."""

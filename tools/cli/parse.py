@@ -3,46 +3,25 @@
 import argparse
 import json
 import os
-from collections.abc import Sequence
+from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import print_result
-from ge.dialects.text.values import whole
-from ge.tools.cli.arguments import argument
-from ge.tools.cli.command_line import ArgumentParser
+from ge.dialects.targets.target import target_for
+from ge.lowering.driver.compiler import load
+from ge.lowering.levels.level import level_of
+from ge.tools.views.data import LevelGraph, plain
+from ge.tools.views.facts import ModuleFigures, facts_of
+from ge.tools.views.levels import level_graph
+from ge.tools.views.model import ge_level, is_ge_text, model_level
 
 if TYPE_CHECKING:
-    from ge.tools.views.data import LevelGraph
     from ge.tools.views.difference import Difference
-    from ge.tools.views.facts import ModuleFigures
-
-EPILOG = """examples:
-  ge-parser model.onnx
-  ge-parser program.mlir --target 910b2 --json
-  ge-parser --diff ge_dump/02-fold-constants.mlir ge_dump/42-verify-level.mlir
-  ge-parser ge_dump                       (the folder of GE_DUMP_GRAPH=1)
-"""
 
 
-def build_parser() -> ArgumentParser:
-    parser = ArgumentParser("ge-parser", __doc__, EPILOG)
-    what = "a .mlir of any level, a .onnx, a dump in GE's text form (.pbtxt), or a folder of dumps"
-    parser.add_argument("input", metavar="FILE", nargs="?", help=what)
-    parser.add_argument("--diff", nargs=2, metavar=("A", "B"),
-        help="report what happened to each op of A in B (two levels, dumps or models); exit "
-        "status 0 if nothing differs, else 1")  # fmt: skip
-    parser.add_argument("--target", metavar="NAME|FILE.toml", default="",
-        help="whose times are shown; of a program, by default, the one that it names")  # fmt: skip
-    parser.add_argument("--most", metavar="N", type=argument(whole(1)), default=20,
-        help="so many rows, changes and steps of the chain (default 20)")  # fmt: skip
-    parser.add_argument("--json", action="store_true", help="all of it, as JSON")
-    return parser
-
-
-def run(arguments: Sequence[str]) -> int:
-    from ge.dialects.support.errors import GeError
-
-    args = build_parser().parse_args(arguments)
+def run(args: argparse.Namespace) -> int:
     if args.diff and args.input:
         raise GeError("--diff A B takes two files, and no other")
     if args.diff:
@@ -55,12 +34,6 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def describe(args: argparse.Namespace) -> int:
-    from ge.dialects.support.errors import GeError
-    from ge.dialects.targets.target import target_for
-    from ge.lowering.driver.compiler import load
-    from ge.tools.views.facts import facts_of
-    from ge.tools.views.model import ge_level, is_ge_text, model_level
-
     about: dict[str, Any] = {"file": args.input}
     if is_ge_text(args.input):
         return show_about(args, about | {"nodes": counts(ge_level(args.input))})
@@ -82,8 +55,6 @@ def describe(args: argparse.Namespace) -> int:
 
 def show_about(args: argparse.Namespace, about: dict[str, Any]) -> int:
     """Print what is known of a file."""
-    from ge.tools.views.data import plain
-
     if args.json:
         print_result(json.dumps(plain(about), indent=2))
     else:
@@ -91,10 +62,8 @@ def show_about(args: argparse.Namespace, about: dict[str, Any]) -> int:
     return 0
 
 
-def counts(level: "LevelGraph") -> dict[str, int]:
+def counts(level: LevelGraph) -> dict[str, int]:
     """Nodes by type, the most first."""
-    from collections import Counter
-
     kinds = Counter(n.op for n in level.nodes if n.op not in ("input", "output"))
     return dict(kinds.most_common())
 
@@ -113,7 +82,7 @@ def lines(about: dict[str, Any], most: int) -> list[str]:
     return found
 
 
-def fact_lines(facts: "ModuleFigures", most: int) -> list[str]:
+def fact_lines(facts: ModuleFigures, most: int) -> list[str]:
     inside = f", {facts.inside} more in their bodies" if facts.inside else ""
     found = [f"{facts.level} level: {facts.ops} ops{inside}"]
     for what, ports in (("inputs", facts.inputs), ("outputs", facts.outputs)):
@@ -145,7 +114,7 @@ def fact_lines(facts: "ModuleFigures", most: int) -> list[str]:
     return found + chain_lines(facts, most)
 
 
-def chain_lines(facts: "ModuleFigures", most: int) -> list[str]:
+def chain_lines(facts: ModuleFigures, most: int) -> list[str]:
     if not facts.chain:
         return []
     what = "critical path" if facts.level == "program" else "longest chain, each op timed alone"
@@ -160,15 +129,9 @@ def chain_lines(facts: "ModuleFigures", most: int) -> list[str]:
 # ---- two of them -----------------------------------------------------------------------------
 
 
-def level_of_file(path: str, as_nodes: bool = False) -> "LevelGraph":
+def level_of_file(path: str, as_nodes: bool = False) -> LevelGraph:
     """The ops of a file; of an ONNX one the nodes that it has, where that is wanted or it cannot be
     read as a graph."""
-    from ge.dialects.support.errors import GeError
-    from ge.lowering.driver.compiler import load
-    from ge.lowering.levels.level import level_of
-    from ge.tools.views.levels import level_graph
-    from ge.tools.views.model import ge_level, is_ge_text, model_level
-
     if is_ge_text(path):
         return ge_level(path)
     is_onnx = path.endswith(".onnx")
@@ -184,7 +147,6 @@ def level_of_file(path: str, as_nodes: bool = False) -> "LevelGraph":
 
 
 def compare(args: argparse.Namespace) -> int:
-    from ge.tools.views.data import plain
     from ge.tools.views.difference import difference
 
     first, second = args.diff
@@ -214,8 +176,6 @@ def difference_lines(found: "Difference", most: int) -> list[str]:
 
 def list_dumps(args: argparse.Namespace) -> int:
     """One line for each dump of a folder: how many ops it has, and of which level."""
-    from pathlib import Path
-
     from ge.tools.views.make import dumped
 
     files = dumped(Path(args.input))

@@ -3,40 +3,50 @@ session that is asked for; its numbers, checked, and beside those of another pro
 """
 
 import argparse
-import re
 import sys
+import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from xdsl.dialects.builtin import ModuleOp, StringAttr
+
+from ge.dialects.graph.state import growing_symbol
+from ge.dialects.support.diagnostics import warning_handler
+from ge.dialects.support.dims import symbols
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import print_result
+from ge.dialects.targets import DEFAULT_TARGET
+from ge.dialects.targets.target import TARGET, Target, target_for
 from ge.dialects.text.values import parse_dims, parse_shapes
-from ge.lowering.levels.level import Level
-from ge.tools.cli.arguments import argument, fixed_of, flag_value
-from ge.tools.cli.command_line import ArgumentParser
+from ge.lowering.driver.binding import Binder, check_sizes, is_open
+from ge.lowering.driver.compiler import decides, decisions, load, lower_program
+from ge.lowering.driver.tiles import Coverage
+from ge.lowering.levels.level import Level, level_of
+from ge.runtime.check.schedule import useless_events
+from ge.runtime.data.arrays import Array, statistics
+from ge.runtime.data.npz import read_npz
+from ge.runtime.data.weights import Fallback, Payload, RandomPayload
+from ge.runtime.device.ports import caller_ports, check_shape, input_ports, output_ports
+from ge.runtime.device.random_inputs import chosen_sizes, random_inputs
+from ge.runtime.device.session import Session, check_inputs, main_of
+from ge.tools.cli.command_line import progress_bar
+from ge.tools.cli.flags import fixed_of, flag_value
+from ge.tools.cli.remarks import Remarks, printer
+from ge.transforms.precision.modes import ORIGIN
 
 if TYPE_CHECKING:
-    from xdsl.dialects.builtin import ModuleOp
-
-    from ge.dialects.targets.target import Target
     from ge.lowering.driver.program import Compilation, Program
     from ge.lowering.pipeline.options import Options
     from ge.lowering.pipeline.pass_manager import Instrumentation
-    from ge.runtime.data.accuracy import Tolerance
-    from ge.runtime.data.arrays import Array
-    from ge.runtime.data.weights import Payload
     from ge.runtime.device.function import Watch
-    from ge.runtime.device.session import Session
     from ge.tools.comparing.peers import Peer
     from ge.tools.comparing.versus import Result, Versus
 
 
-def machine_of(args: argparse.Namespace, module: "ModuleOp", options: "Options") -> "Target":
+def machine_of(args: argparse.Namespace, module: ModuleOp, options: "Options") -> Target:
     """The target asked for, else that the module was compiled for."""
-    from ge.dialects.targets.target import Target, target_for
-    from ge.runtime.device.session import main_of
-
     if flag_value(args, "target") or compiled_for(module) is None:
         return Target.load(options.target)
     return target_for(main_of(module))
@@ -44,23 +54,15 @@ def machine_of(args: argparse.Namespace, module: "ModuleOp", options: "Options")
 
 def kernel_target(args: argparse.Namespace, options: "Options") -> str:
     """The target that a kernel is run on, if one is asked for."""
-    from ge.dialects.targets import DEFAULT_TARGET
-
     asked = flag_value(args, "target") or options.target
     return "" if flag_value(args, "target") is None and asked == DEFAULT_TARGET else asked
 
 
 def load_model(
     args: argparse.Namespace, options: "Options"
-) -> tuple["Program", "dict[str, Array] | None"]:
+) -> tuple["Program", dict[str, Array] | None]:
     """The model and the inputs given. A model with symbolic dimensions is fixed to the shapes of
     its inputs (unless GE_STATIC_SHAPE=0)."""
-    from ge.lowering.driver.compiler import load
-    from ge.runtime.data.npz import read_npz
-    from ge.runtime.data.weights import Fallback, RandomPayload
-    from ge.runtime.device.ports import caller_ports, check_shape
-    from ge.runtime.device.session import check_inputs, main_of
-
     shapes, dims = parse_shapes(options.shape), parse_dims(options.dim)
     loaded = load(args.input, shapes, dims, options.plugins)
     inputs = None
@@ -78,13 +80,8 @@ def load_model(
     return loaded, inputs
 
 
-def compiled_for(module: "ModuleOp") -> str | None:
+def compiled_for(module: ModuleOp) -> str | None:
     """The name of the target that a module was compiled for."""
-    from xdsl.dialects.builtin import StringAttr
-
-    from ge.dialects.targets.target import TARGET
-    from ge.runtime.device.session import main_of
-
     name = main_of(module).attributes.get(TARGET)
     return name.data if isinstance(name, StringAttr) else None
 
@@ -96,14 +93,6 @@ def lower_for(
     watching: "Sequence[Instrumentation]" = (),
 ) -> "Compilation | None":
     """Lower the module as far as what is asked for needs; None where nothing was to be done."""
-    from ge.dialects.support.diagnostics import warning_handler
-    from ge.dialects.support.errors import GeError
-    from ge.lowering.driver.compiler import decides, decisions, lower_program
-    from ge.lowering.levels.level import level_of
-    from ge.tools.cli.command_line import progress_bar
-    from ge.tools.cli.remarks import Remarks, printer
-    from ge.transforms.precision.modes import ORIGIN
-
     level = level_of(loaded.module)
     timed = wants_time(args)
     onnx = args.input.endswith(".onnx")
@@ -139,18 +128,10 @@ def bind(
     loaded: "Program",
     compilation: "Compilation | None",
     options: "Options",
-    inputs: "dict[str, Array] | None",
+    inputs: dict[str, Array] | None,
 ) -> "tuple[Program, Compilation | None, dict[str, Array] | None]":
     """A program of unknown shapes at those of its inputs, or at the sizes given (unless
     GE_STATIC_SHAPE=0), with the inputs."""
-    from ge.dialects.graph.state import growing_symbol
-    from ge.dialects.support.dims import symbols
-    from ge.dialects.support.errors import GeError
-    from ge.lowering.driver.binding import Binder, check_sizes, is_open
-    from ge.runtime.device.ports import caller_ports
-    from ge.runtime.device.random_inputs import random_inputs
-    from ge.runtime.device.session import check_inputs, main_of
-
     shapes, dims = fixed_of(options)
     main = main_of(loaded.module)
     ports, growing = caller_ports(main), growing_symbol(main)
@@ -180,16 +161,9 @@ def bind(
     return bound, bound.compilation, inputs
 
 
-def inputs_for(
-    args: argparse.Namespace, options: "Options", session: "Session"
-) -> "dict[str, Array]":
+def inputs_for(args: argparse.Namespace, options: "Options", session: Session) -> dict[str, Array]:
     """Random inputs of the sizes asked for; what grows with states, for the rows that they hold.
     Raises GeError where --dim says that these are others."""
-    from ge.dialects.graph.state import growing_symbol
-    from ge.dialects.support.errors import GeError
-    from ge.runtime.device.random_inputs import random_inputs
-    from ge.runtime.device.session import main_of
-
     shapes, dims = fixed_of(options)
     if (growing := growing_symbol(main_of(session.module))) is not None:
         rows = session.state.rows()
@@ -200,13 +174,8 @@ def inputs_for(
 
 
 @contextmanager
-def naming_sizes(
-    args: argparse.Namespace, options: "Options", module: "ModuleOp"
-) -> "Generator[None]":
+def naming_sizes(args: argparse.Namespace, options: "Options", module: ModuleOp) -> Generator[None]:
     """An error of a run on random inputs names the sizes that they have where nobody gave any."""
-    from ge.dialects.support.errors import GeError
-    from ge.runtime.device.random_inputs import chosen_sizes
-
     try:
         yield
     except GeError as e:
@@ -219,13 +188,9 @@ def naming_sizes(
         raise GeError(e.message, e.where, hint) from e
 
 
-def rows_of(options: "Options", module: "ModuleOp") -> int | None:
+def rows_of(options: "Options", module: ModuleOp) -> int | None:
     """How many rows states that grow have when a run ends that begins with those of --dim; None
     where that is not given."""
-    from ge.dialects.graph.state import growing_symbol
-    from ge.runtime.device.ports import input_ports
-    from ge.runtime.device.session import main_of
-
     main = main_of(module)
     _, dims = fixed_of(options)
     if (before := dims.get(growing_symbol(main) or "")) is None:
@@ -247,54 +212,11 @@ def wants_time(args: argparse.Namespace) -> bool:
     )
 
 
-def add_compare_arguments(parser: ArgumentParser) -> None:
-    """Add `--compare`, and what belongs to it."""
-    add = parser.section("numbers beside those of another program")
-    add("--compare", metavar="PEER", help="compare the outputs with those that PEER gives for the "
-        "same inputs: onnxruntime (of the model IN, or --model), torch (of a program of "
-        "torch.export, --model), a .onnx model at the graph level, a .mlir module of any level, or "
-        "outputs in a .npz file. Exit status 1 where one is beyond the tolerance")  # fmt: skip
-    add("--compare-layers", action="store_true", help="compare the results of all nodes of the "
-        "model that both programs have, too: which of them are wrong by themselves, on the same "
-        "operands, whatever the nodes before them have made of these")  # fmt: skip
-    add("--tolerance", type=argument(tolerance), metavar="T", help="what outputs have to keep: the "
-        "largest error as part of the largest magnitude (1e-3), snr>=30 dB or cos>=0.999 (default: "
-        "1e-4 in f32, 0.02 in f16, 0.12 in bf16, 40 dB between quantized programs, 20 dB between a "
-        "quantized one and floats; integers are equal)")  # fmt: skip
-
-
-def tolerance(text: str) -> "Tolerance":
-    """Raises ValueError, which says what is expected."""
-    from ge.runtime.data.accuracy import Tolerance
-    from ge.transforms.quantization.accuracy import Accuracy
-
-    if re.match(r"\s*[a-z]", text, re.I):
-        bound = Accuracy.parsed(text)
-        return Tolerance(**{bound.metric: bound.least}, step=1)
-    try:
-        if (share := float(text)) >= 0:
-            return Tolerance(share=share)
-    except ValueError:
-        pass
-    raise ValueError("a number such as 1e-3, or a bound such as snr>=30 or cos>=0.999")
-
-
-def check_compare_flags(args: argparse.Namespace) -> None:
-    """Raise GeError for flags that have nothing to do."""
-    from ge.dialects.support.errors import GeError
-
-    for flag, value in (
-        ("--compare-layers", args.compare_layers), ("--tolerance", args.tolerance),
-    ):  # fmt: skip
-        if value and not args.compare:
-            raise GeError(f"{flag} is of --compare", hint="add --compare onnxruntime")
-
-
 def compared_with(
     args: argparse.Namespace,
     loaded: "Program",
     options: "Options",
-    inputs: "Mapping[str, Array]",
+    inputs: Mapping[str, Array],
 ) -> "Versus | None":
     """What compares a program with the peer that is asked for; None where none is. Raises GeError
     for a peer that is not there."""
@@ -311,11 +233,8 @@ def peer_of(
     args: argparse.Namespace,
     loaded: "Program",
     options: "Options",
-    inputs: "Mapping[str, Array]",
+    inputs: Mapping[str, Array],
 ) -> "Peer":
-    from ge.dialects.support.errors import GeError
-    from ge.runtime.device.ports import caller_ports, output_ports
-    from ge.runtime.device.session import main_of
     from ge.tools.comparing import peers
 
     name, main = args.compare, main_of(loaded.module)
@@ -338,14 +257,10 @@ def peer_of(
 
 
 def other_program(
-    args: argparse.Namespace, options: "Options", inputs: "Mapping[str, Array]"
+    args: argparse.Namespace, options: "Options", inputs: Mapping[str, Array]
 ) -> "Peer":
     """Another program, at the sizes of the inputs, with the weights that it has."""
-    from ge.lowering.driver.binding import is_open
-    from ge.lowering.driver.compiler import load
     from ge.lowering.onnx.model import read_model
-    from ge.runtime.data.weights import Fallback, RandomPayload
-    from ge.runtime.device.session import Session
     from ge.tools.comparing.peers import OtherProgram
 
     path, shapes = args.compare, {name: a.shape for name, a in inputs.items()}
@@ -360,7 +275,7 @@ def other_program(
     if args.random_weights:
         program.payload = Fallback(program.payload, RandomPayload(program.module, args.seed))
 
-    def session_of(payload: "Payload") -> Session:
+    def session_of(payload: Payload) -> Session:
         session = Session(program.module, payload, seed=args.seed)
         if args.load_state and session.state.names:
             session.state.load(args.load_state)
@@ -371,8 +286,6 @@ def other_program(
 
 
 def level_name(program: "Program") -> str:
-    from ge.lowering.levels.level import level_of
-
     return str(level_of(program.module))
 
 
@@ -380,14 +293,10 @@ def compute(
     args: argparse.Namespace,
     loaded: "Program",
     options: "Options",
-    inputs: "Mapping[str, Array] | None",
-) -> tuple["dict[str, Array]", "Session", dict[str, Any], "Result | None"]:
+    inputs: Mapping[str, Array] | None,
+) -> tuple[dict[str, Array], Session, dict[str, Any], "Result | None"]:
     """Run the module on the inputs, or on random ones: the outputs, the session with the state that
     the run leaves, the `numerics` part of the report, and what came of comparing."""
-    import time
-
-    from ge.runtime.data.arrays import statistics
-
     session = session_of(args, loaded, options)
     if inputs is None:
         inputs = inputs_for(args, options, session)
@@ -410,11 +319,8 @@ def compute(
     return outputs, session, numerics, versus and versus.result(want, outputs)
 
 
-def session_of(args: argparse.Namespace, loaded: "Program", options: "Options") -> "Session":
+def session_of(args: argparse.Namespace, loaded: "Program", options: "Options") -> Session:
     """A session as it is asked for, with the state that a run begins with."""
-    from ge.dialects.support.errors import GeError
-    from ge.runtime.device.session import Session
-
     sanitize = flag_value(args, "sanitize")  # None: as the environment says
     session = Session(
         loaded.module, loaded.payload, machine_of(args, loaded.module, options), args.poison,
@@ -428,15 +334,11 @@ def session_of(args: argparse.Namespace, loaded: "Program", options: "Options") 
     return session
 
 
-def checked(args: argparse.Namespace, session: "Session") -> dict[str, Any]:
+def checked(args: argparse.Namespace, session: Session) -> dict[str, Any]:
     """Tell of the checks that a run has passed; what the `numerics` part of the report has of
     them."""
-    from ge.runtime.check.schedule import useless_events
-
     numerics: dict[str, Any] = {}
     if args.tiles:
-        from ge.lowering.driver.tiles import Coverage
-
         coverage = Coverage.of(session.module, session.target)
         numerics["tiles"] = {"run": args.tiles, **coverage.report()}
         print_result(coverage)

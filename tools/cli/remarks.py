@@ -23,7 +23,8 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.patterns import UserPattern
 from ge.dialects.support.remark_kinds import RemarkKind
 from ge.dialects.text.values import did_you_mean
-from ge.tools.cli.remark_flags import SUMMARY, TEXT, YAML
+from ge.runtime.data.files import write_text
+from ge.tools.cli.flags import SUMMARY, TEXT, YAML
 
 
 @dataclass
@@ -78,8 +79,6 @@ class Remarks:
 
     def finish(self, inputs: Collection[str] = ()) -> None:
         """Write what has not been shown. Raises GeError for a file that cannot be written."""
-        from ge.runtime.data.files import write_text
-
         if not self.form or (self.form == TEXT and self.output is None):
             return
         lines = {TEXT: texts, YAML: yaml_lines, SUMMARY: summary_lines}[self.form](self.found)

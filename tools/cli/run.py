@@ -5,42 +5,45 @@ import argparse
 import dataclasses
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ge.dialects.support.diagnostics import visible
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import print_result
-from ge.dialects.text.values import whole
-from ge.lowering.levels.level import Level
-from ge.tools.cli.arguments import (
-    add_options,
-    argument,
+from ge.dialects.text.reading import SourceText, read_source
+from ge.lowering.driver.program import (
+    Compilation,
+    Program,
+    count_launches,
+    memory_figures,
+    unknown_sizes,
+)
+from ge.lowering.driver.tiles import write_tile_programs
+from ge.lowering.levels.level import Level, level_of
+from ge.lowering.pipeline.options import Options
+from ge.runtime.clock.clock import UnknownShapes, simulate
+from ge.runtime.data.arrays import Array, statistics
+from ge.runtime.data.files import Outputs, check_writable
+from ge.runtime.data.weights import files_of
+from ge.runtime.device.gears import GearTable
+from ge.runtime.device.session import Session, main_of
+from ge.runtime.host.host import first_run_us
+from ge.tools.cli.flags import (
     fixed_of,
     flag_value,
-    option_key,
     options_from,
 )
-from ge.tools.cli.command_line import ArgumentParser
-from ge.tools.cli.dispatch import add_dispatch_arguments, check_dispatch_flags, feed
-from ge.tools.cli.explain import (
-    SLOWEST,
-    Measure,
-    about_time_alone,
-    add_explain_arguments,
-    add_what_if_arguments,
-    check_changes,
-    check_explain_flags,
-    compiled_anew,
-    explain,
-    model_of,
-)
 from ge.tools.cli.pages import watched, write_run
+from ge.tools.cli.parsers import (
+    about_time_alone,
+    check_flags,
+)
 from ge.tools.cli.prepare import (
-    add_compare_arguments,
     bind,
-    check_compare_flags,
     compiled_for,
     compute,
     kernel_target,
@@ -51,120 +54,41 @@ from ge.tools.cli.prepare import (
     rows_of,
     wants_time,
 )
-from ge.tools.cli.run_kernel import kernel_source, run_kernel
-from ge.tools.cli.watch_flags import PRINTED, PRINTING, WATCHED, WATCHING, add_table
+from ge.tools.cli.watching import telling
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp
 
-    from ge.lowering.driver.program import Compilation, Program
-    from ge.lowering.pipeline.options import Options
     from ge.runtime.clock.timeline import Timeline
-    from ge.runtime.data.arrays import Array
-    from ge.runtime.data.files import Outputs
-    from ge.runtime.device.session import Session
+    from ge.tools.cli.explain import Measure
     from ge.tools.comparing.versus import Result
 
 
-EPILOG = """examples:
-  ge-run model.onnx --inputs x.npz --outputs y.npz      (keys are the names of inputs and outputs)
-  ge-run model.onnx --timing-only --trace t.json        (needs no weights; t.json opens in Perfetto)
-  ge-run program.mlir --random-weights --report r.json  (without --inputs: seeded random data)
-"""
+KERNEL = re.compile(r'^\s*"?tile\.kernel\b', re.MULTILINE)
+FUNCTION = re.compile(r'^\s*"?func\.func\b', re.MULTILINE)
 
 
-@cache
-def build_parser() -> ArgumentParser:
-    parser = ArgumentParser("ge-run", __doc__, EPILOG)
-    parser.add_argument("input", metavar="IN", help="a .mlir module of any level, or a .onnx model")
-
-    add = parser.section("numbers")
-    add("--inputs", metavar="X.npz", help="input arrays by name (default: seeded random ones)")
-    add("--outputs", metavar="Y.npz", help="where the output arrays go (default: only figures of "
-        "them are printed)")  # fmt: skip
-    add("--load-state", metavar="S.npz", help="state that the run begins with, by names of "
-        "inputs (default: zeros)")  # fmt: skip
-    add("--save-state", metavar="S.npz", help="where the state goes that the run leaves")
-    add("--random-weights", action="store_true", help="random values for weights that are missing")
-    add("--seed", type=argument(whole(0)), default=0, metavar="N",
-        help="seed of random inputs, weights and random ops (default 0)")  # fmt: skip
-
-    add("--tiles", metavar="all|sample:N", help="run kernels by their tile programs, which are "
-        "written where a program has none: --tiles all of them on all cores; --tiles=sample:N so "
-        "many cores of each, compared with the kernel's results")  # fmt: skip
-
-    add_compare_arguments(parser)
-    add = parser.section("time, at the program level")
-    add("--timing-only", action="store_true", help="simulate the time, compute no numbers")
-    add("--trace", metavar="T.json", help="timeline as a Chrome trace, in us; kernels with a tile "
-        "program are opened down to the pipes of a core at their first launch")  # fmt: skip
-    add_explain_arguments(parser)
-    add("--op-summary", metavar="S.csv", help="a row for each task, times in us")
-    add("--op-statistic", metavar="S.csv", help="a row for each kind of op, times in us")
-    add_what_if_arguments(parser)
-    add("--runs", type=argument(whole(1)), default=0, metavar="N", help="also simulate N runs that "
-        "overlap, as Session.run_many has them; --trace then shows these")  # fmt: skip
-    add("--prefetch", type=argument(whole(1)), metavar="P",
-        help="batches whose inputs are on the device or on the way (default 2)")  # fmt: skip
-    add("--report", metavar="R.json", help="all figures as JSON; times in us, sizes in bytes")
-    add("--html", metavar="P.html", help="a page with graph, timeline and memory of the run")
-
-    add_dispatch_arguments(parser)
-
-    add = parser.section("how it is compiled, where it is not yet")
-    add("--no-tiles", dest=option_key("tiles"), action="store_const", const=False, help="write no "
-        "tile programs: times are estimates of them, and whatever states one says so")  # fmt: skip
-    add("--level", choices=[*Level], help="lower to this level first (default: the program for a "
-        "model and for timing, else the module runs as it is)")  # fmt: skip
-
-    add = parser.section("checks")
-    add("--poison", action="store_true", help="fill device memory that holds no value with garbage")
-    add("--fuzz-schedule", type=argument(whole(1)), default=0, metavar="N", help="run N random "
-        "legal timings, of a kernel orders of its pipes, as well: the outputs have to be "
-        "bit-identical (default: none)")  # fmt: skip
-    add_options(parser, "ge-run")
-    add_table(parser.section(PRINTED), PRINTING)
-    add_table(parser.section(WATCHED), WATCHING)
-    return parser
-
-
-# Flags whose value may be left out: what a value looks like, and what is taken where there is none
-WITHOUT_VALUE = {"--tiles": (r"all|sample:.*", "all"), "--explain": (r"\d+", str(SLOWEST))}
-
-
-def with_values(arguments: Sequence[str]) -> list[str]:
-    """Flags of `WITHOUT_VALUE` with their values behind a `=`: the input may stand after them."""
-    words: list[str] = []
-    for word in arguments:
-        pattern, _ = WITHOUT_VALUE.get(words[-1] if words else "", (None, ""))
-        if pattern and re.fullmatch(pattern, word):
-            words[-1] += f"={word}"
-        else:
-            words.append(word)
-    return [f"{w}={WITHOUT_VALUE[w][1]}" if w in WITHOUT_VALUE else w for w in words]
-
-
-def run(arguments: Sequence[str]) -> int:
+def run(args: argparse.Namespace) -> int:
     """Load, compile as far as needed, compute, simulate, write and print. Raises GeError for what
     cannot be run or written."""
-    from ge.runtime.data.files import Outputs
-    from ge.runtime.data.weights import files_of
-
-    args = build_parser().parse_args(with_values(arguments))
     options = options_from(args)
     args.timing_only |= about_time_alone(args)
     check_flags(args)
     sources = files_read(args, options)
     check_writable(files_written(args), sources)
     if (source := kernel_source(args.input)) is not None:
+        from ge.tools.cli.run_kernel import run_kernel
+
         print_outputs(run_kernel(args, source, kernel_target(args, options)))
         return 0
     loaded, inputs = load_model(args, options)
     options = replace(
         options, target=flag_value(args, "target") or compiled_for(loaded.module) or options.target
     )
-    check_changes(args, machine_of(args, loaded.module, options), loaded.module)
-    from ge.tools.cli.watching import telling
+    if args.what_if or args.what_if_recompile:
+        from ge.tools.cli.explain import check_changes
+
+        check_changes(args, machine_of(args, loaded.module, options), loaded.module)
 
     with watched(args, sources) as watching, telling(args, options, imports=False) as watch_of:
         compilation = lower_for(args, loaded, options, [*watching, *watch_of(loaded)])
@@ -180,6 +104,8 @@ def run(arguments: Sequence[str]) -> int:
         if result is not None:
             report["compared"] = result.report()
     if args.dispatch:
+        from ge.tools.cli.dispatch import feed
+
         target = machine_of(args, loaded.module, options)
         fed = growing if args.grow else loaded
         report["dispatch"], timeline = feed(args, fed, options, target, inputs)
@@ -204,10 +130,20 @@ def run(arguments: Sequence[str]) -> int:
     return told(args, session, outputs, result)
 
 
+def kernel_source(path: str) -> SourceText | None:
+    """The text of a file that holds a kernel, and no program that launches it."""
+
+    if not path.endswith(".mlir") or not Path(path).is_file():
+        return None
+    source = read_source(path)
+    is_kernel = KERNEL.search(source.text) and not FUNCTION.search(source.text)
+    return source if is_kernel else None
+
+
 def told(
     args: argparse.Namespace,
-    session: "Session | None",
-    outputs: "Mapping[str, Array]",
+    session: Session | None,
+    outputs: Mapping[str, Array],
     result: "Result | None",
 ) -> int:
     """Print what was proved, and the outputs or what came of comparing them; the exit status."""
@@ -223,15 +159,17 @@ def told(
 
 def tried(
     args: argparse.Namespace,
-    options: "Options",
-    source: "Program",
+    options: Options,
+    source: Program,
     module: "ModuleOp",
     timeline: "Timeline",
-    measure: Measure,
+    measure: "Measure",
 ) -> dict[str, Any]:
     """What is found by compiling anew, where that is asked for, as parts of the report."""
-    from ge.dialects.support.errors import GeError
+    if not (args.explain or args.what_if_recompile):
+        return {}
     from ge.lowering.driver.variants import Refused
+    from ge.tools.cli.explain import compiled_anew, explain, model_of
 
     report: dict[str, Any] = {}
     if args.explain:
@@ -244,7 +182,7 @@ def tried(
     return report
 
 
-def files_read(args: argparse.Namespace, options: "Options") -> list[str]:
+def files_read(args: argparse.Namespace, options: Options) -> list[str]:
     state = None if args.load_state == args.save_state else args.load_state  # a loop replaces it
     read = (args.input, args.inputs, state, args.model, args.compare)
     named = [path for path in read if path is not None]
@@ -259,63 +197,18 @@ def files_written(args: argparse.Namespace) -> list[str]:
     return [path for path in written if path is not None]
 
 
-def check_flags(args: argparse.Namespace) -> None:
-    from ge.dialects.support.errors import GeError
-
-    if args.tiles and flag_value(args, "tiles") is False:
-        raise GeError("--tiles runs what --no-tiles leaves out", hint="drop one")
-    check_dispatch_flags(args)
-    check_explain_flags(args)
-    check_compare_flags(args)
-    if args.prefetch and not args.runs:
-        raise GeError("--prefetch needs runs that overlap", hint="add --runs 64")
-    numeric = {
-        "--outputs": args.outputs, "--compare": args.compare, "--poison": args.poison,
-        "--load-state": args.load_state, "--save-state": args.save_state,
-        "--sanitize": flag_value(args, "sanitize") and not args.dispatch,
-        "--fuzz-schedule": args.fuzz_schedule,
-        "--tiles=sample:N": args.tiles and args.tiles != "all",
-    }  # fmt: skip
-    for flag, value in numeric.items() if args.timing_only else ():
-        if value:
-            raise GeError(f"{flag} needs numbers, and --timing-only computes none", hint="drop one")
-
-
-def check_writable(paths: Iterable[str], inputs: Iterable[str]) -> None:
-    """Raise GeError for a file that cannot be written, before work is done for it."""
-    from ge.runtime.data.files import Outputs
-
-    try:
-        with Outputs(inputs) as out:
-            for path in paths:
-                out.stage(path)
-            raise InterruptedError  # nothing is to be put in place yet
-    except InterruptedError:
-        pass
-
-
 def write_tiles(
-    args: argparse.Namespace, program: "Program", source: "Program", options: "Options"
+    args: argparse.Namespace, program: Program, source: Program, options: Options
 ) -> None:
     """Write tile programs beside kernels that have none, where --tiles asks for them, and where a
     program that the source was bound to is to be timed."""
     bound = program is not source and options.tiles and (wants_time(args) or args.html)
     if args.tiles or bound:
-        from ge.lowering.driver.tiles import write_tile_programs
-
         write_tile_programs(program.module, options, flag_value(args, "target") or "")
 
 
-def describe(loaded: "Program", compilation: "Compilation | None") -> dict[str, Any]:
+def describe(loaded: Program, compilation: Compilation | None) -> dict[str, Any]:
     """The report so far: what the compiler knows, without the parts that are not known."""
-    from ge.lowering.driver.program import (
-        Compilation,
-        count_launches,
-        memory_figures,
-        unknown_sizes,
-    )
-    from ge.lowering.pipeline.options import Options
-
     name = Path(loaded.path).stem
     if compilation is not None:
         report = compilation.report(name)
@@ -328,11 +221,9 @@ def describe(loaded: "Program", compilation: "Compilation | None") -> dict[str, 
     return {key: part for key, part in report.items() if part != {}}
 
 
-def note_first_run(timeline: "Timeline | None", program: "Program", source: "Program") -> None:
+def note_first_run(timeline: "Timeline | None", program: Program, source: Program) -> None:
     """State what the host does before the first run of a program that was bound to sizes, if the
     source, which leaves them open, is another one."""
-    from ge.runtime.host.host import first_run_us
-
     if timeline is not None and program is not source:
         timeline.first_us = sum(first_run_us(program.module, timeline.target).values())
 
@@ -340,17 +231,12 @@ def note_first_run(timeline: "Timeline | None", program: "Program", source: "Pro
 def time_of(
     args: argparse.Namespace,
     module: "ModuleOp",
-    options: "Options",
-    inputs: "Mapping[str, Array] | None",
+    options: Options,
+    inputs: Mapping[str, Array] | None,
     rows: int | None,
 ) -> "Timeline | None":
     """The time of a program, where that is asked for; of one with gears at the sizes given, of one
     whose states grow where they have so many `rows`."""
-    from ge.lowering.levels.level import level_of
-    from ge.runtime.clock.clock import UnknownShapes, simulate
-    from ge.runtime.device.gears import GearTable
-    from ge.runtime.device.session import main_of
-
     required = wants_time(args)
     if not required and (not (args.report or args.html) or level_of(module) is not Level.PROGRAM):
         return None
@@ -368,14 +254,12 @@ def time_of(
 
 def measured(
     args: argparse.Namespace,
-    inputs: "Mapping[str, Array] | None",
-    program: "Program",
-    options: "Options",
+    inputs: Mapping[str, Array] | None,
+    program: Program,
+    options: Options,
 ) -> "tuple[ModuleOp, Timeline]":
     """Another program at the sizes asked for, on its own target, and its time. Raises GeError where
     that is not known."""
-    from ge.lowering.driver.tiles import write_tile_programs
-
     args = argparse.Namespace(**vars(args) | {"option target": None, "timing_only": True})
     bound, _, _ = bind(args, program, program.compilation, options, None)
     if args.tiles or (bound is not program and options.tiles):
@@ -388,7 +272,7 @@ def measured(
 
 def write_profile(
     args: argparse.Namespace,
-    out: "Outputs",
+    out: Outputs,
     module: "ModuleOp",
     timeline: "Timeline",
     model: str,
@@ -398,7 +282,6 @@ def write_profile(
     `read`: the rows of states that grow, as in `time_of`."""
     from ge.runtime.clock.runs import simulate_runs
     from ge.runtime.device.proposal import propose_state
-    from ge.runtime.device.session import main_of
     from ge.runtime.profile import tables as profiler
     from ge.runtime.profile.opened import explained, opened, pipe_events
     from ge.runtime.profile.trace import chrome_trace
@@ -442,17 +325,14 @@ def write_profile(
 SHOWN_ELEMENTS = 12  # arrays up to this size are shown whole
 
 
-def print_outputs(outputs: "Mapping[str, Array]") -> None:
+def print_outputs(outputs: Mapping[str, Array]) -> None:
     """Print a line for each output."""
     if lines := list(output_lines(outputs)):
         print_result(*lines)
 
 
-def output_lines(outputs: "Mapping[str, Array]") -> Iterable[str]:
+def output_lines(outputs: Mapping[str, Array]) -> Iterable[str]:
     """A line for each output: its elements if they are few, else figures."""
-    from ge.dialects.support.diagnostics import visible
-    from ge.runtime.data.arrays import statistics
-
     for name, array in outputs.items():
         head = f"{visible(name)}: {array.dtype}[{', '.join(map(str, array.shape))}]"
         if array.size <= SHOWN_ELEMENTS:

@@ -1,23 +1,32 @@
 """`ge-run K.mlir` of a file that holds a `tile.kernel`: on emulated cores, numbers and time."""
 
 import argparse
-import re
 import time
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import print_result
-from ge.tools.cli.arguments import flag_value
+from ge.dialects.targets import DEFAULT_TARGET
+from ge.dialects.targets.target import TARGET, target_for
+from ge.dialects.text.reading import SourceText, parse_module
+from ge.dialects.tile.kernel import KernelOp
+from ge.lowering.driver.context import context
+from ge.lowering.levels.dominance import verify
+from ge.runtime.cores.kernel import TileKernel
+from ge.runtime.cores.memory import arguments_of
+from ge.runtime.cores.report import chrome_trace, summary_table, time_report
+from ge.runtime.data.arrays import Array, statistics
+from ge.runtime.data.files import Outputs
+from ge.runtime.data.npz import read_npz
+from ge.runtime.device.ports import Port, check_inputs
+from ge.runtime.device.random_inputs import random_array
+from ge.runtime.profile.what_if import WhatIf, changed
+from ge.tools.cli.flags import flag_value
 
-if TYPE_CHECKING:
-    from ge.dialects.text.reading import SourceText
-    from ge.dialects.tile.kernel import KernelOp
-    from ge.runtime.cores.kernel import TileKernel
-    from ge.runtime.data.arrays import Array
-
-KERNEL = re.compile(r'^\s*"?tile\.kernel\b', re.MULTILINE)
-FUNCTION = re.compile(r'^\s*"?func\.func\b', re.MULTILINE)
 OF_PROGRAMS = (
     *(
         "load_state",
@@ -33,29 +42,10 @@ OF_PROGRAMS = (
 """Flags that kernels have no use for. Their memories are poisoned anyway."""
 
 
-def kernel_source(path: str) -> "SourceText | None":
-    """The text of a file that holds a kernel, and no program that launches it."""
-    from ge.dialects.text.reading import read_source
-
-    if not path.endswith(".mlir") or not Path(path).is_file():
-        return None
-    source = read_source(path)
-    is_kernel = KERNEL.search(source.text) and not FUNCTION.search(source.text)
-    return source if is_kernel else None
-
-
-def run_kernel(args: argparse.Namespace, source: "SourceText", asked: str) -> "dict[str, Array]":
+def run_kernel(args: argparse.Namespace, source: SourceText, asked: str) -> dict[str, Array]:
     """Compute, simulate, write and print; the outputs. On the target asked for, else on that which
     the text names, else on one that states what instructions cost. Raises GeError for what cannot
     be run or written."""
-    from ge.dialects.support.errors import GeError
-    from ge.dialects.targets import DEFAULT_TARGET
-    from ge.dialects.targets.target import TARGET, target_for
-    from ge.runtime.cores.kernel import TileKernel
-    from ge.runtime.cores.report import chrome_trace, summary_table, time_report
-    from ge.runtime.data.files import Outputs
-    from ge.runtime.profile.what_if import WhatIf, changed
-
     for name in OF_PROGRAMS:
         if getattr(args, name, None) or flag_value(args, name):
             flag = f"--{name.replace('_', '-')}"
@@ -88,14 +78,8 @@ def run_kernel(args: argparse.Namespace, source: "SourceText", asked: str) -> "d
     return outputs
 
 
-def read_kernel(source: "SourceText") -> "KernelOp":
+def read_kernel(source: SourceText) -> KernelOp:
     """Raises GeError unless there is one."""
-    from ge.dialects.support.errors import GeError
-    from ge.dialects.text.reading import parse_module
-    from ge.dialects.tile.kernel import KernelOp
-    from ge.lowering.driver.context import context
-    from ge.lowering.levels.dominance import verify
-
     module = parse_module(context(), source)
     verify(module)
     kernels = [op for op in module.ops if isinstance(op, KernelOp)]
@@ -107,12 +91,9 @@ def read_kernel(source: "SourceText") -> "KernelOp":
 
 
 def compute(
-    args: argparse.Namespace, kernel: "TileKernel"
-) -> "tuple[dict[str, Array], dict[str, Any]]":
+    args: argparse.Namespace, kernel: TileKernel
+) -> tuple[dict[str, Array], dict[str, Any]]:
     """The outputs for the inputs given, or for random ones, and the `numerics` of the report."""
-    from ge.dialects.support.errors import GeError
-    from ge.runtime.data.arrays import statistics
-
     inputs = inputs_of(args, kernel)
     start = time.perf_counter()
     outputs = kernel.run(inputs)
@@ -135,16 +116,8 @@ def compute(
     return outputs, numerics
 
 
-def inputs_of(args: argparse.Namespace, kernel: "TileKernel") -> "dict[str, Array]":
+def inputs_of(args: argparse.Namespace, kernel: TileKernel) -> dict[str, Array]:
     """Raises GeError for inputs that the kernel does not have."""
-    import numpy as np
-
-    from ge.dialects.npu_task.attributes import data_type
-    from ge.runtime.cores.memory import arguments_of
-    from ge.runtime.data.npz import read_npz
-    from ge.runtime.device.ports import Port, check_inputs
-    from ge.runtime.device.random_inputs import random_array
-
     arguments = arguments_of(kernel.op)
     given = read_npz(args.inputs, [a.name for a in arguments]) if args.inputs else {}
     ports: list[Port] = []

@@ -2,23 +2,19 @@
 module of one line for each name beside the installed packages, or removes it."""
 
 import argparse
+import sys
 import sysconfig
 from collections.abc import Sequence
 from importlib.machinery import PathFinder
+from importlib.metadata import packages_distributions, version
 from pathlib import Path
 
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import print_result
 from ge.dialects.text.values import did_you_mean
-from ge.tools.cli.command_line import ArgumentParser
+from ge.runtime.data.files import Outputs
+from ge.tools.cli.parsers import NAMES
 
-EPILOG = """examples:
-  ge-shims install                      (both; then `import ascend_profiling as ap` is ge)
-  ge-shims install ascend_npu
-  ge-shims remove
-"""
-
-NAMES = ("ascend_npu", "ascend_profiling")
 MARK = '"""ge by another name: written by `ge-shims install`, and removed by `ge-shims remove`."""'
 TEXT = f"""{MARK}
 
@@ -26,18 +22,7 @@ from ge import __getattr__ as __getattr__
 """
 
 
-def build_parser() -> ArgumentParser:
-    parser = ArgumentParser("ge-shims", __doc__, EPILOG)
-    parser.add_argument("what", choices=["install", "remove"], help="what to do with the modules")
-    parser.add_argument("names", nargs="*", metavar="NAME",
-        help=f"which of them (default: {' and '.join(NAMES)})")  # fmt: skip
-    parser.add_argument("--folder", metavar="DIR",
-        help="where they are (default: the folder of the packages of this Python)")  # fmt: skip
-    return parser
-
-
-def run(arguments: Sequence[str]) -> int:
-    args = build_parser().parse_args(arguments)
+def run(args: argparse.Namespace) -> int:
     folder = Path(args.folder or sysconfig.get_path("purelib"))
     if not folder.is_dir():
         raise GeError("there is no such folder", str(folder), "give another --folder")
@@ -53,8 +38,6 @@ def run(arguments: Sequence[str]) -> int:
 
 def install(folder: Path, names: Sequence[str], args: argparse.Namespace) -> None:
     """Write the modules. Raises GeError, and writes none, where a real package has such a name."""
-    from ge.runtime.data.files import Outputs
-
     for name in names:
         if (owner := owner_of(name, folder)) is not None:
             given = [n for n in names if n != name]
@@ -89,9 +72,6 @@ def is_ours(file: Path) -> bool:
 
 def owner_of(name: str, folder: Path) -> str | None:
     """What has the name of a module already, and is no shim: its distribution, else its file."""
-    import sys
-    from importlib.metadata import packages_distributions, version
-
     spec = PathFinder.find_spec(name, [str(folder), *sys.path])
     if spec is None or (spec.origin is not None and is_ours(Path(spec.origin))):
         return None

@@ -2,65 +2,42 @@
 program, by the time that emulated cores take."""
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_file_location
+from inspect import signature
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
 from ge.dialects.support.streams import print_result
 from ge.dialects.targets import DEFAULT_TARGET
-from ge.dialects.text.values import whole
-from ge.tools.cli.arguments import argument
-from ge.tools.cli.command_line import ArgumentParser
+from ge.dialects.targets.target import target_for
+from ge.dialects.text.reading import parse_module, read_source
+from ge.dialects.text.values import did_you_mean
+from ge.lowering.building.tile_kernels import LIMIT, Kernel, Tensor, Tunings, TuningTrial, tune
+from ge.lowering.driver.context import context
+from ge.lowering.levels.dominance import verify
+from ge.lowering.steps.kept_programs import PART, KernelTunings
+from ge.runtime.data.files import Outputs
 
 if TYPE_CHECKING:
-    from ge.lowering.building.tile_kernels import Kernel, TuningTrial
     from ge.lowering.driver.variants import KernelTuning
 
-EPILOG = """examples:
-  ge-tune kernels.py:gemm a=1024x1024xf16 b=1024x1024xf16 out=1024x1024xf16 M=64,128 N=128,256
-  ge-tune ge.lowering.building.example_kernels:rms_norm x=4096x4096xf16 weight=4096xf16 \\
-      out=4096x4096xf16 M=2,4,8 -o tunings.json
-  ge-tune program.mlir -o tunings.json
-
-Arguments of the kernel get a type, parameters the values to try; without any parameter each number
-among them, its half and its double. A kernel takes what is kept by kernel.on(..., tunings=FILE).
-Of a program that ge-compile has written each kernel is tuned, for the program's target;
-ge-compile --tile-tunings FILE takes what is kept.
-"""
 
 TYPE = re.compile(r"(?:(\d+(?:x\d+)*)x)([a-z]+\d*)")
 
 
-def build_parser() -> ArgumentParser:
-    parser = ArgumentParser("ge-tune", __doc__, EPILOG)
-    add = parser.add_argument
-    add("kernel", metavar="FILE.py:KERNEL|P.mlir",
-        help="a kernel of a file, or of a module by its name; or a program")  # fmt: skip
-    add("what", nargs="*", metavar="NAME=WHAT",
-        help="type of an argument (512x256xf16), or values of a parameter (64,128)")  # fmt: skip
-    add("-o", "--output", metavar="FILE.json",
-        help="where the result is kept, beside what the file has (default: nowhere)")  # fmt: skip
-    add("--target", metavar="NAME", help="a preset, or the path of a target file, for a kernel in "
-        f"Python (default: {DEFAULT_TARGET})")  # fmt: skip
-    add("--cores", type=argument(whole(1)), metavar="N",
-        help="on so many cores, for a kernel in Python (default: all)")  # fmt: skip
-    add("--limit", type=argument(whole(1)), metavar="N",
-        help="try no more programs of a kernel (default: 64; of one in a program 16)")  # fmt: skip
-    add("--debug", action="store_true", help="print Python's traceback with an error")
-    return parser
-
-
-def run(arguments: Sequence[str]) -> int:
-    args = build_parser().parse_args(arguments)
+def run(args: argparse.Namespace) -> int:
     return tune_kernels(args) if args.kernel.endswith(".mlir") else tune_kernel(args)
 
 
 def tune_kernel(args: argparse.Namespace) -> int:
-    from ge.lowering.building.tile_kernels import LIMIT, Tunings, tune
-
     kernel = kernel_of(args.kernel)
     types, choices = read_words(kernel, args.what)
     kept = Tunings.read(args.output) if args.output else None
@@ -74,14 +51,7 @@ def tune_kernel(args: argparse.Namespace) -> int:
 
 def tune_kernels(args: argparse.Namespace) -> int:
     """Of a program."""
-    from ge.dialects.support.errors import GeError
-    from ge.dialects.support.functions import main_function
-    from ge.dialects.targets.target import target_for
-    from ge.dialects.text.reading import parse_module, read_source
-    from ge.lowering.driver.context import context
     from ge.lowering.driver.variants import LIMIT, tune_program
-    from ge.lowering.levels.dominance import verify
-    from ge.lowering.steps.kept_programs import PART, KernelTunings
 
     if args.what or args.target or args.cores:
         raise GeError("a program says for which target its kernels are, and their sizes")
@@ -107,17 +77,13 @@ def tune_kernels(args: argparse.Namespace) -> int:
 
 def keep(path: str, rows: dict[str, Any], *inputs: str) -> None:
     """Write a part of a file of tunings, which is none of the inputs; others stay."""
-    import json
-
-    from ge.runtime.data.files import Outputs
-
     file = Path(path)
     others: dict[str, Any] = json.loads(file.read_text()) if file.exists() else {}
     with Outputs(inputs) as out:
         out.json(path, {**others, **rows})
 
 
-def show(trial: "TuningTrial") -> None:
+def show(trial: TuningTrial) -> None:
     text = ", ".join(f"{k}={v}" for k, v in trial.parameters.items())
     time = f"{'-':>12}     {trial.why}" if trial.us is None else f"{trial.us:12,.2f} us"
     print(
@@ -125,12 +91,8 @@ def show(trial: "TuningTrial") -> None:
     )
 
 
-def kernel_of(place: str) -> "Kernel":
+def kernel_of(place: str) -> Kernel:
     """The kernel that `FILE.py:NAME` or `MODULE:NAME` names. Raises GeError."""
-    from ge.dialects.support.errors import GeError
-    from ge.dialects.text.values import did_you_mean
-    from ge.lowering.building.tile_kernels import Kernel
-
     path, _, name = place.rpartition(":")
     if not path or not name:
         raise GeError(f"'{place}' names no kernel", hint="write FILE.py:KERNEL")
@@ -143,11 +105,6 @@ def kernel_of(place: str) -> "Kernel":
 
 
 def module_of(path: str) -> ModuleType:
-    from importlib import import_module
-    from importlib.util import module_from_spec, spec_from_file_location
-
-    from ge.dialects.support.errors import GeError
-
     try:
         if not path.endswith(".py"):
             return import_module(path)
@@ -164,14 +121,9 @@ def module_of(path: str) -> ModuleType:
 
 
 def read_words(
-    kernel: "Kernel", words: Sequence[str]
+    kernel: Kernel, words: Sequence[str]
 ) -> tuple[list[Any], dict[str, list[int | float]]]:
     """The types of all arguments in their order, and the values of parameters. Raises GeError."""
-    from inspect import signature
-
-    from ge.dialects.support.errors import GeError
-    from ge.dialects.text.values import did_you_mean
-
     given: dict[str, str] = {}
     for word in words:
         name, _, given[name] = word.partition("=")
@@ -188,17 +140,12 @@ def read_words(
 
 
 def tensor_of(name: str, text: str) -> Any:
-    from ge.dialects.support.errors import GeError
-    from ge.lowering.building.tile_kernels import Tensor
-
     if not (match := TYPE.fullmatch(text)):
         raise GeError(f"{name}: a type such as 512x256xf16, not '{text}'")
     return Tensor(tuple(map(int, match[1].split("x"))), match[2])
 
 
 def values_of(name: str, text: str) -> list[int | float]:
-    from ge.dialects.support.errors import GeError
-
     values: list[int | float] = []
     for word in text.split(","):
         try:

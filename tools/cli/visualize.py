@@ -4,50 +4,28 @@ did; it opens from disk, without a network."""
 import argparse
 import os
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ge.dialects.support.diagnostics import print_diagnostic, warning_handler
 from ge.dialects.support.streams import print_result
-from ge.tools.cli.arguments import add_options, fixed_of, options_from
-from ge.tools.cli.command_line import ArgumentParser
+from ge.lowering.driver.binding import is_open
+from ge.lowering.driver.compiler import compile_file
+from ge.lowering.driver.tiles import write_tile_programs
+from ge.runtime.data.files import Outputs, check_writable
+from ge.tools.cli.command_line import progress_bar
+from ge.tools.cli.flags import fixed_of, options_from
+from ge.tools.cli.pages import told, write_compiled
+from ge.tools.views.make import Watcher, seen_in, watching, write_page
+from ge.tools.views.model import is_ge_text
 
 if TYPE_CHECKING:
     from ge.lowering.driver.program import Program
     from ge.lowering.pipeline.options import Options
-    from ge.tools.views.make import Watcher
-
-EPILOG = """A model or a module is compiled as by ge-compile, with the same options.
-
-examples:
-  ge-visualizer model.onnx -o model.html
-  ge-visualizer program.mlir -o program.html     (the program level alone)
-  ge-visualizer ge_dump                          (a folder of GE_DUMP_GRAPH; ge_dump.html)
-"""
 
 
-def build_parser() -> ArgumentParser:
-    parser = ArgumentParser("ge-visualizer", __doc__, EPILOG)
-    parser.add_argument(
-        "input", metavar="IN", help="a .onnx model, a .mlir module of any level, a folder of "
-        "dumps, or a dump in GE's text form (.pbtxt)",
-    )  # fmt: skip
-    add = parser.section("what comes out")
-    add("-o", "--output", metavar="OUT.html",
-        help="the page (default: NAME.html in this folder, after the input)")  # fmt: skip
-    add_options(parser, "ge-compile")
-    return parser
-
-
-def run(arguments: Sequence[str]) -> int:
-    from ge.runtime.data.files import Outputs
-    from ge.tools.cli.pages import told, write_compiled
-    from ge.tools.cli.run import check_writable
-    from ge.tools.views.make import seen_in, watching, write_page
-    from ge.tools.views.model import is_ge_text
-
-    args = build_parser().parse_args(arguments)
+def run(args: argparse.Namespace) -> int:
     if is_named := args.output is None:
         args.output = f"{Path(os.path.abspath(args.input)).stem}.html"
     options = replace(options_from(args), cache_dir="")
@@ -72,14 +50,8 @@ def name_page(path: str, is_named: bool) -> None:
         print_result(path)
 
 
-def compiled(args: argparse.Namespace, options: "Options", watcher: "Watcher") -> "Program":
+def compiled(args: argparse.Namespace, options: "Options", watcher: Watcher) -> "Program":
     """The program; one that leaves sizes open, at those that are given."""
-    from ge.dialects.support.diagnostics import print_diagnostic, warning_handler
-    from ge.lowering.driver.binding import is_open
-    from ge.lowering.driver.compiler import compile_file
-    from ge.lowering.driver.tiles import write_tile_programs
-    from ge.tools.cli.command_line import progress_bar
-
     with progress_bar() as progress, warning_handler(print_diagnostic):
         program = compile_file(
             args.input, options, progress=progress, watch=lambda program: [watcher]

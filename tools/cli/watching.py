@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING
 
 from xdsl.passes import ModulePass
 
-from ge.lowering.levels.level import Level
+from ge.dialects.support.operation import count_ops
+from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.instrumentation import ALL, IRPrinting, Statistics, Timing
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.lowering.pipeline.pass_options import PassTable, pipeline_text, require_pass, top_level
 from ge.lowering.pipeline.reproducer import Reproducer, Saving
-from ge.tools.cli.watch_flags import asks, look_of
+from ge.lowering.plugins.extensions import universe
+from ge.tools.cli.flags import asks, look_of
 
 if TYPE_CHECKING:
     from ge.lowering.driver.compiler import Watch
@@ -100,15 +102,12 @@ def telling(
     if not asks(args):
         yield lambda program: []
         return
-    from ge.dialects.support.operation import count_ops
-    from ge.lowering.levels.level import level_of
     from ge.lowering.pipeline.stages import pipeline
-    from ge.lowering.plugins.extensions import universe
 
     watching = Watching(args, in_parts=True)
     watching.check(universe(*options.plugins).all_passes)
 
-    def watch(program: "Program") -> "list[Instrumentation]":
+    def watch(program: "Program") -> list[Instrumentation]:
         if imports:
             watching.timing.phase("Import", 1 + count_ops(program.module.body.blocks))
         levels = level_of(program.module).path_to(Level.named(until))

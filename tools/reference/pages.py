@@ -20,23 +20,6 @@ from ge.tools.reference.ops import dialect_pages
 from ge.tools.reference.passes import default_text, passes_page, rules_page
 from ge.tools.reference.report_keys import report_page
 
-PARSERS: Mapping[str, str] = {
-    "ge-bench": "bench",
-    "ge-calibrate": "calibrate",
-    "ge-check": "check",
-    "ge-compile": "compile",
-    "ge-import": "import_model",
-    "ge-lsp": "lsp",
-    "ge-opt": "opt",
-    "ge-parser": "parse",
-    "ge-reduce": "reduce",
-    "ge-run": "run",
-    "ge-shims": "shims",
-    "ge-tune": "tune",
-    "ge-visualizer": "visualize",
-}
-"""Tool -> the module of `tools/cli` with its command line."""
-
 DEFAULT = re.compile(r" ?\(default:? ([^()]*(?:\([^()]*\)[^()]*)?)\)|; default ([^;()]+)$")
 """Where a help text states the default."""
 
@@ -57,12 +40,16 @@ command before its files are written, except one that prints a module."""
 
 def tools_page() -> str:
     """Return the page: usage and arguments of all tools."""
-    return paragraphs(COMMAND_LINES, *(section_of(tool) for tool in PARSERS))
+    return paragraphs(COMMAND_LINES, *(section_of(tool, p()) for tool, p in parsers().items()))
 
 
-def section_of(tool: str) -> str:
+def parsers() -> Mapping[str, Callable[[], ArgumentParser]]:
+    """Return the command lines of all tools, of the room above."""
+    return import_module("ge.tools.cli.parsers").PARSERS
+
+
+def section_of(tool: str, parser: ArgumentParser) -> str:
     """Return what a tool is for, and a table for each group of its arguments."""
-    parser: ArgumentParser = import_module(f"ge.tools.cli.{PARSERS[tool]}").build_parser()
     about = (parser.description or "").strip()
     parts = [f"## {tool}", from_docstring(about)]
     for group in parser._action_groups:  # pyright: ignore[reportPrivateUsage]
