@@ -70,8 +70,8 @@ def product_element(lhs: SSAValue, rhs: SSAValue) -> Attribute:
 
 
 def check_stated(own: Attribute, to: Attribute) -> None:
-    """Whether sums of products may have the element type that is stated in the place of their own:
-    f32, which sums of floats of 16 bits are before they are rounded. Raises VerifyException."""
+    """Check that sums of products may have the element type stated in the place of their own: f32,
+    which sums of floats of 16 bits are before they are rounded. Raises VerifyException."""
     if own not in (f16, bf16):
         raise VerifyException(f"a product is {own} here: 'to' is for floats of 16 bits")
     if to != f32:

@@ -121,7 +121,8 @@ class WorkInterface(GeOp):
             return None
 
     def static_work(self) -> Work:
-        """As `work`, and the method to override. Raises ValueError for a dynamic shape."""
+        """The work of the op, as `work` gives it; this is the method to override. Raises ValueError
+        for a dynamic shape."""
         elements = sum(numel(shape_of(r)) for r in self.results)
         return Work(0, elements * self.VECTOR_COST, *self.traffic())
 

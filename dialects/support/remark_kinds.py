@@ -4,7 +4,8 @@ from enum import StrEnum
 
 
 class RemarkKind(StrEnum):
-    """As LLVM has them: an optimization was made, nearly made, or there is something to know."""
+    """Kinds of remarks, those of LLVM: an optimization was made, nearly made, or there is
+    something to know."""
 
     PASSED = "passed"
     MISSED = "missed"
