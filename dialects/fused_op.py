@@ -42,7 +42,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.support.boxes import MOVING, Access, Box, Work, hull, same_bytes
 from ge.dialects.support.constraints import ANY, VALUES
 from ge.dialects.support.context import at_hand
-from ge.dialects.support.discardable import FUNCTION, NUMBER, OP, TEXT, Stated
+from ge.dialects.support.definitions import FUNCTION, NUMBER, OP, TEXT, Stated
 from ge.dialects.support.editing import fuse_locations
 from ge.dialects.support.operation import (
     GeOp,

@@ -13,12 +13,10 @@ from xdsl.ir import Attribute, Dialect, Operation
 from ge.dialects.graph import (
     activation,
     attention,
-    cache,
     constant,
     control,
     convolution,
     creation,
-    detection,
     elementwise,
     gears,
     image,
@@ -27,22 +25,20 @@ from ge.dialects.graph import (
     normalization,
     pooling,
     quantization,
-    random,
     recurrent,
     reduction,
     shape,
     signal,
     slicing,
-    trigonometry,
 )
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.support import window
 from ge.dialects.support.modules import attributes_of, ops_of
 
 FAMILIES: tuple[ModuleType, ...] = (
-    activation, attention, cache, constant, control, convolution, creation, detection, elementwise,
-    gears, image, indexing, linear, normalization, pooling, quantization, random, recurrent,
-    reduction, shape, signal, slicing, trigonometry,
+    activation, attention, constant, control, convolution, creation, elementwise, gears, image,
+    indexing, linear, normalization, pooling, quantization, recurrent, reduction, shape, signal,
+    slicing,
 )  # fmt: skip
 
 

@@ -6,8 +6,7 @@ from xdsl.dialects.builtin import FloatAttr
 from xdsl.irdl import irdl_op_definition, prop_def
 
 from ge.dialects.graph.support.elementwise_bases import Binary, FloatUnary, Unary
-from ge.dialects.support.choices import choice, choice_def
-from ge.dialects.support.constraints import F64
+from ge.dialects.support.constraints import F64, choice, choice_def
 
 
 @irdl_op_definition

@@ -40,6 +40,8 @@ Attention of floats can round in between as a model of integers does. With `scor
 `score_zero_point`, whose type is that of the integers, scale * query key^T is quantized to them and
 dequantized, before `softcap` and masks; with `weight_scale` and `weight_zero_point` so are the
 weights. As these are divided by their sum before, it takes all keys at a time, at most `KEYS`.
+
+The last ops are caches of a fixed size that fill from run to run.
 """
 
 import math
@@ -60,21 +62,25 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.graph.support.parameters import (
     SEGMENTED,
     TYPES,
+    HasAxes,
+    Movement,
     OneResultOp,
     check_blocks,
     check_broadcast_to,
     check_same_element,
     check_scalar,
+    element_axis,
+    highest,
+    lowest,
     optional,
     parameter,
 )
 from ge.dialects.support.boxes import Access, Box, Span, Work, aligned_box, blocks, element_span
-from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import (
+    COMPUTED,
     F64,
     FLOATS,
     INT,
@@ -83,16 +89,20 @@ from ge.dialects.support.constraints import (
     NOT_NEGATIVE,
     POSITIVE,
     TensorOf,
+    choice,
+    choice_def,
 )
 from ge.dialects.support.tensor_op import SplitInterface
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
     broadcast,
+    byte_size,
     element_type,
     is_static,
     merge_dims,
     numel,
+    rank_of,
     shape_of,
     shape_text,
     tensor,
@@ -423,3 +433,58 @@ class RotaryEmbeddingOp(OneResultOp, SplitInterface):
                 )
         check_broadcast_to(table, (*shape[:-1], table[-1]), "table of cos and sin")
         return (self.input.type,)
+
+
+@irdl_op_definition
+class AppendOp(Movement, OneResultOp, HasAxes):
+    """`cache` with `rows` along `axis` as the last ones before `length`. Later ones, and what was
+    there, are of no meaning: the kernel writes the rows alone where the result lies in the
+    cache's memory. With a `table` rows lie in blocks, as many as it has elements: block i is where
+    element i says."""
+
+    name = "graph.append"
+    cache = operand_def(COMPUTED)
+    rows = operand_def(COMPUTED)
+    length = operand_def(INTEGERS)
+    table = opt_operand_def(INTEGERS.of_rank(1))
+    result = result_def(COMPUTED)
+    axis = prop_def(INT)
+    ACCESS: ClassVar = Access.WHOLE
+    IN_PLACE: ClassVar = (0,)
+    TAKES_INDICES: ClassVar = True
+    assembly_format = f"$cache `,` $rows `at` $length {optional('table')} {TYPES}"
+
+    def infer(self) -> Sequence[Attribute]:
+        check_same_element(self.cache, self.rows)
+        check_scalar(self.length, "length")
+        shape, rows = shape_of(self.cache), shape_of(self.rows)
+        axis = element_axis(self.axis.value.data, rank_of(self.cache))
+        if len(rows) != len(shape) or rows[axis] > shape[axis] >= 0:
+            raise VerifyException(f"{self.rows.type} is no part of {self.cache.type}")
+        if self.table is not None:
+            check_blocks(self.table, shape[axis])
+        for i, (m, n) in enumerate(zip(shape, rows, strict=True)):
+            if i != axis:
+                merge_dims(m, n)
+        return (self.cache.type,)
+
+    def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
+        axis = element_axis(self.axis.value.data, len(box.sizes))
+        own = box.along(shape_of(self.operands[index]), (axis,)) if index == 1 else None
+        return own if index else box
+
+    def counts_size(self, axis: int, result: int = 0) -> bool:
+        """True along the axis of the rows: their place depends on their number and the cache's
+        length."""
+        return axis == element_axis(self.axis.value.data, rank_of(self.cache))
+
+    def bytes_read(self, index: int) -> int:
+        return 0 if index == 0 else super().bytes_read(index)
+
+    def bytes_written(self, index: int) -> int:
+        return byte_size(self.rows.type)
+
+    def static_work(self) -> Work:
+        rows = byte_size(self.rows.type)
+        read = sum(byte_size(v.type) for v in self.operands[1:])
+        return Work(0, numel(shape_of(self.rows)), read, rows)

@@ -39,7 +39,7 @@ from xdsl.traits import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support import folding as f
+from ge.dialects.graph.support import parameters as f
 from ge.dialects.graph.support.parameters import SEGMENTED, TYPES, OneResultOp
 from ge.dialects.support.boxes import Box, Work
 from ge.dialects.support.constraints import INDICES, TRUTHS, VALUES

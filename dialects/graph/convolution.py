@@ -18,7 +18,6 @@ from xdsl.irdl import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.linear import product_element
-from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.graph.support.parameters import (
     SEGMENTED,
     TYPES,
@@ -26,6 +25,8 @@ from ge.dialects.graph.support.parameters import (
     check_same_element,
     check_shape,
     dims,
+    highest,
+    lowest,
     optional,
     parameter,
     partial_ints,

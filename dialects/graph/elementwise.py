@@ -1,7 +1,10 @@
 """Elementwise ops with numpy broadcasting. `VECTOR_COST` is the number of vector instructions for
-one element (transcendental functions are short polynomials on the vector unit)."""
+one element (transcendental functions are short polynomials on the vector unit).
+Trigonometric and hyperbolic functions and their inverses come last.
+"""
 
 import operator
+from abc import ABC
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
@@ -19,7 +22,7 @@ from xdsl.irdl import (
 from xdsl.traits import Commutative
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support import folding as f
+from ge.dialects.graph.support import parameters as f
 from ge.dialects.graph.support.elementwise_bases import (
     Binary,
     Elementwise,
@@ -38,8 +41,17 @@ from ge.dialects.graph.support.parameters import (
     optional,
 )
 from ge.dialects.support.boxes import Access
-from ge.dialects.support.choices import choice, choice_def
-from ge.dialects.support.constraints import ANY, BITS, COMPUTED, ELEMENT, INTEGERS, NUMBERS, TRUTHS
+from ge.dialects.support.constraints import (
+    ANY,
+    BITS,
+    COMPUTED,
+    ELEMENT,
+    INTEGERS,
+    NUMBERS,
+    TRUTHS,
+    choice,
+    choice_def,
+)
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer, row_of
 from ge.dialects.support.tensor_op import Permuted, PermuteInterface
 from ge.dialects.support.types import broadcast, element_type, shape_of, tensor
@@ -499,3 +511,86 @@ class BitcastOp(Unary):
         while isinstance(value.owner, BitcastOp):
             value = value.owner.input
         return (value,) if value.type == self.result.type else None
+
+
+class Trigonometric(FloatUnary, ABC):
+    """Circular and hyperbolic functions, and their inverses."""
+
+    VECTOR_PROGRAM: ClassVar = True
+
+
+@irdl_op_definition
+class SinOp(Trigonometric):
+    """The sine of x in radians."""
+
+    name = "graph.sin"
+
+
+@irdl_op_definition
+class CosOp(Trigonometric):
+    """The cosine of x in radians."""
+
+    name = "graph.cos"
+
+
+@irdl_op_definition
+class TanOp(Trigonometric):
+    """The tangent of x in radians."""
+
+    name = "graph.tan"
+
+
+@irdl_op_definition
+class AsinOp(Trigonometric):
+    """The inverse sine, in [-pi/2, pi/2]; nan outside [-1, 1]."""
+
+    name = "graph.asin"
+
+
+@irdl_op_definition
+class AcosOp(Trigonometric):
+    """The inverse cosine, in [0, pi]; nan outside [-1, 1]."""
+
+    name = "graph.acos"
+
+
+@irdl_op_definition
+class AtanOp(Trigonometric):
+    """The inverse tangent, in [-pi/2, pi/2]."""
+
+    name = "graph.atan"
+
+
+@irdl_op_definition
+class SinhOp(Trigonometric):
+    """The hyperbolic sine."""
+
+    name = "graph.sinh"
+
+
+@irdl_op_definition
+class CoshOp(Trigonometric):
+    """The hyperbolic cosine."""
+
+    name = "graph.cosh"
+
+
+@irdl_op_definition
+class AsinhOp(Trigonometric):
+    """The inverse hyperbolic sine."""
+
+    name = "graph.asinh"
+
+
+@irdl_op_definition
+class AcoshOp(Trigonometric):
+    """The inverse hyperbolic cosine; nan below 1."""
+
+    name = "graph.acosh"
+
+
+@irdl_op_definition
+class AtanhOp(Trigonometric):
+    """The inverse hyperbolic tangent; nan outside [-1, 1]."""
+
+    name = "graph.atanh"

@@ -33,8 +33,17 @@ from ge.dialects.graph.support.parameters import (
     scalar_parameter,
 )
 from ge.dialects.support.boxes import Access, Box, Work
-from ge.dialects.support.choices import choice, choice_def
-from ge.dialects.support.constraints import ANY, COMPUTED, INDICES, INT, INTEGERS, NUMBERS, TRUTHS
+from ge.dialects.support.constraints import (
+    ANY,
+    COMPUTED,
+    INDICES,
+    INT,
+    INTEGERS,
+    NUMBERS,
+    TRUTHS,
+    choice,
+    choice_def,
+)
 from ge.dialects.support.element_types import check_computed
 from ge.dialects.support.types import (
     DYNAMIC,

@@ -25,7 +25,6 @@ from ge.dialects.graph.support.parameters import (
     optional,
 )
 from ge.dialects.support.boxes import Box, Work, aligned_box
-from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import (
     COMPUTED,
     ELEMENT,
@@ -34,6 +33,8 @@ from ge.dialects.support.constraints import (
     INTEGERS,
     INTS,
     NUMBERS,
+    choice,
+    choice_def,
 )
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer
 from ge.dialects.support.tensor_op import SplitInterface

@@ -24,7 +24,6 @@ from ge.dialects.graph.support.parameters import (
 )
 from ge.dialects.graph.support.window import Window, WindowedOp, spatial_dims
 from ge.dialects.support.boxes import Access, Box, Work, window_span
-from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import (
     COMPUTED,
     COUNT,
@@ -36,6 +35,8 @@ from ge.dialects.support.constraints import (
     INTS,
     NUMBERS,
     POSITIVE,
+    choice,
+    choice_def,
 )
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import (

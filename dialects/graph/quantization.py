@@ -22,7 +22,6 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support.folding import highest, lowest
 from ge.dialects.graph.support.parameters import (
     SEGMENTED,
     TYPES,
@@ -30,10 +29,11 @@ from ge.dialects.graph.support.parameters import (
     HasAxes,
     OneResultOp,
     check_scalar,
+    highest,
+    lowest,
     optional,
 )
 from ge.dialects.support.boxes import Access, Box, blocks
-from ge.dialects.support.choices import ROUNDINGS, choice, choice_def
 from ge.dialects.support.constraints import (
     ANY,
     BYTES,
@@ -41,7 +41,10 @@ from ge.dialects.support.constraints import (
     FLOATS,
     INT,
     QUANTIZED,
+    ROUNDINGS,
     TensorOf,
+    choice,
+    choice_def,
 )
 from ge.dialects.support.element_types import is_float, ui8, ui16
 from ge.dialects.support.tensor_op import Permuted, PermuteInterface, SplitInterface

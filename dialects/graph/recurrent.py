@@ -37,12 +37,14 @@ from ge.dialects.graph.support.parameters import (
     optional,
 )
 from ge.dialects.support.boxes import Box, Work
-from ge.dialects.support.choices import ChoiceConstraint, choice, choice_def
 from ge.dialects.support.constraints import (
     F64S,
     FLOATS,
     INTEGERS,
     NOT_NEGATIVE,
+    ChoiceConstraint,
+    choice,
+    choice_def,
 )
 from ge.dialects.support.types import (
     element_type,

@@ -25,7 +25,6 @@ from ge.dialects.graph.support.parameters import (
     vector_parameter,
 )
 from ge.dialects.support.boxes import Box, Work
-from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import (
     COMPUTED,
     INDICES,
@@ -33,6 +32,8 @@ from ge.dialects.support.constraints import (
     INTEGERS,
     INTS,
     NUMBERS,
+    choice,
+    choice_def,
 )
 from ge.dialects.support.tensor_op import Permuted, PermuteInterface, RowsInterface, SplitInterface
 from ge.dialects.support.types import (

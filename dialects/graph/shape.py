@@ -35,7 +35,6 @@ from ge.dialects.graph.support.parameters import (
     vector_parameter,
 )
 from ge.dialects.support.boxes import Access, Box, Work, aligned_box, joined, spread
-from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import (
     ANY,
     COUNT,
@@ -44,6 +43,8 @@ from ge.dialects.support.constraints import (
     INTEGERS,
     INTS,
     VALUES,
+    choice,
+    choice_def,
 )
 from ge.dialects.support.tensor_op import SplitInterface
 from ge.dialects.support.types import (

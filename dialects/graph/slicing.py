@@ -42,12 +42,13 @@ from ge.dialects.graph.support.parameters import (
 )
 from ge.dialects.support.boxes import Box, Work, element_span, plus, window_span
 from ge.dialects.support.boxes import times as multiple
-from ge.dialects.support.choices import choice, choice_def
 from ge.dialects.support.constraints import (
     ANY,
     INT,
     INTEGERS,
     INTS,
+    choice,
+    choice_def,
 )
 from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import (

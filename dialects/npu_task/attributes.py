@@ -40,8 +40,7 @@ from xdsl.utils.exceptions import VerifyException
 from xdsl.utils.str_enum import StrEnum
 
 from ge.dialects.support.constraints import INTS
-from ge.dialects.support.dims import Range, most
-from ge.dialects.support.discardable import (
+from ge.dialects.support.definitions import (
     FLAG,
     FUNCTION,
     MODULE,
@@ -52,6 +51,7 @@ from ge.dialects.support.discardable import (
     TEXTS,
     Stated,
 )
+from ge.dialects.support.dims import Range, most
 from ge.dialects.support.types import DYNAMIC, agree, array_ints, is_dynamic, type_shape
 from ge.dialects.targets.target import TARGET, TARGET_FILE
 

@@ -75,8 +75,7 @@ from ge.dialects.npu_task.attributes import (
     space_of,
     symbol,
 )
-from ge.dialects.support.choices import choice, choice_def
-from ge.dialects.support.constraints import BUFFERS, SHAPED, VALUES
+from ge.dialects.support.constraints import BUFFERS, SHAPED, VALUES, choice, choice_def
 from ge.dialects.support.functions import find_symbol, module_around
 from ge.dialects.support.operation import GeOp, all_ops, initialize, operands_of, ops_of, segments
 from ge.dialects.support.tensor_op import TensorOp

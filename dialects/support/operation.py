@@ -52,8 +52,8 @@ from xdsl.printer import Printer
 from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import ParseError, PyRDLOpDefinitionError
 
+from ge.dialects.support.constraints import PartsParser
 from ge.dialects.support.definitions import with_known_definitions
-from ge.dialects.support.directives import PartsParser
 
 Values: TypeAlias = Sequence[Any]
 

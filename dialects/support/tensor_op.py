@@ -51,8 +51,7 @@ from ge.dialects.support.boxes import (
     aligned_box,
     rows_along,
 )
-from ge.dialects.support.choices import ChoiceConstraint
-from ge.dialects.support.constraints import ANY
+from ge.dialects.support.constraints import ANY, ChoiceConstraint
 from ge.dialects.support.definitions import SEGMENTS, verify_operands, verify_property
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.operation import GeOp, created, operands_of, segments

@@ -19,7 +19,7 @@ from typing import Any, cast
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
-from ge.dialects.support.choices import ROUNDINGS
+from ge.dialects.support.constraints import ROUNDINGS
 from ge.dialects.support.element_types import ELEMENT_TYPES
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.packages import installed, presets

@@ -27,7 +27,7 @@ from ge.dialects.support.diagnostics import (
 from ge.dialects.support.environment import debugging
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import error_stream
-from ge.dialects.text.colours import When, coloured, plain, wanted
+from ge.dialects.text.look import When, coloured, plain, wanted
 from ge.dialects.text.printing import head_text
 from ge.dialects.text.reading import SourceText, describe
 

@@ -19,7 +19,7 @@ from xdsl.irdl import IRDLOperation, VariadicDef
 from xdsl.irdl import declarative_assembly_format as xdsl
 from xdsl.printer import Printer
 
-from ge.dialects.support.directives import Parameter, Properties
+from ge.dialects.support.constraints import Parameter, Properties
 from ge.dialects.support.operation import Declared, Names, item, operands_of
 from ge.dialects.support.types import array_ints
 

@@ -24,8 +24,7 @@ from xdsl.traits import ConstantLike, HasParent, IsolatedFromAbove, IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.boxes import Access
-from ge.dialects.support.choices import choice, choice_def
-from ge.dialects.support.constraints import ANY
+from ge.dialects.support.constraints import ANY, choice, choice_def
 from ge.dialects.support.element_types import row_of
 from ge.dialects.support.operation import GeOp, LineOp, Names, initialize, segments
 from ge.dialects.support.tensor_op import TensorOp

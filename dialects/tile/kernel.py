@@ -61,8 +61,8 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
+from ge.dialects.support.definitions import OP, TEXT, Stated
 from ge.dialects.support.dims import parsed, symbols
-from ge.dialects.support.discardable import OP, TEXT, Stated
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import GeOp, ops_of
 from ge.dialects.support.types import DYNAMIC, align_up, byte_size

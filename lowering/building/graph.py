@@ -50,9 +50,9 @@ from ge.dialects.graph.elementwise import (
     SubOp,
 )
 from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.ports import DIMS, port
 from ge.dialects.graph.shape import SqueezeOp, TransposeOp
 from ge.dialects.graph.slicing import SliceOp
+from ge.dialects.graph.stated import DIMS, port
 from ge.dialects.support.constraints import ELEMENT, FLOAT
 from ge.dialects.support.diagnostics import SourceLocation, read_location
 from ge.dialects.support.editing import name_hint, source_line

@@ -28,7 +28,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.ports import dim_ranges, state_ranges
+from ge.dialects.graph.stated import dim_ranges, state_ranges
 from ge.dialects.npu_task.attributes import NO_TILES, OPEN_TILES, figure, unknown_results
 from ge.dialects.npu_task.control import leaves_sizes_open
 from ge.dialects.npu_task.ops import KernelOp
@@ -40,8 +40,7 @@ from ge.dialects.support.operation import all_ops, cloned
 from ge.dialects.support.packages import installed
 from ge.dialects.support.types import DYNAMIC, Shape
 from ge.dialects.targets.target import TARGET, target_for
-from ge.dialects.text.outline import Outline
-from ge.dialects.text.printing import op_text
+from ge.dialects.text.printing import Outline, op_text
 from ge.dialects.text.values import Shapes, Size, Sizes
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import TextKernelOp

@@ -32,8 +32,8 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.utils.lexer import Input
 from xdsl.utils.mlir_lexer import StringLiteral
 
-from ge.dialects.graph.ports import HASH
-from ge.dialects.graph.ports import PAYLOAD as ATTRIBUTE
+from ge.dialects.graph.stated import HASH
+from ge.dialects.graph.stated import PAYLOAD as ATTRIBUTE
 from ge.dialects.support.diagnostics import (
     Diagnostic,
     Handler,

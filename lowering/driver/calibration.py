@@ -20,8 +20,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.ports import is_seed
 from ge.dialects.graph.quantization import Granular, QuantizeOp
+from ge.dialects.graph.stated import is_seed
 from ge.dialects.graph.support.op_names import plain, short_name
 from ge.dialects.support.diagnostics import error_at, warning, warning_handler, without_remarks
 from ge.dialects.support.errors import GeError

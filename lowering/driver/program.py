@@ -16,8 +16,8 @@ from ge.dialects.graph.attention import AttentionLike
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
-from ge.dialects.graph.ports import dim_ranges
 from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.graph.stated import dim_ranges
 from ge.dialects.npu_task.attributes import (
     HBM,
     data_type,

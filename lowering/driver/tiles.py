@@ -17,7 +17,7 @@ from ge.lowering.driver.context import context
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import tile_programs
 from ge.lowering.steps.open_programs import BY_SIZES
-from ge.runtime.clock.launched import launched
+from ge.runtime.clock.clock import launched
 from ge.runtime.library.costs.estimates import figures_of
 
 UNKNOWN = "nothing was written for it yet"

@@ -22,7 +22,7 @@ from xdsl.ir import Operation
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.quantization import QuantizeOp
-from ge.dialects.graph.state import likely_states
+from ge.dialects.graph.stated import likely_states
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.diagnostics import Diagnostic, Severity, warning_handler
 from ge.dialects.support.element_types import is_integer

@@ -15,8 +15,8 @@ from xdsl.irdl.dominance import DominanceInfo
 from xdsl.traits import IsolatedFromAbove, SymbolTable
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.support.definitions import wrong_attributes
 from ge.dialects.support.diagnostics import Diagnostic, Severity, error_at, location_of
-from ge.dialects.support.discardable import wrong_attributes
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import GeOp, operands_of, ops_of, regions_of
 

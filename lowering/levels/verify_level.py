@@ -12,8 +12,8 @@ from xdsl.passes import ModulePass
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.elementwise import AddOp
 from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.support.definitions import wrong_attributes
 from ge.dialects.support.diagnostics import error_at
-from ge.dialects.support.discardable import wrong_attributes
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import MAIN, functions
 from ge.dialects.support.operation import operands_of, ops_of

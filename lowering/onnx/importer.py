@@ -19,7 +19,8 @@ from xdsl.ir import Attribute, Block, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.control import AssertOp
-from ge.dialects.graph.ports import (
+from ge.dialects.graph.creation import SEED_TYPE, STREAMS
+from ge.dialects.graph.stated import (
     DIMS,
     NAME,
     SEED,
@@ -29,7 +30,6 @@ from ge.dialects.graph.ports import (
     state_ranges,
     state_relations,
 )
-from ge.dialects.graph.random import SEED_TYPE, STREAMS
 from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.dims import Range, Relations, size_of, symbols
 from ge.dialects.support.editing import name_hint

@@ -31,7 +31,7 @@ from xdsl.traits import NoMemoryEffect
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.constant import INLINE_BYTES, ConstantOp, WeightAttr
-from ge.dialects.graph.random import DeriveSeedOp
+from ge.dialects.graph.creation import DeriveSeedOp
 from ge.dialects.graph.support.parameters import ShapeComputation
 from ge.dialects.support.environment import debugging
 from ge.dialects.support.errors import GeError

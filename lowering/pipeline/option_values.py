@@ -36,7 +36,7 @@ def several(text: str) -> tuple[str, ...]:
 
 def capacity(text: str) -> str:
     """A dimension and its size."""
-    from ge.dialects.graph.state import split_capacity  # not needed for --help
+    from ge.dialects.graph.stated import split_capacity  # not needed for --help
 
     try:
         split_capacity(text)
@@ -47,7 +47,7 @@ def capacity(text: str) -> str:
 
 def layout(text: str) -> str:
     """Check the text of a memory layout of state, and return it."""
-    from ge.dialects.graph.state import split_layout  # not needed for --help
+    from ge.dialects.graph.stated import split_layout  # not needed for --help
 
     try:
         split_layout(text)

@@ -60,8 +60,7 @@ from ge.dialects.graph.control import LoopOp as GraphLoopOp
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
 from ge.dialects.graph.gears import AssumeShapeOp
 from ge.dialects.graph.gears import MapIndexOp as GraphMapIndexOp
-from ge.dialects.graph.ports import dims_of, name_of
-from ge.dialects.graph.state import STATE, Typed, growing_axis, growing_symbol
+from ge.dialects.graph.stated import STATE, Typed, dims_of, growing_axis, growing_symbol, name_of
 from ge.dialects.npu_task import casts
 from ge.dialects.npu_task.attributes import GROWS, HBM, HOST, IO, VALID, data_type, number, space_of
 from ge.dialects.npu_task.attributes import STATE as STATE_BUFFER

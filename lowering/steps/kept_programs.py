@@ -47,8 +47,7 @@ from ge.dialects.support.processes import helpers
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target
 from ge.dialects.text.kept import own_files
-from ge.dialects.text.outline import Outline
-from ge.dialects.text.printing import op_text
+from ge.dialects.text.printing import Outline, op_text
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import TextKernelOp

@@ -29,8 +29,7 @@ from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import Body, FusedOp
-from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.cache import AppendOp
+from ge.dialects.graph.attention import AppendOp, AttentionOp
 from ge.dialects.npu_task.attributes import NO_TILES
 from ge.dialects.npu_task.control import leaves_sizes_open
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp

@@ -40,8 +40,7 @@ from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.operation import all_ops, ops_of
 from ge.dialects.support.types import DYNAMIC, align_up, dense_memref, number_of, set_type
 from ge.dialects.targets.target import Target
-from ge.dialects.text.outline import Outline
-from ge.dialects.text.printing import op_text
+from ge.dialects.text.printing import Outline, op_text
 from ge.dialects.tile.kernel import COMPUTES, ESTIMATES, WORKSPACE_ALIGNMENT
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import BoundKernelOp

@@ -46,7 +46,7 @@ from ge.dialects.npu_task.attributes import (
 )
 from ge.dialects.npu_task.memory import Task, access, owner_of, view_of
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, SlotOp
-from ge.dialects.support.discardable import wrong_attributes
+from ge.dialects.support.definitions import wrong_attributes
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, array_ints, byte_size, is_dynamic
 from ge.dialects.targets.target import Target

@@ -25,7 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.indexing import CompressOp, NonZeroOp, UniqueOp
-from ge.dialects.graph.ports import argument_attributes, dim_ranges, dims_of
+from ge.dialects.graph.stated import argument_attributes, dim_ranges, dims_of
 from ge.dialects.npu_task.attributes import (
     OFFSETS,
     data_type,

@@ -33,12 +33,18 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.fused_op import FusedOp
-from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.cache import AppendOp
+from ge.dialects.graph.attention import AppendOp, AttentionOp
 from ge.dialects.graph.elementwise import CastOp
-from ge.dialects.graph.ports import argument_attributes, dims_of
-from ge.dialects.graph.ports import name_of as port_name
-from ge.dialects.graph.state import BLOCK, LENGTH, STEP, growing_symbol, steps_beyond
+from ge.dialects.graph.stated import (
+    BLOCK,
+    LENGTH,
+    STEP,
+    argument_attributes,
+    dims_of,
+    growing_symbol,
+    steps_beyond,
+)
+from ge.dialects.graph.stated import name_of as port_name
 from ge.dialects.npu_task.attributes import GROWS, STATE, VALID
 from ge.dialects.npu_task.memory import ByteRegion, owner_of, view_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp

@@ -32,7 +32,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from ge.dialects.graph.ports import dim_ranges
+from ge.dialects.graph.stated import dim_ranges
 from ge.dialects.npu_task.attributes import figure, placed_results
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.memory import (

@@ -52,10 +52,9 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.indexing import Picking
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
-from ge.dialects.graph.ports import PADDING, argument_attributes, dims_of, name_of
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.slicing import SliceOp
-from ge.dialects.graph.state import growing_symbol
+from ge.dialects.graph.stated import PADDING, argument_attributes, dims_of, growing_symbol, name_of
 from ge.dialects.npu_task.control import CaseOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.memory import access, moves, owner_of
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, KernelOp, LaunchOp, TransferOp

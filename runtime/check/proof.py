@@ -24,7 +24,7 @@ from typing import cast
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from ge.dialects.graph.ports import dim_ranges
+from ge.dialects.graph.stated import dim_ranges
 from ge.dialects.npu_task.attributes import (
     CAP,
     CERTIFICATE,

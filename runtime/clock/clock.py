@@ -8,7 +8,7 @@
 - Inside branches and loops the host issues tasks one after the other, `host_launch_us` each, from
   the moment that it knows which way to go; a task does not start before it is issued. All streams
   are idle before and after a branch and between iterations.
-- `launched.py` asks what a task takes in isolation, with what L2 has of its operands when it is
+- `Launched` asks what a task takes in isolation, with what L2 has of its operands when it is
   issued (`traffic.py`). Tasks that run together share the bandwidths of HBM and L2 (`sharing.py`).
 - Where the host takes a branch by the sizes of inputs, its tasks are in the device's queue.
 - Of a branch the longest side counts, and what it leaves in L2. A loop counts as often as its
@@ -18,40 +18,271 @@
 Idle time is that of the busiest of the two compute engines, by what went on meanwhile: the other
 one computed (`compute`), only copies ran (`memory`), a launch was under way (`schedule`), or
 nothing of these (`sync`: issue by the host, barriers).
-"""
+
+A kernel that is given the number of keys is timed in another form.
+
+    npu_task.kernel @attention_0 on cube ... {
+    ^bb0(%0: ..., %1: tensor<1x4x64x16xf32>, %2: tensor<i64>):
+      graph.attention %0, %1, %1 length %2 ...
+with 5 rows is timed as
+    ^bb0(%0: ..., %1: tensor<1x4x5x16xf32>, %2: tensor<i64>):
+      graph.attention %0, %1, %1 length %2 ...
+
+That they take a part of the time for all keys, as their bytes are, is an assumption, and so is that
+rows in blocks are read as fast as rows in order. Other kernels compute all rows of what
+grows.
+
+Launches of a kernel share what does not depend on the operands that L2 holds."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
+from weakref import WeakKeyDictionary
 
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import IntegerAttr, ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects.fused_op import Body, FusedOp
+from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.stated import growing_symbol
 from ge.dialects.npu_task import ops as task
-from ge.dialects.npu_task.attributes import HBM, HOST, space_of
+from ge.dialects.npu_task.attributes import GROWS, HBM, HOST, Engine, space_of
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import ByteRegions, RegionHistory, moves, trips
-from ge.dialects.npu_task.ops import KernelOp, LaunchOp
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
-from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import align_up, byte_size, is_dynamic
+from ge.dialects.support.tensor_op import TensorOp, split_axes
+from ge.dialects.support.types import (
+    align_up,
+    byte_size,
+    element_type,
+    is_dynamic,
+    set_type,
+    shape_of,
+    tensor,
+)
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.issue import Issue, IssueQueue
-from ge.runtime.clock.launched import Launched, launched, task_time
 from ge.runtime.clock.simulation import Simulation
-from ge.runtime.clock.timeline import (
-    COPY,
-    DMA_IN,
-    DMA_OUT,
-    Task,
-    Timeline,
+from ge.runtime.clock.timeline import COMPUTE, COPY, DMA_IN, DMA_OUT, Task, Timeline, capacities
+from ge.runtime.clock.traffic import Moved, Traffic, bytes_read
+from ge.runtime.library.asking import estimated_times, plain_times
+from ge.runtime.library.costs.estimates import (
+    HOST_OPS_PER_US,
+    CoreTime,
+    CoreTimes,
+    TaskTime,
+    copy_times,
+    hbm_bytes_per_us,
+    link_time,
 )
-from ge.runtime.clock.traffic import Traffic
-from ge.runtime.clock.valid_rows import rows_read
-from ge.runtime.library.costs.estimates import CoreTimes, TaskTime, copy_times, link_time
 from ge.runtime.library.costs.l2 import L2Cache
+from ge.runtime.library.costs.structure import by_structure
+
+
+def room_for_rows(main: FuncOp) -> int | None:
+    """Number of rows for which a program's growing states have room; None if no state grows."""
+    sizes = [
+        shape_of(op.result)[axis.value.data]
+        for op in main.body.block.ops
+        if isinstance(op, SlotOp) and isinstance(axis := op.attributes.get(GROWS), IntegerAttr)
+    ]
+    return min(sizes, default=None)
+
+
+def rows_read(main: FuncOp, rows: int | None) -> tuple[int, str] | None:
+    """Number of rows of its states that a program reads, and a text that says so; None if no state
+    grows. Raises GeError for more rows than there are."""
+    symbol, most = growing_symbol(main), room_for_rows(main)
+    if symbol is None or most is None:
+        return None
+    if rows is not None and not 0 < rows <= most:
+        raise GeError(f"a run reads from 1 to {most} rows of '{symbol}', not {rows}")
+    what = ", as where the states are full" if rows is None else ""
+    return rows or most, f"attention reads {rows or most} of {most} rows of '{symbol}'{what}"
+
+
+def attentions(kernel: KernelOp) -> list[AttentionOp]:
+    return [op for op in kernel.walk() if isinstance(op, AttentionOp) and op.length is not None]
+
+
+def with_rows(kernel: KernelOp, rows: int) -> KernelOp:
+    """A clone (not inserted) whose attention has so many keys."""
+    clone = kernel.clone()
+    for op in attentions(clone):
+        for name in op.KEYED:
+            narrow(getattr(op, name), op.dimension(name, 2), rows)
+        for mask in op.masks:
+            narrow(mask, len(shape_of(mask)) - 1, rows)
+    return clone
+
+
+def narrow(value: SSAValue, axis: int, rows: int) -> None:
+    """Give a value so many rows, and the values that it is computed from."""
+    shape = list(shape_of(value))
+    if shape[axis] <= rows:
+        return
+    owner = value.owner
+    axes = split_axes(owner, axis) if isinstance(owner, Operation) else None
+    shape[axis] = rows
+    set_type(value, tensor(shape, element_type(value)))
+    if isinstance(owner, Block):
+        fused = owner.parent_op()
+        if isinstance(fused, FusedOp):
+            narrow(fused.inputs[owner.args.index(value)], axis, rows)
+        return
+    for operand, its in zip(owner.operands, axes or (), strict=False):
+        if its is not None:
+            narrow(operand, its, rows)
+
+
+STEPS = 16  # of what L2 holds of an operand
+
+
+@dataclass
+class Launched:
+    """Facts that all launches of a kernel share."""
+
+    # How many it has: the first operands of a launch are inputs, what follows, and results, outputs
+    inputs: int
+    outputs: int
+    engine: str
+    # How many of which engine; a kernel on the cube cores with an epilogue takes the vector cores
+    # of their clusters too
+    cores: tuple[tuple[str, int], ...]
+    reads: list[tuple[int, int]]  # operand indices, and bytes read of each
+    writes: list[int]  # bytes of each output, where it lies in an input's memory
+    core: CoreTimes | None = None  # of its tile program, or of the one that it would have
+    alone: TaskTime | None = None  # of what runs on no core
+    plain: Callable[[], CoreTimes] | None = None  # what a plain loop over elements takes
+    lacks: str = ""  # why its tile program does not say the time, so that it is that of such a loop
+    times: dict[Moved, TaskTime] = field(default_factory=dict[Moved, TaskTime])
+
+    @classmethod
+    def of(cls, kernel: KernelOp, target: Target, core: CoreTimes | None = None) -> "Launched":
+        """`core`: of its tile program. Of unknown sizes neither `core` nor `alone` is known."""
+        inputs, outputs = len(kernel.body.block.args), len(kernel.output_types)
+        engine = DMA_IN if kernel.engine.data is Engine.DMA else kernel.engine.data.value
+        if engine not in COMPUTE or kernel.engine.data is Engine.HOST:
+            alone = time_alone(kernel, target)
+            return cls(inputs, outputs, engine, ((engine, 1),), [], [], alone=alone)
+        core = core or estimated_times(Body.of(kernel.main), target)
+        if core is None:
+            return cls(inputs, outputs, engine, ((engine, 1),), [], [])
+        reads, writes, engine = list(bytes_read(kernel)), kernel.bytes_written(), core.cores[0][0]
+        capacity = capacities(target)
+        cores = tuple((name, min(count, capacity[name])) for name, count in core.cores)
+        plain = partial(plain_times, Body.of(kernel.main), target)
+        return cls(inputs, outputs, engine, cores, reads, writes, core, plain=plain)
+
+    def of_rows(self, told: KernelOp) -> "Launched":
+        """The facts of launches that read fewer keys, as `told` has them. That time is in
+        proportion to the bytes that are read is an assumption."""
+        reads, whole = list(bytes_read(told)), self.core
+        if whole is None:
+            return self
+        part = sum(size for _, size in reads) / max(sum(size for _, size in self.reads), 1)
+
+        def time(held: tuple[float, ...]) -> CoreTime:
+            start, *others = whole.time(held)
+            return CoreTime(start, *[us * part for us in others])
+
+        core = CoreTimes(whole.cores, time, lambda: int(whole.moved() * part), estimated=True)
+        return replace(self, reads=reads, writes=told.bytes_written(), core=core, times={})
+
+    def time(self, moved: Moved, target: Target) -> TaskTime:
+        if (time := self.times.get(moved)) is None:
+            assert self.core is not None
+            held = self.held(moved)
+            try:
+                core = self.core.time(held)
+            except GeError as e:  # what the program needs is no fact of the target
+                assert self.plain is not None
+                self.lacks, core = f"{e.where}: {e.message}", self.plain().time(held)
+            time = self.times[moved] = task_time(core, self.core, moved, self.reads, held, target)
+        return time
+
+    def held(self, moved: Moved) -> tuple[float, ...]:
+        """The parts of the operands that L2 holds, in steps of a sixteenth."""
+        held = [0.0] * self.inputs
+        for (index, size), hits in zip(self.reads, moved.parts, strict=True):
+            held[index] = STEPS * hits // size / STEPS if size else 0.0
+        return tuple(held)
+
+
+def task_time(
+    core: CoreTime,
+    times: CoreTimes,
+    moved: Moved,
+    reads: list[tuple[int, int]],
+    held: tuple[float, ...],
+    target: Target,
+) -> TaskTime:
+    """The time of a launch whose operands L2 has in part: that of its busiest core, and not less
+    than that of the bytes that cross HBM."""
+    read = sum(size for _, size in reads)
+    crossing = max(read - moved.hits, 0) + moved.evicted
+    hbm_us = crossing / hbm_bytes_per_us(times.cores[0][1], target)
+    return TaskTime(
+        core.cube_us,
+        core.vector_us,
+        core.load_us,
+        core.store_us,
+        core.start_us + max(core.core_us, hbm_us),
+        crossing,
+        times.moved(),
+        core.start_us,
+        hbm_us,
+        held,
+        moved.hits / max(read, 1),
+        times.estimated,
+    )
+
+
+def time_alone(kernel: KernelOp, target: Target) -> TaskTime | None:
+    """Time of a kernel of the host, or of a transfer; None while a shape is dynamic."""
+    body = Body.of(kernel.main)
+    if not body.is_static or (work := body.work()) is None:
+        return None
+    if kernel.engine.data is Engine.DMA:
+        return link_time(work.read, target)
+    us = (work.macs + max(work.vector, 1)) / HOST_OPS_PER_US
+    return TaskTime(vector_us=us, total_us=us)
+
+
+_Key = tuple[Engine, Target, int | None, CoreTimes | None]
+
+# A scheduler and a session simulate the same kernels again and again; bodies do not change
+_known: WeakKeyDictionary[KernelOp, dict[_Key, Launched]] = WeakKeyDictionary()
+
+
+def launched(
+    kernel: KernelOp,
+    target: Target,
+    rows: int | None = None,
+    core: CoreTimes | None = None,
+) -> Launched:
+    """The facts that all launches of a kernel share, worked out once. `rows`: the number of keys,
+    for kernels that are given it. `core`: the times of its tile program."""
+    if rows is not None and not attentions(kernel):
+        rows = None
+    key = (engine := kernel.engine.data), target, rows, core
+    known = _known.setdefault(kernel, {})
+    if key not in known:
+        whole = _launched(kernel, engine, target, core)
+        known[key] = whole if rows is None else whole.of_rows(with_rows(kernel, rows))
+    return known[key]
+
+
+@by_structure
+def _launched(kernel: KernelOp, engine: Engine, target: Target, core: CoreTimes | None) -> Launched:
+    return Launched.of(kernel, target, core)
+
 
 TASKS = (LaunchOp, task.CopyOp, task.BatchCopyOp, task.TransferOp)  # what runs on a stream
 

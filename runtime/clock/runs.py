@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from ge.dialects.graph.state import growing_symbol
+from ge.dialects.graph.stated import growing_symbol
 from ge.dialects.npu_task.attributes import figure
 from ge.dialects.npu_task.memory import Place, input_places, output_places
 from ge.dialects.support.errors import GeError

@@ -204,7 +204,7 @@ def write_module(
 ) -> None:
     """Write a module, and beside it the weights that it refers to as NAME.safetensors. Standard
     output ("-") and devices have no place for weights beside them: they are left out."""
-    from ge.dialects.graph.ports import HASH, PAYLOAD
+    from ge.dialects.graph.stated import HASH, PAYLOAD
     from ge.runtime.data.weights import weights_of, write_safetensors
 
     path = Path(path)

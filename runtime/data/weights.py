@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute
 
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
-from ge.dialects.graph.ports import HASH, PAYLOAD
+from ge.dialects.graph.stated import HASH, PAYLOAD
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
 from ge.dialects.support.context import at_hand, having

@@ -13,7 +13,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument
 
 from ge.dialects.graph import gears as graph
-from ge.dialects.graph.ports import PADDING, argument_attributes, dims_of, input_name
+from ge.dialects.graph.stated import PADDING, argument_attributes, dims_of, input_name
 from ge.dialects.npu_task import control
 from ge.dialects.support.dims import size_of
 from ge.dialects.support.errors import GeError

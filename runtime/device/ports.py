@@ -13,8 +13,17 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, String
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from ge.dialects.graph.ports import SEED, dims_of, name_of
-from ge.dialects.graph.state import BLOCK, STATE, STEP, Typed, growing_symbol, steps_beyond
+from ge.dialects.graph.stated import (
+    BLOCK,
+    SEED,
+    STATE,
+    STEP,
+    Typed,
+    dims_of,
+    growing_symbol,
+    name_of,
+    steps_beyond,
+)
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.dims import expression, value_of
 from ge.dialects.support.element_types import type_name

@@ -13,7 +13,7 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.graph import control as graph
-from ge.dialects.graph.ports import dim_ranges
+from ge.dialects.graph.stated import dim_ranges
 from ge.dialects.npu_task import control
 from ge.dialects.npu_task import ops as task
 from ge.dialects.npu_task.attributes import OFFSETS, STATE, data_type, placed_results

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation
 
-from ge.dialects.graph.state import likely_states
+from ge.dialects.graph.stated import likely_states
 from ge.runtime.clock.timeline import DMA_IN, DMA_OUT, Timeline
 from ge.runtime.device.ports import input_ports, output_ports, typed
 

@@ -8,8 +8,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from ge.dialects.graph.ports import dim_ranges, dim_relations
-from ge.dialects.graph.state import growing_symbol
+from ge.dialects.graph.stated import dim_ranges, dim_relations, growing_symbol
 from ge.dialects.support.dims import Range, size_of, symbols, with_related
 from ge.dialects.support.element_types import is_unsigned
 from ge.dialects.support.errors import GeError

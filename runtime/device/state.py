@@ -23,7 +23,7 @@ import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Attribute, Operation
 
-from ge.dialects.graph.state import Typed, state_pairs
+from ge.dialects.graph.stated import Typed, state_pairs
 from ge.dialects.npu_task.attributes import GROWS, STATE, VALID, data_type
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError

@@ -25,7 +25,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
-from ge.dialects.graph.state import growing_symbol
+from ge.dialects.graph.stated import growing_symbol
 from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.errors import GeError

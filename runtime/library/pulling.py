@@ -30,7 +30,7 @@ from ge.dialects.graph.quantization import LookupOp
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.graph.support.folding import highest, lowest
+from ge.dialects.graph.support.parameters import highest, lowest
 from ge.dialects.support.boxes import Access, Box
 from ge.dialects.support.dims import Extent
 from ge.dialects.support.element_types import bitwidth

@@ -34,7 +34,7 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import f16, f32, i8, i32
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph.cache import AppendOp
+from ge.dialects.graph.attention import AppendOp
 from ge.dialects.graph.indexing import ScatterNdOp, TensorScatterOp
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth

@@ -6,8 +6,7 @@ from functools import cache, partial
 from importlib import import_module
 
 from ge.dialects.fused_op import multiplies
-from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.cache import AppendOp
+from ge.dialects.graph.attention import AppendOp, AttentionOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.creation import FillOp
 from ge.dialects.graph.image import ResizeOp

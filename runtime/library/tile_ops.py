@@ -37,7 +37,7 @@ from ge.dialects.graph.reduction import CumulativeOp
 from ge.dialects.graph.shape import BroadcastToOp, TransposeOp
 from ge.dialects.graph.slicing import SliceOp, SplitOp
 from ge.dialects.graph.support.elementwise_bases import Elementwise
-from ge.dialects.graph.support.folding import highest, lowest
+from ge.dialects.graph.support.parameters import highest, lowest
 from ge.dialects.support.boxes import Access, Box, aligned_box, plus
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.tensor_op import TensorOp

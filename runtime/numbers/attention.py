@@ -13,8 +13,7 @@ import numpy as np
 
 from ge.dialects.fused_op import FlashAttentionOp
 from ge.dialects.graph import attention as g
-from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.cache import AppendOp
+from ge.dialects.graph.attention import AppendOp, AttentionOp
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array, contiguous
 from ge.runtime.numbers import Fn, kernel

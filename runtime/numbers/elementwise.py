@@ -11,7 +11,7 @@ import numpy as np
 
 from ge.dialects.graph import activation
 from ge.dialects.graph import elementwise as g
-from ge.dialects.graph import trigonometry as trig
+from ge.dialects.graph import elementwise as trig
 from ge.runtime.data.arrays import BFLOAT16, NARROW_FLOATS, Array
 from ge.runtime.numbers import Fn, array_kernel, kernel
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ge.dialects.graph import image as g
-from ge.dialects.graph.detection import NonMaxSuppressionOp
-from ge.dialects.graph.support.coordinates import coordinates, nearest_index
+from ge.dialects.graph.image import NonMaxSuppressionOp
+from ge.dialects.graph.support.window import coordinates, nearest_index
 from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.numbers import Fn, kernel

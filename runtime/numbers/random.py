@@ -12,7 +12,7 @@ from enum import IntEnum
 
 import numpy as np
 
-from ge.dialects.graph import random as g
+from ge.dialects.graph import creation as g
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.numbers import Fn, kernel
 from ge.runtime.numbers.shape import fitting, ints_of, refusing

@@ -21,7 +21,7 @@ from onnx import TensorProto, helper, numpy_helper
 from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, i64
 
 import ge
-from ge.dialects.graph.ports import PADDING
+from ge.dialects.graph.stated import PADDING
 from ge.dialects.support.errors import GeError
 from ge.runtime.check.padding import check_padding
 from ge.runtime.data.arrays import Array

@@ -4,7 +4,7 @@
 
 CPU time, the least of the runs. mlir-opt, where it is installed, reads the generic form, of whose
 dialects it knows little: it does less. The spellings of lines are counted too, names of values and
-texts left out, since lines that are spelled alike are parsed once (`dialects/text/spellings.py`).
+texts left out, since lines that are spelled alike are parsed once (`dialects/text/reading.py`).
 """
 
 import argparse
@@ -19,8 +19,7 @@ from typing import Any
 
 from ge.dialects.support.operation import count_ops
 from ge.dialects.text.printing import op_text
-from ge.dialects.text.reading import parse_module, read_source
-from ge.dialects.text.spellings import Line
+from ge.dialects.text.reading import Line, parse_module, read_source
 from ge.lowering.driver.context import context
 from ge.lowering.levels.dominance import verify
 from ge.lowering.pipeline.pass_manager import paused_collector

@@ -36,8 +36,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute, Operation
 
-from ge.dialects.graph.ports import DIMS, PADDING, dim_ranges, state_ranges
-from ge.dialects.graph.state import LENGTH, STEP
+from ge.dialects.graph.stated import DIMS, LENGTH, PADDING, STEP, dim_ranges, state_ranges
 from ge.dialects.npu_task.attributes import (
     BYTES,
     GROWS,

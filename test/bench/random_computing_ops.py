@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import FloatAttr, f32, i1, i8, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects import graph as g
-from ge.dialects.support.choices import ROUNDINGS
+from ge.dialects.support.constraints import ROUNDINGS
 from ge.dialects.support.element_types import is_float, ui8
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, numel, shape_of, tensor
@@ -365,7 +365,7 @@ def mel(b: Builder, op: Any) -> TensorOp:
     return op.of(*counts, b.number(0.5, t), b.number(b.rng.choice((4.0, 8.0)), t), to=b.floating())
 
 
-@makes(g.detection.NonMaxSuppressionOp)
+@makes(g.image.NonMaxSuppressionOp)
 def suppression(b: Builder, op: Any) -> TensorOp:
     n, count, t = b.rng.randint(1, 2), b.rng.randint(1, 4), b.floating()
     boxes, scores = b.value((n, count, 4), t), b.value((n, b.rng.randint(1, 2), count), t)

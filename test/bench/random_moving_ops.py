@@ -265,7 +265,7 @@ def map_index(b: Builder, op: Any) -> TensorOp:
     return op.make([x], [axis % len(shape_of(x))], rows)
 
 
-@makes(g.cache.AppendOp)
+@makes(g.attention.AppendOp)
 def append(b: Builder, op: Any) -> TensorOp:
     x, axis, size = with_axis(b)
     if not size:

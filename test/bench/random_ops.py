@@ -35,7 +35,7 @@ from xdsl.irdl import (
 )
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.support.choices import ChoiceConstraint
+from ge.dialects.support.constraints import ChoiceConstraint
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import shape_of
 

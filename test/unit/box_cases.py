@@ -8,7 +8,7 @@ from xdsl.dialects.builtin import f16, f32, i1, i8, i32, i64
 from xdsl.ir import Attribute, Block, SSAValue
 
 from ge.dialects.graph import attention as a
-from ge.dialects.graph import cache as c
+from ge.dialects.graph import attention as c
 from ge.dialects.graph import convolution as v
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph import image as i

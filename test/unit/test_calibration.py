@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from writing import Expr, Tensor, normal, written
 
 from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.ports import DIMS
+from ge.dialects.graph.stated import DIMS
 from ge.dialects.support.diagnostics import Diagnostic, diagnostic_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function

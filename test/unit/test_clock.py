@@ -19,7 +19,7 @@ from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
-from ge.runtime.clock import launched
+from ge.runtime.clock import clock
 from ge.runtime.clock.clock import UnknownShapes, simulate
 from ge.runtime.clock.simulation import Simulation
 from ge.runtime.clock.timeline import CAUSES, Task, Timeline, bandwidth
@@ -76,7 +76,7 @@ def given_times(monkeypatch: pytest.MonkeyPatch) -> None:
         time = CoreTime(0.0, us, cube, us - cube, us, us)
         return CoreTimes(((engine, cores),), lambda held: time, lambda: 2 * size, estimated=True)
 
-    monkeypatch.setattr(launched, "estimated_times", times)
+    monkeypatch.setattr(clock, "estimated_times", times)
 
 
 def launch(kernel: str, stream: int, source: str = "%a", target: str = "%b") -> str:

@@ -8,8 +8,8 @@ import pytest
 
 from ge.dialects.support.diagnostics import Diagnostic, Severity, SourceLocation
 from ge.dialects.support.errors import GeError
-from ge.dialects.text.colours import When, wanted
 from ge.dialects.text.errors import Sources
+from ge.dialects.text.look import When, wanted
 from ge.dialects.text.reading import SourceText
 from ge.tools.cli.command_line import expanded, split
 

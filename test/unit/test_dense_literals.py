@@ -6,7 +6,7 @@ from xdsl.dialects.builtin import Builtin
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
-from ge.dialects.text.dense import DenseParser
+from ge.dialects.text.reading import DenseParser
 
 LITERALS = (
     "dense<[1, -2, 0]> : tensor<3xi8>",

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import (
 )
 
 import ge
-from ge.dialects.graph.ports import DIMS, PADDING
+from ge.dialects.graph.stated import DIMS, PADDING
 from ge.runtime.check.padding import NO_NUMBER, check_padding, unmeasured
 from ge.runtime.device.session import main_of
 

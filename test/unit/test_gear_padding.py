@@ -34,7 +34,7 @@ from ge.dialects.graph.elementwise import (
     SubOp,
 )
 from ge.dialects.graph.gears import AssumeShapeOp
-from ge.dialects.graph.ports import PADDING
+from ge.dialects.graph.stated import PADDING
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Dense, shape_of, tensor
 from ge.lowering.driver.compiler import context

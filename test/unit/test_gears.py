@@ -16,7 +16,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from sums import assert_near
 
 import ge
-from ge.dialects.graph.ports import PADDING
+from ge.dialects.graph.stated import PADDING
 from ge.dialects.npu_task.control import CaseOp
 from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.support.errors import GeError

@@ -18,7 +18,7 @@ from xdsl.rewriter import InsertPoint, Rewriter
 import ge
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.normalization import SoftmaxOp
-from ge.dialects.graph.ports import DIMS
+from ge.dialects.graph.stated import DIMS
 from ge.dialects.npu_task.attributes import GROWS
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.lowering.driver.compiler import load, lower

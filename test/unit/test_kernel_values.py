@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import i1, i8, i32, i64
 from xdsl.ir import Block
 
 from ge.dialects.graph import activation, elementwise
-from ge.dialects.graph.detection import NonMaxSuppressionOp
+from ge.dialects.graph.image import NonMaxSuppressionOp
 from ge.dialects.graph.indexing import OneHotOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp

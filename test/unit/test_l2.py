@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ge.lowering.pipeline.pass_manager import paused_collector
-from ge.runtime.clock.sharing import fair_speeds
+from ge.runtime.clock.simulation import fair_speeds
 from ge.runtime.library.costs.l2 import AddressRange, L2Cache
 
 A, B, C = (AddressRange("arena", 100 * i, 100 * i + 100) for i in range(3))

@@ -18,12 +18,11 @@ from ge.dialects.graph import Graph
 from ge.dialects.graph.activation import GeluOp, MishOp, SigmoidOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.convolution import ConvOp
-from ge.dialects.graph.elementwise import AddOp, ExpOp, MaximumOp
+from ge.dialects.graph.elementwise import AddOp, ExpOp, MaximumOp, Trigonometric
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import RmsNormOp, SoftmaxOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.support.elementwise_bases import FloatUnary
-from ge.dialects.graph.trigonometry import Trigonometric
 from ge.dialects.support.context import at_hand
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, tensor

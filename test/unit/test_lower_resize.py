@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ge.dialects.graph.support.coordinates import coordinates
+from ge.dialects.graph.support.window import coordinates
 from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.windows import resize as kernels
 

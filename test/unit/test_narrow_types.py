@@ -21,7 +21,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import AddOp, CastOp, ClampOp
 from ge.dialects.graph.linear import SMALL_FLOATS, MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
-from ge.dialects.graph.support.folding import holds, splat
+from ge.dialects.graph.support.parameters import holds, splat
 from ge.dialects.npu_task.memory import MemoryView
 from ge.dialects.support.element_types import (
     ELEMENT_TYPES,

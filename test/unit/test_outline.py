@@ -2,7 +2,7 @@
 
 import pytest
 
-from ge.dialects.text.outline import Outline
+from ge.dialects.text.printing import Outline
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
 

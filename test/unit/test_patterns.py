@@ -9,7 +9,7 @@ import pytest
 import regex
 
 import ge
-from ge.dialects.graph.state import state_pairs
+from ge.dialects.graph.stated import state_pairs
 from ge.dialects.support import patterns as module
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.patterns import UserPattern, user_pattern

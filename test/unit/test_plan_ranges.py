@@ -10,7 +10,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from ge.dialects.graph.ports import state_ranges
+from ge.dialects.graph.stated import state_ranges
 from ge.dialects.npu_task.attributes import (
     OFFSETS,
     figure,

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import i8, i16
 from xdsl.dialects.test import TestOp
 
 from ge.dialects.graph.quantization import RequantizeOp
-from ge.dialects.support.choices import ROUNDINGS
+from ge.dialects.support.constraints import ROUNDINGS
 from ge.dialects.support.element_types import ui8
 from ge.dialects.support.types import tensor
 from ge.runtime.data.arrays import Array, dtype_of, element_of

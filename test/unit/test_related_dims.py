@@ -12,7 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ge
-from ge.dialects.graph.ports import dim_relations
+from ge.dialects.graph.stated import dim_relations
 from ge.dialects.support.dims import Polynomial, Range, Relation, Relations, with_related
 from ge.dialects.text.values import fixed_sizes, parse_dims
 from ge.runtime.device.ports import input_ports

@@ -29,8 +29,13 @@ from ge.transforms.analysis.task_graph import TaskGraph, Window, windows
 from ge.transforms.memory.plan_memory import PlanMemoryPass
 from ge.transforms.schedule.assign_streams import AssignStreamsPass, StreamAssignment
 from ge.transforms.schedule.events import add_orderings
-from ge.transforms.schedule.list_scheduling import ListScheduler, Streams, path_lengths
-from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings
+from ge.transforms.schedule.list_scheduling import (
+    ListScheduler,
+    MemoryCap,
+    Streams,
+    memory_orderings,
+    path_lengths,
+)
 from ge.transforms.schedule.split_launches import best_streams
 
 TARGET = Target.load()

@@ -10,10 +10,9 @@ from xdsl.dialects.builtin import i32
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import ParseError
 
-from ge.dialects.text import spellings
+from ge.dialects.text import reading
 from ge.dialects.text.printing import op_text
-from ge.dialects.text.reading import LocatingParser, SourceText, parse_module
-from ge.dialects.text.spellings import Line, spelling_of
+from ge.dialects.text.reading import Line, LocatingParser, SourceText, parse_module, spelling_of
 from ge.lowering.driver.context import context
 
 HEAD = "func.func @main(%x: tensor<4xf32>, %y: tensor<4xf32>, %z: tensor<2xf32>) {\n"
@@ -56,7 +55,7 @@ def lines_parsed(text: str, monkeypatch: pytest.MonkeyPatch, anew: bool = True) 
 
     monkeypatch.setattr(Parser, "parse_operation", counted)
     if anew:
-        monkeypatch.setattr(spellings, "SHARED", {})
+        monkeypatch.setattr(reading, "SHARED", {})
     told(text)
     return count - 2  # the function and its return
 

@@ -11,7 +11,7 @@ import pytest
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp, StringAttr, f32, i64
 
 import ge
-from ge.dialects.graph.state import Typed, likely_states, state_pairs
+from ge.dialects.graph.stated import Typed, likely_states, state_pairs
 from ge.dialects.npu_task.attributes import STATE, VALID, number
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import CopyOp, LaunchOp, Segment, SlotOp

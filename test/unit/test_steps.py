@@ -11,9 +11,8 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, Module
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.cache import AppendOp
-from ge.dialects.graph.state import BLOCK, STEP
+from ge.dialects.graph.attention import AppendOp, AttentionOp
+from ge.dialects.graph.stated import BLOCK, STEP
 from ge.dialects.support.errors import GeError
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower

@@ -5,8 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.cache import AppendOp
+from ge.dialects.graph.attention import AppendOp, AttentionOp
 from ge.dialects.npu_task.ops import KernelOp
 from ge.lowering.driver.compiler import load, lower
 from ge.lowering.pipeline.options import Options

@@ -12,15 +12,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from ge.dialects.graph import (
-    activation,
-    elementwise,
-    linear,
-    normalization,
-    reduction,
-    shape,
-    trigonometry,
-)
+from ge.dialects.graph import activation, elementwise, linear, normalization, reduction, shape
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, shape_of, tensor
@@ -98,7 +90,7 @@ class Expr:
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         """`x.erf()` is the op `graph.erf` on x, `x.maximum(0)` one of two operands."""
-        for module in (elementwise, trigonometry, activation, normalization):
+        for module in (elementwise, activation, normalization):
             for kind in vars(module).values():
                 if getattr(kind, "name", None) == f"graph.{name}":
                     return lambda *operands, **params: self.op(kind, self, *operands, **params)

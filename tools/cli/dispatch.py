@@ -9,7 +9,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import print_result
 from ge.dialects.text.values import did_you_mean
 from ge.lowering.driver.binding import Binder, is_open
-from ge.runtime.clock.valid_rows import room_for_rows
+from ge.runtime.clock.clock import room_for_rows
 from ge.runtime.device.gears import GearTable
 from ge.runtime.device.ports import growing_symbol, input_ports
 from ge.runtime.device.random_inputs import random_inputs

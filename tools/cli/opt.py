@@ -31,8 +31,7 @@ from ge.dialects.support.environment import truth
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import count_ops
 from ge.dialects.support.streams import error_stream, print_result, set_holds_file
-from ge.dialects.text import colours
-from ge.dialects.text.colours import When, wanted
+from ge.dialects.text import look
 from ge.dialects.text.errors import (
     REPRODUCER,
     Sources,
@@ -41,6 +40,7 @@ from ge.dialects.text.errors import (
     show_traceback,
     with_op,
 )
+from ge.dialects.text.look import When, wanted
 from ge.dialects.text.printing import op_text
 from ge.dialects.text.reading import SPLIT_MARKER, SourceText, parse_module, read_source
 from ge.dialects.text.values import did_you_mean, names
@@ -192,7 +192,7 @@ def build_parser(targets: tuple[str, ...] = ()) -> ArgumentParser:
         "--verify-diagnostics": {"choices": LEVELS},
         "--mlir-debug-counter": {"action": "append", "default": []},
         "--mlir-print-op-on-diagnostic": {"type": argument(truth)},
-        "--color": {"type": argument(colours.read), "default": When.AUTO},
+        "--color": {"type": argument(look.read), "default": When.AUTO},
         "--output-split-marker": {"default": SPLIT_MARKER},
         "--output-format": {"type": format_of(targets), "default": "mlir"},
         "--list-passes": {"nargs": "?", "const": ""},

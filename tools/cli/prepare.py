@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 
-from ge.dialects.graph.state import growing_symbol
+from ge.dialects.graph.stated import growing_symbol
 from ge.dialects.support.diagnostics import warning_handler
 from ge.dialects.support.dims import symbols
 from ge.dialects.support.errors import GeError

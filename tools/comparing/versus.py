@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp, bf16, f16, f64
 from xdsl.ir import Attribute, Operation
 
 from ge.dialects.graph.quantization import QuantizeOp
-from ge.dialects.graph.recoded import CODES, Codes, Divided, codes_of, divided_in
+from ge.dialects.graph.stated import CODES, Codes, Divided, codes_of, divided_in
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.support.element_types import ELEMENT_TYPES, i2, i4

@@ -43,7 +43,7 @@ from xdsl.traits import IsTerminator
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
-from ge.dialects.graph.ports import DIMS
+from ge.dialects.graph.stated import DIMS
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import AnyTensor, Dense, array_ints, set_type

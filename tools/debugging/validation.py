@@ -17,7 +17,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.ports import PAYLOAD
+from ge.dialects.graph.stated import PAYLOAD
 from ge.dialects.support.diagnostics import location_of, warning_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.text.printing import op_text

@@ -10,7 +10,7 @@ from xdsl.context import Context
 from xdsl.ir import Operation, TypeAttribute
 from xdsl.irdl import IRDLOperation
 
-from ge.dialects.support.choices import ChoiceConstraint
+from ge.dialects.support.constraints import ChoiceConstraint
 from ge.tools.lsp.analysis import TextChunk
 from ge.tools.lsp.hover import (
     attribute_text,

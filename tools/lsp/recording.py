@@ -19,8 +19,7 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.utils.lexer import Span
 
 from ge.dialects.support.operation import operands_of
-from ge.dialects.text.reading import LocatingParser, SourceText
-from ge.dialects.text.spellings import NAME, Line, Spelling
+from ge.dialects.text.reading import NAME, Line, LocatingParser, SourceText, Spelling
 
 LINE_END = re.compile(r"\r\n|\n|\r")  # what the protocol takes for the end of a line
 

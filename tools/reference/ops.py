@@ -47,8 +47,7 @@ from xdsl.irdl import (
 )
 
 from ge.dialects.support.boxes import Access
-from ge.dialects.support.choices import ChoiceAttr, ChoiceConstraint
-from ge.dialects.support.directives import Properties
+from ge.dialects.support.constraints import ChoiceAttr, ChoiceConstraint, Properties
 from ge.dialects.support.functions import functions
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.text.formats import format_of

@@ -10,7 +10,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
-from ge.dialects.graph.ports import argument_attributes, dims_of, name_of
+from ge.dialects.graph.stated import argument_attributes, dims_of, name_of
 from ge.dialects.npu_task.attributes import Engine, data_type
 from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp

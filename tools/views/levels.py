@@ -16,7 +16,7 @@ from ge.dialects.fused_op import FusedOp
 from ge.dialects.fused_op import YieldOp as FusedYieldOp
 from ge.dialects.graph import control as graph_control
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
-from ge.dialects.graph.ports import argument_attributes, name_of
+from ge.dialects.graph.stated import argument_attributes, name_of
 from ge.dialects.npu_task import control as task_control
 from ge.dialects.npu_task import ops as task
 from ge.dialects.npu_task.attributes import data_type
@@ -26,7 +26,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import DYNAMIC
 from ge.lowering.levels.level import Level
-from ge.runtime.clock import labels
+from ge.runtime.clock import timeline
 from ge.tools.views.data import LevelGraph, LevelNode, LevelOperand
 from ge.tools.views.model import Modules
 
@@ -163,7 +163,7 @@ def label(op: Operation, sources: list[str]) -> str:
     if named:  # the op that does the work of a launch is the first of its sources
         return named[0] if isinstance(op, FusedOp | task.LaunchOp) else named[-1]
     if isinstance(op, task.CopyOp | task.BatchCopyOp):
-        name = labels.label(op, "")
+        name = timeline.label(op, "")
         return f"copy of {name}" if name else "copy"
     return op.callee if isinstance(op, task.LaunchOp) else op.name.partition(".")[2]
 

@@ -30,7 +30,6 @@ from ge.dialects.graph.elementwise import CastOp, ClampOp, CompareOp, Elementwis
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.graph.normalization import BatchNormOp, GroupNormOp, SoftmaxLike, TrailingNorm
-from ge.dialects.graph.ports import DIMS
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import (
     BroadcastToOp,
@@ -41,6 +40,7 @@ from ge.dialects.graph.shape import (
     UnsqueezeOp,
 )
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp, slice_bounds
+from ge.dialects.graph.stated import DIMS
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.operation import all_ops, block_of, initialize, operands_of
 from ge.dialects.support.tensor_op import TensorOp

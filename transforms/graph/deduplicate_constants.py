@@ -23,7 +23,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.support.folding import splat_bytes
+from ge.dialects.graph.support.parameters import splat_bytes
 from ge.dialects.support.types import Dense
 from ge.transforms.graph.control_flow import move_before, nested_blocks, replace_op
 from ge.transforms.rewriting.counts import count

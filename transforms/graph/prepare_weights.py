@@ -40,8 +40,8 @@ from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.elementwise import AddOp
 from ge.dialects.graph.indexing import Picking
 from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.ports import port
 from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.graph.stated import port
 from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.tensor_op import TensorOp

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.ports import NAME
+from ge.dialects.graph.stated import NAME
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.functions import main_function
 from ge.transforms.graph.eliminate_dead_code import eliminate_dead_code

@@ -32,7 +32,7 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.cache import AppendOp
+from ge.dialects.graph.attention import AppendOp
 from ge.dialects.npu_task import casts
 from ge.dialects.npu_task.attributes import HBM, IO, STATE, space_of
 from ge.dialects.npu_task.control import LoopOp, YieldOp

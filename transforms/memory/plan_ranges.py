@@ -20,7 +20,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.ports import dim_ranges
+from ge.dialects.graph.stated import dim_ranges
 from ge.dialects.npu_task.attributes import (
     BYTES,
     OFFSETS,

@@ -43,7 +43,7 @@ from ge.dialects.graph.attention import AttentionLike
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import Control
 from ge.dialects.graph.convolution import Convolution, DeformConvOp
-from ge.dialects.graph.creation import RangeOp
+from ge.dialects.graph.creation import RandomOp, RangeOp
 from ge.dialects.graph.elementwise import (
     AddOp,
     CastOp,
@@ -56,17 +56,16 @@ from ge.dialects.graph.elementwise import (
     ReciprocalOp,
     SqrtOp,
     SubOp,
+    Trigonometric,
 )
 from ge.dialects.graph.image import AffineGridOp, GridSampleOp
 from ge.dialects.graph.linear import DetOp
 from ge.dialects.graph.normalization import SoftmaxLike
 from ge.dialects.graph.quantization import DequantizeOp, DynamicQuantizeOp, QuantizeOp, RequantizeOp
-from ge.dialects.graph.random import RandomOp
 from ge.dialects.graph.recurrent import Recurrent
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.signal import DftOp, StftOp
-from ge.dialects.graph.support.folding import holds
-from ge.dialects.graph.trigonometry import Trigonometric
+from ge.dialects.graph.support.parameters import holds
 from ge.dialects.support.boxes import MOVING, Access
 from ge.dialects.support.editing import erase
 from ge.dialects.support.element_types import row_of

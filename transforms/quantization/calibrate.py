@@ -19,7 +19,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, f64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
-from ge.dialects.graph.ports import RANGE
+from ge.dialects.graph.stated import RANGE
 from ge.dialects.support import diagnostics
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.data import CalibratedPass, Calibration, Chunk

@@ -25,9 +25,9 @@ from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import GroupNormOp, TrailingNorm, axis_of
 from ge.dialects.graph.pooling import PoolOp
-from ge.dialects.graph.recoded import state_divided
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
+from ge.dialects.graph.stated import state_divided
 from ge.dialects.support.diagnostics import sources_of
 from ge.dialects.support.types import DYNAMIC, Shape, array_ints, element_type, rank_of, shape_of
 from ge.runtime.data.arrays import Array, dtype_of

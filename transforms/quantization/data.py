@@ -20,7 +20,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.ports import argument_attributes, dims_of, is_seed
+from ge.dialects.graph.stated import argument_attributes, dims_of, is_seed
 from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError

@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.linear import SMALL_FLOATS
 from ge.dialects.graph.quantization import DequantizeOp, Granular, QuantizeOp
-from ge.dialects.graph.support.folding import splat
+from ge.dialects.graph.support.parameters import splat
 from ge.dialects.support.element_types import is_float, ui8, ui16
 from ge.dialects.support.types import (
     DYNAMIC,

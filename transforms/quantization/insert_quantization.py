@@ -60,10 +60,10 @@ from ge.dialects.graph.linear import EinsumOp, MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.quantization import DequantizeOp
-from ge.dialects.graph.recoded import state_codes
 from ge.dialects.graph.recurrent import GruOp, LstmOp, RnnOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
+from ge.dialects.graph.stated import state_codes
 from ge.dialects.support import diagnostics
 from ge.dialects.support.boxes import MOVING
 from ge.dialects.support.diagnostics import sources_of

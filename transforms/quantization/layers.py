@@ -31,8 +31,8 @@ from ge.dialects.graph.elementwise import AddOp, CastOp, MulOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxLike, TrailingNorm
-from ge.dialects.graph.ports import argument_attributes, name_of
 from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.graph.stated import argument_attributes, name_of
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.diagnostics import read_location
 from ge.dialects.support.element_types import is_float

@@ -36,7 +36,7 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.convolution import Convolution, ConvOp, ConvTransposeOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeOp, Rounding
-from ge.dialects.support.choices import ROUNDINGS
+from ge.dialects.support.constraints import ROUNDINGS
 from ge.dialects.support.element_types import ui8
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import defined_functions

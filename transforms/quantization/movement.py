@@ -46,7 +46,7 @@ from ge.dialects.graph.shape import (
     UnsqueezeOp,
 )
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
-from ge.dialects.graph.support.folding import lowest, splat
+from ge.dialects.graph.support.parameters import lowest, splat
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import SEGMENTS, TensorOp
 from ge.dialects.support.types import (

@@ -31,7 +31,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import Branching, LoopOp, branch_of
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.ports import is_seed
+from ge.dialects.graph.stated import is_seed
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import numel, shape_of

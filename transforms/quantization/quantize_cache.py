@@ -35,11 +35,10 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.indexing import GatherOp
-from ge.dialects.graph.ports import DIMS, dims_of, port
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
-from ge.dialects.graph.state import STATE
+from ge.dialects.graph.stated import DIMS, STATE, dims_of, port
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.errors import GeError

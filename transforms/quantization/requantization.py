@@ -30,7 +30,7 @@ from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.elementwise import ClampOp
 from ge.dialects.graph.quantization import DequantizeOp, LookupOp, QuantizeOp, RequantizeOp
 from ge.dialects.graph.support.elementwise_bases import Elementwise
-from ge.dialects.graph.support.folding import Number, highest, lowest
+from ge.dialects.graph.support.parameters import Number, highest, lowest
 from ge.dialects.support.definitions import SEGMENTS
 from ge.dialects.support.element_types import bitwidth, ui8
 from ge.dialects.support.tensor_op import TensorOp

@@ -41,7 +41,7 @@ from xdsl.irdl import IRDLOperation, OptOperandDef, VarOperandDef
 from xdsl.traits import Commutative
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.support.choices import ChoiceAttr
+from ge.dialects.support.constraints import ChoiceAttr
 from ge.dialects.support.tensor_op import Param, attribute
 from ge.dialects.support.types import constant_value
 from ge.transforms.analysis.polynomials import near, number_of, splat_number, tolerance

@@ -65,8 +65,14 @@ from ge.transforms.schedule.events import (
     remove_events,
     with_events,
 )
-from ge.transforms.schedule.list_scheduling import ListScheduler, Schedule, Streams, path_lengths
-from ge.transforms.schedule.memory_cap import MemoryCap, memory_orderings
+from ge.transforms.schedule.list_scheduling import (
+    ListScheduler,
+    MemoryCap,
+    Schedule,
+    Streams,
+    memory_orderings,
+    path_lengths,
+)
 
 CUBE, VECTOR, DMA_IN, DMA_OUT, CONTROL = range(5)
 STREAMS = 5

@@ -28,7 +28,7 @@ from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.ports import DIM_RANGES, DIMS
+from ge.dialects.graph.stated import DIM_RANGES, DIMS
 from ge.dialects.npu_task import casts
 from ge.dialects.npu_task.attributes import (
     HBM,

@@ -60,7 +60,7 @@ from ge.dialects.fused_op import Body, CustomOp, FusedOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import CaseOp, LoopOp, YieldOp
 from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
-from ge.dialects.graph.ports import PADDING, name_of
+from ge.dialects.graph.stated import PADDING, name_of
 from ge.dialects.support.editing import detach, erase, replace_uses
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import (

@@ -17,9 +17,8 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.graph import activation as act
 from ge.dialects.graph import elementwise as e
-from ge.dialects.graph.elementwise import Elementwise
+from ge.dialects.graph.elementwise import CosOp, Elementwise, SinOp
 from ge.dialects.graph.shape import BroadcastToOp, View
-from ge.dialects.graph.trigonometry import CosOp, SinOp
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp

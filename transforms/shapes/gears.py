@@ -23,7 +23,7 @@ from math import inf, prod
 
 from xdsl.dialects.func import FuncOp
 
-from ge.dialects.graph.ports import DIM_RANGES, argument_attributes, dims_of, input_name
+from ge.dialects.graph.stated import DIM_RANGES, argument_attributes, dims_of, input_name
 from ge.dialects.support.dims import size_of, symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, shape_of

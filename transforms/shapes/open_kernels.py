@@ -28,8 +28,8 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.constant import ConstantOp, small_constant
-from ge.dialects.graph.ports import dim_ranges
-from ge.dialects.graph.support.folding import splat_bytes
+from ge.dialects.graph.stated import dim_ranges
+from ge.dialects.graph.support.parameters import splat_bytes
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.context import at_hand

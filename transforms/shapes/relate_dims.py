@@ -25,7 +25,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.ports import (
+from ge.dialects.graph.stated import (
     DIM_RANGES,
     DIMS,
     dim_ranges,

@@ -13,11 +13,9 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from ge.dialects.graph.attention import AttentionLike
-from ge.dialects.graph.cache import AppendOp
+from ge.dialects.graph.attention import AppendOp, AttentionLike
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.creation import Created, RangeOp
-from ge.dialects.graph.detection import NonMaxSuppressionOp
 from ge.dialects.graph.elementwise import (
     AddOp,
     CastOp,
@@ -27,6 +25,7 @@ from ge.dialects.graph.elementwise import (
     SelectOp,
     SubOp,
 )
+from ge.dialects.graph.image import NonMaxSuppressionOp
 from ge.dialects.graph.indexing import (
     CompressOp,
     GatherElementsOp,
@@ -37,10 +36,10 @@ from ge.dialects.graph.indexing import (
     UniqueOp,
 )
 from ge.dialects.graph.pooling import Pooling
-from ge.dialects.graph.ports import dim_ranges, dim_relations, dims_of, name_of
 from ge.dialects.graph.reduction import CumulativeOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, SqueezeOp, TileOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
+from ge.dialects.graph.stated import dim_ranges, dim_relations, dims_of, name_of
 from ge.dialects.graph.support.parameters import partial_ints
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.dims import Polynomial, size_of, symbols, with_related

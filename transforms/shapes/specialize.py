@@ -54,7 +54,7 @@ from xdsl.rewriter import Rewriter
 from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.graph.constant import ConstantOp, small_constant
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.graph.support.folding import splat_bytes
+from ge.dialects.graph.support.parameters import splat_bytes
 from ge.dialects.npu_task.ops import KernelOp, ReturnOp
 from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.editing import detach, erase

@@ -43,18 +43,20 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.cache import AppendOp
+from ge.dialects.graph.attention import AppendOp, AttentionOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import AddOp, CastOp, MulOp
-from ge.dialects.graph.ports import dim_relations, dims_of, name_of, port
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.graph.state import (
+from ge.dialects.graph.stated import (
     BLOCK,
     LENGTH,
     STATE,
     STEP,
+    dim_relations,
+    dims_of,
+    name_of,
+    port,
     split_capacity,
     split_layout,
     steps_beyond,

@@ -27,10 +27,9 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.creation import RangeOp
 from ge.dialects.graph.indexing import GatherNdOp, GatherOp
-from ge.dialects.graph.ports import input_name
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, ShapeOfOp, SqueezeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp
-from ge.dialects.graph.state import STATE
+from ge.dialects.graph.stated import STATE, input_name
 from ge.dialects.graph.support.parameters import elements_of
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.dims import Polynomial

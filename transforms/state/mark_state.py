@@ -14,8 +14,7 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAtt
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.ports import name_of
-from ge.dialects.graph.state import STATE, Typed, state_pairs
+from ge.dialects.graph.stated import STATE, Typed, name_of, state_pairs
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.functions import main_function
 

@@ -11,7 +11,7 @@ from xdsl.irdl import operand_def, result_def
 from xdsl.traits import Commutative
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.support import folding as f
+from ge.dialects.graph.support import parameters as f
 from ge.dialects.graph.support.parameters import (
     TYPES,
     Elements,

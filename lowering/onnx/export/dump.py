@@ -32,7 +32,7 @@ from xdsl.traits import IsTerminator
 
 from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.ports import argument_attributes, name_of
+from ge.dialects.graph.stated import argument_attributes, name_of
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.editing import names_in
 from ge.dialects.support.errors import GeError

@@ -31,8 +31,8 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.traits import IsTerminator, NoMemoryEffect
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.ports import SEQUENCE, dims_of, name_of
 from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.graph.stated import SEQUENCE, dims_of, name_of
 from ge.dialects.support.diagnostics import location_of, read_location
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions, main_function

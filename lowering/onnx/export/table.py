@@ -20,7 +20,7 @@ from ge.dialects.graph.linear import DetOp, EinsumOp
 from ge.dialects.graph.pooling import LrnOp
 from ge.dialects.graph.quantization import DynamicQuantizeOp
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
-from ge.dialects.support.choices import ChoiceAttr
+from ge.dialects.support.constraints import ChoiceAttr
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer, is_unsigned, row_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import array_floats, array_ints, element_type

@@ -9,7 +9,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as e
-from ge.dialects.graph import trigonometry as trig
+from ge.dialects.graph import elementwise as trig
 from ge.dialects.graph.elementwise import (
     AbsOp,
     AddOp,

@@ -1,6 +1,6 @@
 """ONNX's random ops. Each draws from a stream of its own, which its name in the model chooses: it
 draws the same numbers whatever else a model has, and whatever of it is known at import. A node with
-an attribute `seed` draws from that (see `ge/dialects/graph/random.py`)."""
+an attribute `seed` draws from that (see `ge/dialects/graph/creation.py`)."""
 
 from collections.abc import Sequence
 
@@ -9,7 +9,7 @@ from xdsl.dialects.builtin import f32, f64, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import elementwise as e
-from ge.dialects.graph.random import RandomNormalOp, RandomOp, RandomUniformOp
+from ge.dialects.graph.creation import RandomNormalOp, RandomOp, RandomUniformOp
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import ShapeOfOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp

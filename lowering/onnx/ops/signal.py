@@ -3,8 +3,7 @@ functions, whose bodies serve), resampling, NonMaxSuppression."""
 
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph.detection import NonMaxSuppressionOp
-from ge.dialects.graph.image import AffineGridOp, GridSampleOp, ResizeOp
+from ge.dialects.graph.image import AffineGridOp, GridSampleOp, NonMaxSuppressionOp, ResizeOp
 from ge.dialects.graph.shape import UnsqueezeOp
 from ge.dialects.graph.signal import DftOp, MelWeightMatrixOp, StftOp
 from ge.dialects.support.tensor_op import Operand, Param

@@ -22,7 +22,7 @@ from xdsl.transforms.common_subexpression_elimination import cse
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import CastOp, SelectOp
-from ge.dialects.graph.support.folding import constants
+from ge.dialects.graph.support.parameters import constants
 from ge.dialects.support.editing import source_line
 from ge.dialects.support.element_types import bitwidth, element_named, is_float
 from ge.dialects.support.errors import GeError

@@ -29,7 +29,7 @@ from ge.dialects.graph.indexing import TopKOp
 from ge.dialects.graph.quantization import Granular
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import TransposeOp
-from ge.dialects.graph.support.folding import highest, lowest
+from ge.dialects.graph.support.parameters import highest, lowest
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import Shape, align_up, element_type, normalize_axis, numel, shape_of

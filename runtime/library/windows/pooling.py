@@ -40,7 +40,7 @@ from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.elementwise import FloorOp, PowOp
 from ge.dialects.graph.pooling import PoolOp
-from ge.dialects.graph.support.folding import lowest
+from ge.dialects.graph.support.parameters import lowest
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up, element_type
 from ge.dialects.targets.target import Target

@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import f32, i32
 
 from ge.dialects.graph.elementwise import FloorOp
 from ge.dialects.graph.image import ResizeOp
-from ge.dialects.graph.support.coordinates import coordinates, nearest_index
+from ge.dialects.graph.support.window import coordinates, nearest_index
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.targets.target import Target

@@ -11,8 +11,7 @@ from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewrite_pattern
 from xdsl.utils.exceptions import PassFailedException
 
-from ge.dialects.graph.elementwise import AddOp
-from ge.dialects.graph.trigonometry import SinOp
+from ge.dialects.graph.elementwise import AddOp, SinOp
 from ge.lowering.plugins.extensions import register_pass
 from ge.transforms.rewriting.driver import rewrite
 

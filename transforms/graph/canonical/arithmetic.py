@@ -12,7 +12,7 @@ from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.reduction import ReduceOp, reduced_shape
 from ge.dialects.graph.shape import ReshapeOp
-from ge.dialects.graph.support.folding import is_unsigned, same_number, splat
+from ge.dialects.graph.support.parameters import is_unsigned, same_number, splat
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (

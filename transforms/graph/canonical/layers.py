@@ -31,7 +31,7 @@ from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, ReverseSequenceOp, TransposeOp
 from ge.dialects.graph.signal import DftOp, StftOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, distinct_axes
-from ge.dialects.graph.support.folding import highest, lowest
+from ge.dialects.graph.support.parameters import highest, lowest
 from ge.dialects.graph.support.window import Window
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import (

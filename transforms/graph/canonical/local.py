@@ -32,7 +32,13 @@ from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.support.folding import Number, broadcasts_into, constants, is_unsigned, splat
+from ge.dialects.graph.support.parameters import (
+    Number,
+    broadcasts_into,
+    constants,
+    is_unsigned,
+    splat,
+)
 from ge.dialects.support.editing import fuse_locations
 from ge.dialects.support.element_types import is_float, is_integer, row_of
 from ge.dialects.support.operation import all_ops

@@ -13,7 +13,7 @@ from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.creation import FillOp
 from ge.dialects.graph.shape import BroadcastToOp
-from ge.dialects.graph.support.folding import Number, holds, is_splat, same_number, splat
+from ge.dialects.graph.support.parameters import Number, holds, is_splat, same_number, splat
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer
 from ge.dialects.support.types import element_type, is_static, shape_of
 from ge.transforms.graph.canonical.local import (

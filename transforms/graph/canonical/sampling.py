@@ -31,7 +31,7 @@ from ge.dialects.graph.pooling import MaxRoiPoolOp, RoiAlignOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, TransposeOp
 from ge.dialects.graph.slicing import SliceOp
-from ge.dialects.graph.support.folding import lowest
+from ge.dialects.graph.support.parameters import lowest
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, is_static, numel, rank_of, shape_of

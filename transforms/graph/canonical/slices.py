@@ -17,8 +17,7 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, SqueezeOp, TileOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp, slice_bounds
 from ge.dialects.graph.support.elementwise_bases import Binary, Elementwise, Unary
-from ge.dialects.graph.support.folding import same_number, splat
-from ge.dialects.graph.support.parameters import distinct_axes
+from ge.dialects.graph.support.parameters import distinct_axes, same_number, splat
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.tensor_op import TensorOp, attribute
 from ge.dialects.support.types import (
