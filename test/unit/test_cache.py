@@ -59,7 +59,7 @@ class Setup:
             self.compiled += 1
             return compile_file(*args)
 
-        monkeypatch.setattr(compiler, "compile_file", counted)
+        monkeypatch.setattr(cache, "compile_file", counted)
         self.stamp = [("compiler.py", 1, 2)]
         monkeypatch.setattr(cache, "own_files", lambda: self.stamp)
 

@@ -1,4 +1,4 @@
-"""What the flags of `watch_flags.py` ask for, as what watches passes; and what ge-compile and
+"""What the flags of mlir-opt in `flags.py` ask for, as what watches passes; and what ge-compile and
 ge-run tell of theirs so."""
 
 import argparse
