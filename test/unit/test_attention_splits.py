@@ -44,14 +44,14 @@ def is_shared(result: Lowered) -> bool:
     return bool(program.workspace)
 
 
-FLAGS = ("", "left_window = 20, offset = 70", "softcap = 3.0")
+FLAGS = ("", "left_window 20 offset 70", "softcap 3.0")
 
 
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize(
     "flags",
     [
-        "causal = true, offset = 60",
+        "causal true offset 60",
         *(pytest.param(flags, marks=pytest.mark.soak) for flags in FLAGS),
     ],
 )
@@ -69,7 +69,7 @@ def test_splits_are_merged(flags: str) -> None:
 def test_rows_without_a_key_in_any_split(undefined: str) -> None:
     """Query 0 sees none, later ones those of one split or of more."""
     shapes = [1, 1, 40, 16], [1, 1, 48, 16], [1, 1, 48, 16]
-    flags = f'causal = true, offset = -1, undefined = "{undefined}"'
+    flags = f"causal true offset -1 undefined {undefined}"
     assert is_shared(compare(attention(*shapes, "f32", flags), all_lowered=True))
 
 

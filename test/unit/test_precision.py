@@ -419,7 +419,7 @@ def calls_on(path: Path, count: int) -> int:
 
     def counting(frame: FrameType, event: str, _: object) -> None:
         nonlocal calls
-        calls += event == "call" and frame.f_code.co_filename.endswith("decisions.py")
+        calls += event == "call" and frame.f_code.co_filename.endswith("refine_precision.py")
 
     sys.setprofile(counting)
     try:
