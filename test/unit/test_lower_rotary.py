@@ -30,7 +30,7 @@ FULL, NEIGHBOURS = "full_tables true", "interleaved true"
         ("2x3x1x32", "1x16", NEIGHBOURS, "f32"),
         ("2x3x5x32", "5x16", NEIGHBOURS, "f16"),
         ("2x3x5x16", "2x1x5x8", NEIGHBOURS, "f16"),
-        ("2x3x5x48", "5x32", f"{FULL}, {NEIGHBOURS}", "bf16"),
+        ("2x3x5x48", "5x32", f"{FULL} {NEIGHBOURS}", "bf16"),
     ],
 )
 def test_pairs_are_rotated(x: str, table: str, flags: str, dtype: str) -> None:

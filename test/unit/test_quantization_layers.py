@@ -404,11 +404,11 @@ def test_conv_integer(pads: list[int], known: bool, zero_w: int) -> None:
     ("scale", "attributes", "is_taken"),
     [
         ("tensor<f32>", "", True),
-        ("tensor<4xf32>", "{axis = 0 : i64}", True),
-        ("tensor<8xf32>", "{axis = 1 : i64}", False),
-        ("tensor<4x1xf32>", "{axis = 1 : i64, block_size = 8 : i64}", True),
-        ("tensor<4x2xf32>", "{axis = 1 : i64, block_size = 4 : i64}", False),
-        ("tensor<1x8xf32>", "{axis = 0 : i64, block_size = 4 : i64}", False),
+        ("tensor<4xf32>", "axis 0", True),
+        ("tensor<8xf32>", "axis 1", False),
+        ("tensor<4x1xf32>", "axis 1 block_size 8", True),
+        ("tensor<4x2xf32>", "axis 1 block_size 4", False),
+        ("tensor<1x8xf32>", "axis 0 block_size 4", False),
     ],
 )
 def test_scales_that_a_run_computes_are_of_rows(

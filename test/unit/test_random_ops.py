@@ -112,7 +112,7 @@ def parse(text: str) -> ModuleOp:
 DRAWS = """
 func.func @main(%seed: tensor<2xi64> {graph.name = "seed", graph.seed})
     -> (tensor<250x400xELEMENT> {graph.name = "y"}) {
-  %0 = graph.OP ELEMENT, %seed SOURCE shape [250, 400] {PARAMS}
+  %0 = graph.OP ELEMENT, %seed SOURCE shape [250, 400] PARAMS : (tensor<2xi64>)
        -> tensor<250x400xELEMENT>
   func.return %0 : tensor<250x400xELEMENT>
 }
@@ -139,7 +139,7 @@ def distance(sample: Array, cdf: Any) -> float:
 
 @pytest.mark.parametrize("element", ["f16", "bf16", "f32", "f64"])
 def test_uniform(element: str) -> None:
-    (y,) = numbers("random_uniform", element, params="low = -1.0 : f64, high = 3.0 : f64")
+    (y,) = numbers("random_uniform", element, params="low -1.0 high 3.0")
     limit = 1.95 / sqrt(y.size)  # exceeded once in a thousand
     rounding = {"f16": 2**-11, "bf16": 2**-8}.get(element, 0.0)
     assert distance(y[:100], lambda v: (v + 1) / 4) < 1.95 / sqrt(40000) + rounding
@@ -151,7 +151,7 @@ def test_uniform(element: str) -> None:
 
 @pytest.mark.parametrize("element", ["f32", "f64"])
 def test_normal(element: str) -> None:
-    (y,) = numbers("random_normal", element, params="mean = 2.0 : f64, scale = 0.5 : f64")
+    (y,) = numbers("random_normal", element, params="mean 2.0 scale 0.5")
     z = (y[:100] - 2) / 0.5
     assert distance(z, lambda v: (1 + erf(v / sqrt(2))) / 2) < 1.95 / sqrt(40000)
     assert 4 < np.abs((y - 2) / 0.5).max() < 6

@@ -1,9 +1,9 @@
 """Lowering of floats on grids (QDQ form) to arithmetic of integers.
 
     %0 = graph.dequantize %q, %s, %z                    %0 = graph.conv %q, %v bias %c
-    %1 = graph.dequantize %v, %t                              {pad_value = z} : (i8, i8) -> i32
+    %1 = graph.dequantize %v, %t                              pad_value z : (i8, i8) -> i32
     %2 = graph.conv %0, %1 bias %b             becomes  %1 = graph.requantize %0, %r
-    %3 = graph.relu %2                                        zero_point %y {low = y} to i8
+    %3 = graph.relu %2                                        zero_point %y low y to i8
     %4 = graph.quantize %3, %u, %y
 
 Local rules, by subject: `signed_codes.py` (before all others), `linear_layers.py` (matmuls,

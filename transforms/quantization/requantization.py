@@ -2,7 +2,7 @@
 
     %0 = graph.dequantize %acc, %s
     %1 = graph.relu %0                         becomes  %2 = graph.requantize %acc, %s / %t
-    %2 = graph.quantize %1, %t, %z to i8                       zero_point %z to i8 {low = z}
+    %2 = graph.quantize %1, %t, %z to i8                       zero_point %z to i8 low z
 
 On one grid of 8-bit integers nothing is left but the limits. Exceptions: codes of 8 bits that would
 be rounded to another side in one step; scales that are known only at run time or for blocks, along
