@@ -55,7 +55,7 @@ from ge.dialects.support.operation import (
     put_last,
 )
 from ge.dialects.support.tensor_op import SplitInterface, TensorOp, split_axes
-from ge.dialects.support.types import byte_size, is_shape_like, is_static, numel, set_type, shape_of
+from ge.dialects.support.types import byte_size, is_static, set_type, shape_of
 
 # attribute of ops: a number, 0 where absent; ops of two phases do not share a launch
 PHASE = "fused_op.phase"
@@ -167,10 +167,6 @@ def worker(ops: Sequence[Operation]) -> Operation:
         return known.macs, op.NORMALIZES, known.vector
 
     return max(ops, key=work)
-
-
-def needs_elements(op: TensorOp) -> bool:
-    return any(numel(shape_of(v)) > 1 and not is_shape_like(v) for v in op.operands)
 
 
 @irdl_op_definition

@@ -263,7 +263,7 @@ class SpeculatableUnlessItFails(ConditionallySpeculatable):
 class TensorOp(InferenceInterface, InPlaceInterface):
     """An op on tensors that infers its result types and states its work.
 
-    Of `support/interfaces.py` it has none: rows, splitting, other orders of dimensions.
+    Of the interfaces below it has none: rows, splitting, other orders of dimensions.
     """
 
     # whether an operand has indices of elements; the kernel refuses those out of range

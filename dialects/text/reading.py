@@ -465,7 +465,7 @@ class LocatingParser(DenseParser):
     """Gives each op without explicit `loc(...)` the position of its name, and each failure
     while parsing the position of the op, type or attribute that it is about."""
 
-    # Whether `parse_operation` may be left out for lines like others before (`spellings.py`)
+    # Whether `parse_operation` may be left out for lines like others before (see above)
     knows_lines = True
 
     def __init__(self, ctx: Context, source: SourceText) -> None:

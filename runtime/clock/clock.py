@@ -9,7 +9,8 @@
   the moment that it knows which way to go; a task does not start before it is issued. All streams
   are idle before and after a branch and between iterations.
 - `Launched` asks what a task takes in isolation, with what L2 has of its operands when it is
-  issued (`traffic.py`). Tasks that run together share the bandwidths of HBM and L2 (`sharing.py`).
+  issued (`traffic.py`). Tasks that run together share the bandwidths of HBM and L2
+  (`simulation.py`).
 - Where the host takes a branch by the sizes of inputs, its tasks are in the device's queue.
 - Of a branch the longest side counts, and what it leaves in L2. A loop counts as often as its
   constant trip count says, each iteration like the first; without one it counts once.

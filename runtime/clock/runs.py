@@ -1,8 +1,8 @@
 """Times of many runs of a program that overlap: the copies of the next inputs and of the last
 outputs run while a run computes (`Session.run_many`).
 
-Inputs and outputs that have slots of their own (`places.py`) have `prefetch` of each, in turn; the
-arena is there once. So, for run n,
+Inputs and outputs that have slots of their own (`npu_task/memory.py`) have `prefetch` of each, in
+turn; the arena is there once. So, for run n,
 
 - copies of inputs wait for those of run n - 1 on their stream, and until run n - prefetch has
   computed: its inputs are overwritten;

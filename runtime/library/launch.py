@@ -9,8 +9,8 @@ code is the tile program of their launches. A program registered here decides, f
 ge's own as for others.
 
 A lowering lists its candidates with the one that its estimate calls the fastest first, and takes
-the first that fits. While a kernel is tuned (`tuning.py`), or where tunings are at hand, another
-one may come first: the one asked for by its text."""
+the first that fits. While a kernel is tuned (`lowering/driver/variants.py`), or where tunings
+are at hand, another one may come first: the one asked for by its text."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -1,6 +1,6 @@
 """The bounds of each kernel of a simulated run, and the causes that its latency is made of.
 
-Each task is looked at as the clock has it (`clock/launched.py`): its work for the pipes of its
+Each task is looked at as the clock has it (`clock/clock.py`): its work for the pipes of its
 busiest core, for HBM, and for the starter of tasks. The largest of these bounds it; as pipes work
 side by side, making that one faster gains no more than its distance from the next.
 

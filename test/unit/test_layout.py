@@ -287,3 +287,18 @@ def test_the_page_on_architecture_shows_the_rooms():
     )
     assert len(paths) > 20
     assert [p for p in paths if not (ROOT / p).exists()] == []
+
+
+def test_files_that_sources_name_exist():
+    """As `file.py` or `folder/file.py`, with as much of its folders as the text gives."""
+    known = [p for folder in FOLDERS for p in sources(folder)] + [*(ROOT / "test").rglob("*.py")]
+    paths = {f"/{p.relative_to(ROOT)}" for p in known}
+    ends = {"/".join(p.split("/")[-n:]) for p in paths for n in range(1, p.count("/") + 1)}
+    wrong = [
+        f"{path.relative_to(ROOT)}: {name}"
+        for folder in FOLDERS
+        for path in sources(folder)
+        for name in re.findall(r"`([\w/]*\w\.py)`", path.read_text("utf-8"))
+        if name not in ends
+    ]
+    assert not wrong

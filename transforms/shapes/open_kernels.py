@@ -6,7 +6,7 @@ what tile programs of open sizes are written for (`lowering/steps/open_programs.
     %1 = graph.reshape %0 shape(%s : tensor<3xi64>)     %1 = graph.reshape %0
     %2 = graph.exp %1 : tensor<?x196x768xf32>           %2 = graph.exp %1 : tensor<64x196x768xf32>
 
-What it is made of is bound to sizes, as its program will be (`lowering/driver/open_tiles.py`); the
+What it is made of is bound to sizes, as its program will be (`lowering/driver/tiles.py`); the
 library is asked about what comes of that at the first ones, for which programs are cut, and with
 extents in the place of sizes, for which they are written.
 """

@@ -4,7 +4,7 @@ then a gear takes smaller sizes too, and outputs are cut.
 For one dimension at a time, each value has the axes that are padded, and what the padded elements
 hold (`fills.py`). The valid elements of a result must not depend on padded ones:
 - the first elements of a result along an axis need the first ones of operands alone, as the op says
-  of itself (`support/prefixes.py`);
+  of itself (`support/boxes.py`);
 - a sum along a padded axis is of zeros there (a matmul, where one operand is zero and the other
   finite), a softmax of scores so low that weights are exactly zero (the padded keys of attention,
   behind a mask that is false or very low there);

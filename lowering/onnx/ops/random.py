@@ -1,6 +1,6 @@
 """ONNX's random ops. Each draws from a stream of its own, which its name in the model chooses: it
 draws the same numbers whatever else a model has, and whatever of it is known at import. A node with
-an attribute `seed` draws from that (see `ge/dialects/graph/creation.py`)."""
+an attribute `seed` draws from that (see `dialects/graph/creation.py`)."""
 
 from collections.abc import Sequence
 

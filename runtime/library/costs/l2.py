@@ -1,7 +1,7 @@
 """Contents of L2: between the launches of a program, within one, and beside one launch alone.
 
 L2 is a write-back cache that replaces the bytes used least recently (`LastUsed`; an assumption: its
-policy is not published). Within a launch it holds pieces of operands (`reuse.py`). Between launches
+policy is not published). Within a launch it holds pieces of operands (`nest.py`). Between launches
 (`L2Cache`: the reads that hit, the bytes written back) it holds whole accesses: a launch touches a
 range of addresses at a time, and a range is evicted whole. That is what LRU does to data that is
 read from one end to the other: once its beginning is gone, its rest is replaced before it is
