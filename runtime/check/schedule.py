@@ -13,9 +13,9 @@ Runs which overlap do not disturb each other: of two tasks of different runs on 
 same bytes, one of which writes, one waits for the other.
 
 Inputs and outputs with slots of their own (`npu_task/memory.py`) have `prefetch` sets of memory,
-which runs take in turn; all else is there once. A slot that a task touches counts as a whole. Given
-are the tasks of all runs in the order of issue, each with those that it waits for; that the tasks of
-one run do not disturb each other is proved by `memory.py`."""
+which runs take in turn; all else is there once. A slot that a task touches counts as a whole.
+Given are the tasks of all runs in the order of issue, each with those that it waits for; that the
+tasks of one run do not disturb each other is proved by `memory.py`."""
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, field
