@@ -69,3 +69,16 @@ def test_soak_runs_tests_that_there_are():
     names = text.partition("RANDOM :=")[2].partition("SEED")[0].replace("\\", "").split()
     assert names
     assert [n for n in names if not (ROOT / f"test/unit/test_{n}.py").exists()] == []
+
+
+def test_docstrings_of_functions_begin_with_what_they_do():
+    """A question word at the front describes a value; a verb says what the function does."""
+    questions = {"What", "Which", "Where", "How", "Whether", "When", "Who", "Why"}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}: {words[0]} ..."
+        for path in sources()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.FunctionDef)
+        if (words := (ast.get_docstring(node) or "").split()) and words[0].strip(",") in questions
+    ]
+    assert not wrong, "\n".join(wrong)

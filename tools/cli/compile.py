@@ -75,7 +75,7 @@ def watcher(
     told: Watch,
     seen: "list[Program]",
 ) -> Watch:
-    """What watches the passes, and keeps the program that they run on in `seen`."""
+    """Return a watch on the passes, which keeps the program that they run on in `seen`."""
 
     def watch(program: "Program") -> "list[Instrumentation]":
         seen.append(program)

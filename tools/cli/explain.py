@@ -213,7 +213,7 @@ def explain(
     timeline: "Timeline",
     measure: "Callable[[Program, Options], tuple[ModuleOp, Timeline]]",
 ) -> Explanation:
-    """What there is to say of a program with that timeline, which `source` was lowered to; it is
+    """Explain a program with that timeline, which `source` was lowered to; the explanation is
     printed. `measure` gives the program and the timeline of another one, at the sizes asked for.
     Raises GeError for the program of another model."""
 
@@ -282,12 +282,12 @@ def read_again(args: argparse.Namespace, model: "Program", variant: Variant) -> 
 
 
 def device_bytes(module: "ModuleOp") -> int:
-    """What a program holds in the memory of the device: all segments, and workspaces."""
+    """Add up what a program holds in the memory of the device: all segments, and workspaces."""
     return sum(n for name, n in taken_bytes(module, main_of(module)).items() if name != OUTSIDE)
 
 
 def us_of(kernel: KernelLimits, timed: Timed) -> float | None:
-    """What the launches of a kernel take in a variant; None where they come from other places."""
+    """Return the time of a kernel's launches in a variant; None where they come from other places."""
     if not kernel.places or any(
         p not in timed.places and p not in COPIES.values() for p in kernel.places
     ):

@@ -27,7 +27,7 @@ from ge.tools.cli.command_line import ArgumentParser
 
 
 def argument(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """What reads a value of a flag, for argparse."""
+    """Make the reader of a flag's value, for argparse."""
 
     def of(text: str) -> Any:
         try:
@@ -49,7 +49,7 @@ def add_options(parser: ArgumentParser, tool: str) -> None:
 
 
 def option_key(name: str) -> str:
-    """Where argparse keeps an option, apart from what the tool's own flags give."""
+    """Name the place where argparse keeps an option, apart from what the tool's own flags give."""
     return f"option {name}"
 
 
@@ -198,7 +198,7 @@ MODIFIERS = """--mlir-print-ir-module-scope --mlir-print-ir-tree-dir --mlir-timi
 
 
 def asks(args: argparse.Namespace) -> bool:
-    """Whether anything is to be told of the passes that run."""
+    """Tell whether anything is to be told of the passes that run."""
     flags = {words.split()[0] for words in WATCHING} - {*MODIFIERS}
     return any(getattr(args, flag[2:].replace("-", "_")) for flag in flags)
 
@@ -238,7 +238,7 @@ def add_table(
 
 
 def look_of(args: argparse.Namespace) -> Look:
-    """How modules are to be printed."""
+    """Read from the flags how modules are to be printed."""
     return Look(
         generic=args.mlir_print_op_generic,
         debuginfo=args.mlir_print_debuginfo,

@@ -45,7 +45,7 @@ def first_sentence(doc: str | None) -> str:
 
 
 def owners(kind: str) -> Callable[[str], str]:
-    """What tells of a name of `Universe.all_<kind>` the package that it is of."""
+    """Make a function which gives the package of a name of `Universe.all_<kind>`."""
     universes: dict[str, Universe] = {"xdsl": XDSL_UNIVERSE, "ge": GE_UNIVERSE}
     universes |= {p.name: p.universe for p in installed()}
     names = {n: of for of, u in universes.items() for n in getattr(u, f"all_{kind}")}

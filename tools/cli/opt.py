@@ -330,7 +330,7 @@ class Driver:
         return for_target(texts, self.args.target, self.passes)
 
     def listed(self) -> str | None:
-        """What there is, where that is asked for."""
+        """List what there is, where that is asked for."""
         args = self.args
         if args.export_irdl:
             from ge.tools.reference.irdl import DIALECTS, definitions
@@ -514,7 +514,7 @@ class Driver:
 
 
 def counted() -> Iterator[str]:
-    """What is counted: rules, patterns that are no rules by their classes, passes."""
+    """List what is counted: rules, patterns that are no rules by their classes, passes."""
     yield from (PASSES, APPLICATIONS, *rules())
     todo = [RewritePattern]
     while todo:

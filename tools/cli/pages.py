@@ -23,7 +23,7 @@ def told(text: str) -> None:
 
 @contextmanager
 def watched(args: argparse.Namespace, inputs: Sequence[str]) -> "Generator[list[Watcher]]":
-    """What watches the compilation, if a page is asked for."""
+    """Watch the compilation, if a page is asked for."""
     if not args.html:
         yield []
         return

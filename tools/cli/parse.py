@@ -69,7 +69,7 @@ def counts(level: LevelGraph) -> dict[str, int]:
 
 
 def lines(about: dict[str, Any], most: int) -> list[str]:
-    """What people are shown."""
+    """Write the lines that people are shown."""
     found: list[str] = []
     if nodes := about.get("nodes"):
         listed = ", ".join(f"{n} {op}" for op, n in list(nodes.items())[:most])

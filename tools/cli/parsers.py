@@ -487,7 +487,7 @@ def add_explain_arguments(parser: ArgumentParser) -> None:
 
 
 def about_time_alone(args: argparse.Namespace) -> bool:
-    """Whether nothing but the time is asked for: explaining a program computes no numbers."""
+    """Tell whether nothing but the time is asked for: explaining a program computes no numbers."""
     numbers = (
         args.inputs, args.outputs, args.load_state, args.save_state, args.random_weights,
         args.poison, args.fuzz_schedule, args.compare, flag_value(args, "sanitize"),

@@ -189,7 +189,7 @@ def naming_sizes(args: argparse.Namespace, options: "Options", module: ModuleOp)
 
 
 def rows_of(options: "Options", module: ModuleOp) -> int | None:
-    """How many rows states that grow have when a run ends that begins with those of --dim; None
+    """Count the rows of states that grow when a run ends that begins with those of --dim; None
     where that is not given."""
     main = main_of(module)
     _, dims = fixed_of(options)
@@ -199,7 +199,7 @@ def rows_of(options: "Options", module: ModuleOp) -> int | None:
 
 
 def wants_time(args: argparse.Namespace) -> bool:
-    """Whether something is asked for that needs the time of a program."""
+    """Tell whether something is asked for that needs the time of a program."""
     return bool(
         args.timing_only
         or args.dispatch
@@ -218,7 +218,7 @@ def compared_with(
     options: "Options",
     inputs: Mapping[str, Array],
 ) -> "Versus | None":
-    """What compares a program with the peer that is asked for; None where none is. Raises GeError
+    """Make the comparison with the peer that is asked for; None where none is. Raises GeError
     for a peer that is not there."""
     if not args.compare:
         return None

@@ -58,7 +58,7 @@ class Remarks:
         )
 
     def take(self, diagnostic: Diagnostic) -> bool:
-        """Whether a remark is asked for; it is kept for `finish`."""
+        """Tell whether a remark is asked for; it is kept for `finish`."""
         facts = diagnostic.remark or RemarkFacts()
         if not self.form or (self.kinds and facts.kind not in self.kinds):
             return False
@@ -116,7 +116,7 @@ def yaml_lines(remarks: Sequence[Diagnostic]) -> Iterator[str]:
 
 
 def arguments(facts: RemarkFacts, node: str) -> Iterator[tuple[str, str]]:
-    """What a reader shows one behind the other: together they are a sentence."""
+    """Give what a reader shows one behind the other: together they are a sentence."""
     if facts.why:
         yield "String", facts.why
     if node:

@@ -165,7 +165,7 @@ def tried(
     timeline: "Timeline",
     measure: "Measure",
 ) -> dict[str, Any]:
-    """What is found by compiling anew, where that is asked for, as parts of the report."""
+    """Compile anew what is asked for and return what is found, as parts of the report."""
     if not (args.explain or args.what_if_recompile):
         return {}
     from ge.lowering.driver.variants import Refused

@@ -38,7 +38,7 @@ class Watching:
     def instrumentations(
         self, passes: Sequence[ModulePass], verify_each: bool = True
     ) -> list[Instrumentation]:
-        """What watches these passes."""
+        """Return the watches on these passes."""
         args = self.args
         if args.dump_pass_pipeline:
             count = len(top_level(passes))
