@@ -59,7 +59,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def speed_table(found: Sequence[Bench]) -> Iterator[str]:
-    """What fusion gains."""
+    """Set what fusion gains beside what there is without it."""
     head = (
         "model", "on", "launches, fusion off", "default", "ms, fusion off", "default",
         "of the time", "a second", "cube busy, off to default", "vector busy",

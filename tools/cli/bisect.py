@@ -21,7 +21,7 @@ SECONDS = 600.0  # that one run of a script may take
 def bisect(
     ctx: Context, passes: Sequence[ModulePass], module: ModuleOp, folder: Path, script: str
 ) -> Diagnostic | None:
-    """Find what does harm; None where nothing does. `script`: one that says so of a module in a file,
+    """Find what does harm; None if nothing does. `script`: one that says so of a module in a file,
     empty: numbers and verification. Raises GeError where it says so of the input."""
     judge = by_script(script, module, folder) if script else by_numbers(folder)
     culprit = Bisection(ctx, passes, judge).find(module)

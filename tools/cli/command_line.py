@@ -186,7 +186,7 @@ class ArgumentParser(argparse.ArgumentParser):
 def usage_error(
     tool: str, message: str, options: Iterable[str], reads_file: bool = True
 ) -> GeError:
-    """What argparse complains about in one line, with the option that may be meant."""
+    """Say in one line what argparse complains about, with the option that may be meant."""
     from ge.dialects.support.errors import GeError
     from ge.dialects.text.values import did_you_mean
 

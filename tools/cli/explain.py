@@ -287,7 +287,7 @@ def device_bytes(module: "ModuleOp") -> int:
 
 
 def us_of(kernel: KernelLimits, timed: Timed) -> float | None:
-    """Return the time of a kernel's launches in a variant; None where they come from other places."""
+    """Return the time of a kernel in a variant; None where its launches come from other places."""
     if not kernel.places or any(
         p not in timed.places and p not in COPIES.values() for p in kernel.places
     ):

@@ -71,7 +71,7 @@ def is_ours(file: Path) -> bool:
 
 
 def owner_of(name: str, folder: Path) -> str | None:
-    """Find what has the name of a module already, and is no shim: its distribution, else its file."""
+    """Find what has the name of a module and is no shim: its distribution, else its file."""
     spec = PathFinder.find_spec(name, [str(folder), *sys.path])
     if spec is None or (spec.origin is not None and is_ours(Path(spec.origin))):
         return None
