@@ -372,12 +372,12 @@ def compile_loaded(
     `lower_program` does."""
     if options.static_shape:
         require_static(program.module, program.path)
-    records = [PassRecord("import", time.perf_counter() - start, 0)]
+    records = [PassRecord("import", time.perf_counter() - start)]
     watching = () if watch is None else watch(program)
     with decisions(program, options):
         if decides(options):
             seconds = time.perf_counter() - start - records[0].seconds
-            records.append(PassRecord("calibration", seconds, 0))
+            records.append(PassRecord("calibration", seconds))
         if options.export_qdq:
             from ge.lowering.driver.calibration import export_of
 

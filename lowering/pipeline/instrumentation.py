@@ -36,11 +36,10 @@ ONNX, PBTXT = "onnx", "pbtxt"  # forms of dumps
 
 @dataclass
 class PassRecord:
-    """Record of one pass: wall time, and the number of ops after it."""
+    """Wall time of one pass."""
 
     name: str
     seconds: float
-    ops: int
 
 
 # Called before each pass with its name, its number and the number of passes
@@ -64,7 +63,7 @@ class Records(Instrumentation):
 
     def after(self, p: ModulePass, module: ModuleOp) -> None:
         seconds = time.perf_counter() - self._start
-        self.records.append(PassRecord(p.name, seconds, 1 + count_ops(module.body.blocks)))
+        self.records.append(PassRecord(p.name, seconds))
         self._done += 1
 
 

@@ -1,18 +1,22 @@
 """Texts are those that xDSL's printer writes, op for op."""
 
 from io import StringIO
+from math import prod
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from xdsl.dialects.arith import AddiOp, CmpiOp
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, StringAttr, TensorType, f32
 from xdsl.printer import Printer
 
 from ge.dialects.support.operation import LineOp
 from ge.dialects.text.formats import format_of
 from ge.dialects.text.look import PLAIN, Look
 from ge.dialects.text.looks import LookPrinter
+from ge.dialects.text.printer import TextPrinter
 from ge.dialects.text.printing import op_text
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import compile_file, context
@@ -124,3 +128,21 @@ def test_texts_of_attributes_are_kept_for_other_ops() -> None:
 def test_only_declared_formats_are_known() -> None:
     assert format_of(AddiOp) is not None
     assert format_of(CmpiOp) is None
+
+
+LARGEST = 3.4028234663852886e38
+F32 = st.floats(width=32) | st.sampled_from([0.0, -0.0, 1.0, 1e6, 123456789.0, LARGEST])
+
+
+@given(st.data(), st.sampled_from([(2,), (5,), (2, 3), (1, 4, 2), (100,), (101,), (0,)]))
+def test_lists_of_floats(data: st.DataObject, shape: tuple[int, ...]) -> None:
+    size = prod(shape)
+    values = data.draw(st.lists(F32, min_size=size, max_size=size))
+    dense = DenseIntOrFPElementsAttr.from_list(TensorType(f32, shape), values)
+    texts: list[str] = []
+    for printer in Printer(out := StringIO()), TextPrinter(stream=out):
+        out.seek(0)
+        out.truncate()
+        printer.print_attribute(dense)
+        texts.append(out.getvalue())
+    assert texts[0] == texts[1]

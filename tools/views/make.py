@@ -75,7 +75,7 @@ class Watcher(Instrumentation):
 
     def after(self, p: ModulePass, module: ModuleOp) -> None:
         self.note_remarks()
-        self.steps.append(PassRecord(p.name, 0.0, 0))
+        self.steps.append(PassRecord(p.name, 0.0))
         self.compare(module)
         if isinstance(p, VerifyLevelPass):
             level = Level.named(p.level)
@@ -416,7 +416,7 @@ def seen_in(path: str, options: Options) -> Seen:
     if is_ge_text(str(files[-1][1])):
         level = ge_level(str(files[-1][1]))
         return Seen(path, Watcher(levels={Level.GRAPH: level}), untimed=UNTIMED)
-    watcher = Watcher(steps=[PassRecord(name, 0.0, 0) for name, _ in files])
+    watcher = Watcher(steps=[PassRecord(name, 0.0) for name, _ in files])
     for number, (name, file) in enumerate(files):
         is_last = number == len(files) - 1
         if name != "verify-level" and not is_last:
