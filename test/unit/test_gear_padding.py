@@ -47,7 +47,7 @@ from ge.runtime.numbers import evaluate
 from ge.tools.debugging.validation import Validation
 from ge.transforms.analysis.dimensions import Dimensions
 from ge.transforms.shapes import expand_gears
-from ge.transforms.shapes.expand_gears import Alike, ExpandGearsPass
+from ge.transforms.shapes.expand_gears import ExpandGearsPass
 from ge.transforms.shapes.fills import Fill, FillKind, computed
 from ge.transforms.shapes.gears import Gears, dynamic_dims
 from ge.transforms.shapes.padding import Padding, cut_axes, unfused
@@ -147,8 +147,8 @@ def test_validation_runs_gears_and_sizes_between(tmp_path: Path, monkeypatch: py
     monkeypatch.undo()
     settle = expand_gears.settle
 
-    def wrong(block: Block, alike: Alike) -> None:
-        settle(block, alike)
+    def wrong(block: Block) -> None:
+        settle(block)
         assumed = block.first_op
         assert isinstance(assumed, AssumeShapeOp)
         if shape_of(assumed.result)[0] == 4:

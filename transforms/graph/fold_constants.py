@@ -13,10 +13,9 @@ Results over `limit` bytes stay expressions (see prepare-weights), and so does a
 weights: compiling needs no payload.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from types import MappingProxyType
 from typing import cast
 
 from xdsl.dialects.builtin import IntegerAttr, i64
@@ -93,16 +92,14 @@ def fold_identity(op: TensorOp) -> Sequence[SSAValue | Attribute] | None:
     return cast(HasFolderInterface, op).fold() if _folds(type(op)) else None
 
 
-def fold_parameters(
-    op: TensorOp, outside: Mapping[SSAValue, SSAValue] = MappingProxyType({})
-) -> TensorOp | None:
+def fold_parameters(op: TensorOp) -> TensorOp | None:
     """The same op with constant parameter operands as properties (see TensorOp.PARAMETERS), None
-    if it has none. `outside`: what arguments of a body stand for."""
+    if it has none."""
     known: dict[str, tuple[str, Attribute]] = {}
     definition = op.get_irdl_definition()
     for operand, prop in op.PARAMETERS.items():
         value: SSAValue | None = getattr(op, operand)
-        if value is not None and (ints := constant_ints(outside.get(value, value))) is not None:
+        if value is not None and (ints := constant_ints(value)) is not None:
             if (attr := _parameter(type(op), prop, ints)) is not None:
                 known[operand] = prop, attr
     if not known:
