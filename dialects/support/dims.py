@@ -22,9 +22,9 @@ import ast
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from math import gcd
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from ge.dialects.support.errors import GeError
 
@@ -54,6 +54,8 @@ class Relation:
     def __str__(self) -> str:
         return self.text
 
+
+T = TypeVar("T")
 
 OPERATIONS = (ast.Add, ast.Sub, ast.Mult, ast.FloorDiv)
 
@@ -123,33 +125,47 @@ def size_of(name: str, sizes: Mapping[str, int]) -> int | None:
     if name in sizes:
         return sizes[name]
     body = expression(name)
-    return None if body is None else _value(body, sizes)
+    return None if body is None else evaluated(body, sizes.get, NUMBERS)
 
 
 def value_of(text: str, sizes: Mapping[str, int]) -> int | None:
     """The value of an expression where the sizes of its symbols are known."""
     body = parsed(text)
-    return None if body is None else _value(body, sizes)
+    return None if body is None else evaluated(body, sizes.get, NUMBERS)
 
 
-def _value(node: ast.expr, sizes: Mapping[str, int]) -> int | None:
+def evaluated(
+    node: ast.expr, symbol: Callable[[str], T | None], arithmetic: "Arithmetic[T]"
+) -> T | None:
+    """The value of an expression with these values of symbols; None where one has none."""
     if (name := _symbol(node)) is not None:
-        return sizes.get(name)
+        return symbol(name)
     if isinstance(node, ast.Constant):
-        return node.value if isinstance(node.value, int) else None
+        return arithmetic.number(node.value) if isinstance(node.value, int) else None
     assert isinstance(node, ast.BinOp)
-    a, b = _value(node.left, sizes), _value(node.right, sizes)
+    a, b = (evaluated(side, symbol, arithmetic) for side in (node.left, node.right))
     if a is None or b is None:
         return None
-    match node.op:
-        case ast.Add():
-            return a + b
-        case ast.Sub():
-            return a - b
-        case ast.Mult():
-            return a * b
-        case _:
-            return a // b if b else None
+    return arithmetic.operations[type(node.op)](a, b)
+
+
+@dataclass(frozen=True)
+class Arithmetic(Generic[T]):
+    """What expressions are evaluated to: a value for a number, and for each of OPERATIONS."""
+
+    number: Callable[[int], T]
+    operations: Mapping[type[ast.operator], Callable[[T, T], T | None]]
+
+
+NUMBERS = Arithmetic[int](
+    int,
+    {
+        ast.Add: operator.add,
+        ast.Sub: operator.sub,
+        ast.Mult: operator.mul,
+        ast.FloorDiv: lambda a, b: a // b if b else None,
+    },
+)
 
 
 def with_related(sizes: Mapping[str, int], relations: Mapping[str, str]) -> dict[str, int]:
@@ -182,37 +198,36 @@ def _solved(text: str, size: int, sizes: Mapping[str, int]) -> dict[str, int] | 
     return found if value_of(text, {**sizes, **found}) == size else None
 
 
+Ends = tuple[int, int]  # the least and the largest value, or beyond
+
+
 def most(text: str, ranges: Mapping[str, Range]) -> int | None:
     """A number that no value of an expression is above, where sizes are in these ranges; None where
-    there is none."""
+    there is none. Each use of a symbol counts for itself."""
+
+    def ends_of(name: str) -> Ends | None:
+        known = ranges.get(name)
+        return None if known is None or known.most is None else (known.least, known.most)
+
     body = parsed(text)
-    ends = None if body is None else _ends(body, ranges)
+    ends = None if body is None else evaluated(body, ends_of, INTERVALS)
     return None if ends is None else ends[1]
 
 
-def _ends(node: ast.expr, ranges: Mapping[str, Range]) -> tuple[int, int] | None:
-    """The least and the largest value, or beyond: each use of a symbol counts for itself."""
-    if (name := _symbol(node)) is not None:
-        known = ranges.get(name)
-        return None if known is None or known.most is None else (known.least, known.most)
-    if isinstance(node, ast.Constant):
-        return (node.value, node.value) if isinstance(node.value, int) else None
-    assert isinstance(node, ast.BinOp)
-    a, b = _ends(node.left, ranges), _ends(node.right, ranges)
-    if a is None or b is None:
-        return None
-    match node.op:
-        case ast.Add():
-            return a[0] + b[0], a[1] + b[1]
-        case ast.Sub():
-            return a[0] - b[1], a[1] - b[0]
-        case ast.Mult():
-            values = [x * y for x in a for y in b]
-        case _:
-            if b[0] <= 0:
-                return None
-            values = [x // y for x in a for y in b]
+def _corners(operation: Callable[[int, int], int], a: Ends, b: Ends) -> Ends:
+    values = [operation(x, y) for x in a for y in b]
     return min(values), max(values)
+
+
+INTERVALS = Arithmetic[Ends](
+    lambda number: (number, number),
+    {
+        ast.Add: partial(_corners, int.__add__),
+        ast.Sub: partial(_corners, int.__sub__),
+        ast.Mult: partial(_corners, int.__mul__),
+        ast.FloorDiv: lambda a, b: _corners(int.__floordiv__, a, b) if b[0] > 0 else None,
+    },
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,8 +250,13 @@ class Polynomial:
         place of names; None for a name that no expression can have."""
         if relations and name in relations:
             return relations[name]
+
+        def size(symbol: str) -> Polynomial:
+            known = None if relations is None else relations.get(symbol)
+            return Polynomial((((symbol,), 1),)) if known is None else known
+
         body = parsed(name)
-        return None if body is None else _read(body, relations or {})
+        return None if body is None else evaluated(body, size, POLYNOMIALS)
 
     @property
     def number(self) -> int | None:
@@ -309,22 +329,15 @@ class Polynomial:
         return text or "0"
 
 
-def _read(node: ast.expr, relations: Mapping[str, Polynomial]) -> Polynomial | None:
-    match node:
-        case ast.Constant(int(number)):
-            return Polynomial.of(number)
-        case ast.BinOp(left, op, right):
-            a, b = _read(left, relations), _read(right, relations)
-            if a is None or b is None:
-                return None
-            if isinstance(op, ast.FloorDiv):
-                return a // b.number if b.number else None
-            if isinstance(op, ast.Mult):
-                return a * b
-            return a + (b if isinstance(op, ast.Add) else b * -1)
-        case _:
-            name = ast.unparse(node)
-            return relations.get(name, Polynomial((((name,), 1),)))
+POLYNOMIALS = Arithmetic[Polynomial](
+    Polynomial.of,
+    {
+        ast.Add: lambda a, b: a + b,
+        ast.Sub: lambda a, b: a + b * -1,
+        ast.Mult: lambda a, b: a * b,
+        ast.FloorDiv: lambda a, b: a // b.number if b.number else None,
+    },
+)
 
 
 def _polynomial(terms: Iterable[tuple[tuple[str, ...], int]], is_bound: bool) -> Polynomial:
@@ -337,7 +350,7 @@ def _polynomial(terms: Iterable[tuple[tuple[str, ...], int]], is_bound: bool) ->
 
 
 class Extent(int):
-    """A size, and the polynomial_of of dimensions that it is."""
+    """A size, and the polynomial of dimensions that it is."""
 
     size: Polynomial
 
@@ -456,13 +469,6 @@ def combined(
         return NotImplemented
     number, size = numbers(int(a), int(b)), sizes(polynomial_of(a), polynomial_of(b))
     return number if size is None else known(number, size)
-
-
-def value(text: str, sizes: dict[str, int]) -> int:
-    """Value of an expression of dimensions, all of which have sizes."""
-    found = value_of(text, sizes)
-    assert found is not None
-    return found
 
 
 @dataclass

@@ -49,8 +49,9 @@ from ge.transforms.analysis.dimensions import Dimensions
 from ge.transforms.shapes import expand_gears
 from ge.transforms.shapes.expand_gears import ExpandGearsPass
 from ge.transforms.shapes.fills import Fill, FillKind, computed
-from ge.transforms.shapes.gears import Gears, dynamic_dims
+from ge.transforms.shapes.gears import Gears
 from ge.transforms.shapes.padding import Padding, cut_axes, unfused
+from ge.transforms.shapes.sizes import named_dims
 
 sys.path.insert(0, str(Path(__file__).parent))
 from padded_texts import CLAIMS, FLAT, SAFE, UNSAFE, attention, body, gathered
@@ -236,7 +237,7 @@ def check_claims(
 ) -> None:
     """Pad inputs along a dimension; claims hold, and no valid output depends on what is padded."""
     (main,) = (op for op in module.ops if isinstance(op, FuncOp))
-    func, dims = unfused(main), dynamic_dims(main)
+    func, dims = unfused(main), named_dims(main)
     sizes = Dimensions(func.body)
     places = dims[dim]
     padding = Padding(sizes, sizes.of(func.body.block.args[places[0][0]])[places[0][1]])

@@ -23,14 +23,13 @@ from math import inf, prod
 
 from xdsl.dialects.func import FuncOp
 
-from ge.dialects.graph.stated import DIM_RANGES, argument_attributes, dims_of, input_name
+from ge.dialects.graph.stated import DIM_RANGES, input_name
 from ge.dialects.support.dims import size_of, symbols
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, shape_of
+from ge.transforms.shapes.sizes import Place, named_dims
 
 FEWEST, MOST = 2, 100  # gears
-
-Place = tuple[int, int]  # argument, axis
 
 
 @dataclass(frozen=True)
@@ -70,22 +69,6 @@ class Gears:
 
 def fail(number: int, message: str, hint: str = "") -> GeError:
     return GeError(f"E{number}: {message}", hint=hint)
-
-
-# ---- the dynamic dimensions ------------------------------------------------------------------
-
-
-def dynamic_dims(func: FuncOp) -> dict[str, list[Place]]:
-    """The dynamic dimensions of the inputs, in order, by name; one without a name is called by its
-    input and axis (`x[0]`)."""
-    result: dict[str, list[Place]] = {}
-    for i, arg in enumerate(func.body.block.args):
-        shape = shape_of(arg)
-        names = dims_of(argument_attributes(func, i), len(shape))
-        for axis, (size, name) in enumerate(zip(shape, names, strict=True)):
-            if size == DYNAMIC:
-                result.setdefault(name or f"{input_name(func, i)}[{axis}]", []).append((i, axis))
-    return result
 
 
 def follows(name: str, names: Collection[str]) -> bool:
@@ -190,7 +173,7 @@ def image_axes(func: FuncOp, dims: Mapping[str, list[Place]]) -> list[GearAxis]:
 
 def gears_of(func: FuncOp, request: Request) -> Gears:
     """The gears of a program. Raises GeError for what does not fit its inputs."""
-    dims = dynamic_dims(func)
+    dims = named_dims(func)
     if not dims:
         number = 10012 if request.batch else 10031 if request.image_size else 10040
         raise fail(number, "gears need dynamic dimensions (-1), and all sizes are known",
@@ -214,7 +197,7 @@ def gears_of(func: FuncOp, request: Request) -> Gears:
             raise fail(10037, f"gear 1 of --dynamic-image-size has {count} sizes; height and width "
                        "are expected")  # fmt: skip
     if request.dims:
-        rest, rows = named_dims(request.dims, dims, free, axes)
+        rest, rows = dims_rows(request.dims, dims, free, axes)
         axes += rest
         options.append(rows)
     check_covered(axes, free)
@@ -224,7 +207,7 @@ def gears_of(func: FuncOp, request: Request) -> Gears:
     return complete(dims, axes, rows)
 
 
-def named_dims(
+def dims_rows(
     text: str,
     dims: Mapping[str, list[Place]],
     free: Mapping[str, list[Place]],

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph.attention import AppendOp, AttentionLike
 from ge.dialects.graph.convolution import ConvOp
@@ -39,7 +39,13 @@ from ge.dialects.graph.pooling import Pooling
 from ge.dialects.graph.reduction import CumulativeOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, SqueezeOp, TileOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
-from ge.dialects.graph.stated import dim_ranges, dim_relations, dims_of, name_of
+from ge.dialects.graph.stated import (
+    argument_attributes,
+    dim_ranges,
+    dim_relations,
+    dims_of,
+    input_name,
+)
 from ge.dialects.graph.support.parameters import partial_ints
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.dims import Polynomial, size_of, symbols, with_related
@@ -59,26 +65,26 @@ from ge.dialects.support.types import (
 )
 from ge.transforms.analysis.dimensions import MOST_STEPS, Dimensions, Size
 
+Place = tuple[int, int]  # argument, axis
 
-def named_dims(main: FuncOp) -> dict[str, list[tuple[str, int]]]:
-    """Each name of an unknown dimension of an input -> the inputs and axes that have it; one
-    without a name is called `x[0]`, after the input and the axis."""
-    places: dict[str, list[tuple[str, int]]] = {}
-    for name, shape, dims in inputs_of(main):
+
+def named_dims(main: FuncOp) -> dict[str, list[Place]]:
+    """Each name of an unknown dimension of an input -> where it is, in order; one without a name is
+    called `x[0]`, after the input and the axis."""
+    places: dict[str, list[Place]] = {}
+    for i, (_, shape, dims) in enumerate(inputs_of(main)):
         for axis, (size, dim) in enumerate(zip(shape, dims, strict=True)):
             if size == DYNAMIC:
-                places.setdefault(dim, []).append((name, axis))
+                places.setdefault(dim, []).append((i, axis))
     return places
 
 
 def inputs_of(main: FuncOp) -> list[tuple[str, Shape, tuple[str, ...]]]:
     """Name, shape, and the names of the dimensions, of each input."""
-    attributes = main.arg_attrs.data if main.arg_attrs is not None else ()
     result: list[tuple[str, Shape, tuple[str, ...]]] = []
     for i, t in enumerate(main.function_type.inputs.data):
-        table: Mapping[str, Attribute] = attributes[i].data if attributes else {}
-        name, (_, shape) = name_of(table) or f"arg{i}", data_type(t)
-        dims = dims_of(table, len(shape))
+        name, (_, shape) = input_name(main, i), data_type(t)
+        dims = dims_of(argument_attributes(main, i), len(shape))
         result.append((name, shape, tuple(d or f"{name}[{a}]" for a, d in enumerate(dims))))
     return result
 
