@@ -391,10 +391,11 @@ Replace: TypeAlias = Callable[[Nodes], FusedOp | SSAValue | None]
 
 
 class Matcher:
-    """A module in which a user's rule replaces what patterns match (`ge.Graph` is one)."""
+    """A module in which a user's rule replaces what patterns match (`ge.Graph` is one). A rule
+    without a name has that of the pass that runs."""
 
     def __init__(self, module: ModuleOp, rule: str) -> None:
-        self._module, self.rule = module, rule
+        self._module, self.rule = module, rule or diagnostics.listeners().running
         self.before: Operation | None = None  # the last op of the match that is being replaced
 
     @property
