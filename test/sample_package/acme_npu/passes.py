@@ -12,6 +12,7 @@ from xdsl.passes import ModulePass
 import ge
 from acme_npu.ops import ClippedOp, TwiceOp
 from ge.dialects.graph.elementwise import AbsOp, AddOp, MinimumOp
+from ge.dialects.support.constraints import FLOATS
 from ge.dialects.support.types import constant_value
 from ge.runtime.data.arrays import Array
 from ge.transforms.rewriting.driver import rewrite
@@ -44,11 +45,16 @@ class LowerTwicePass(ModulePass):
         rewrite(op, [LowerTwice()])
 
 
+def is_float(x: SSAValue) -> bool:
+    """its elements are floats"""
+    return FLOATS.verifies(x.type)
+
+
 class FindClipped(Rule):
-    """min(|x|, number) = acme.clipped x"""
+    """min(|x|, number) = acme.clipped x, of floats"""
 
     name = "acme-find-clipped"
-    pattern = Op(MinimumOp, Op(AbsOp, Value("x")), Number(name="limit"))
+    pattern = Op(MinimumOp, Op(AbsOp, Value("x", where=is_float)), Number(name="limit"))
 
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:
         number = constant_value(match["limit"])
