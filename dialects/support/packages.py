@@ -156,11 +156,17 @@ def installed() -> Sequence[Installed]:
     return packages.found
 
 
+def package_of(module: str) -> Installed | None:
+    """The installed package that a module is of."""
+    top = module.partition(".")[0]
+    return next((p for p in installed() if p.module.partition(".")[0] == top), None)
+
+
 def owner_of(module: str) -> str:
     """The name of the package that a module is of: one that is installed, else that of the module
     itself."""
-    top = module.partition(".")[0]
-    return next((p.name for p in installed() if p.module.partition(".")[0] == top), top)
+    package = package_of(module)
+    return module.partition(".")[0] if package is None else package.name
 
 
 def left_out(what: str, error: BaseException, way: str = "") -> None:
@@ -200,7 +206,7 @@ def way_out(name: str) -> str:
 
 def _find() -> list[Installed]:
     found: list[Installed] = []
-    if (off := packages_off()) == ("all",):
+    if "all" in (off := packages_off()):
         return found
     entries = entry_points(group=GROUP)
     if text := stranger():

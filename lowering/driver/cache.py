@@ -140,7 +140,7 @@ class Request:
         locations. Raises as compiling does."""
         request = replace(self, look=LOCATED)
 
-        known_here = registered().all_passes or launch.registered()
+        known_here = registered().all_passes or launch.written_here()
         entry = None if known_here else _entry_of(request)
         if entry is not None and (record := _read(entry, Path(self.path).parent)) is not None:
             try:

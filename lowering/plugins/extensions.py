@@ -207,7 +207,10 @@ def _merge(into: Universe, other: Universe) -> None:
         known: dict[str, Any] = getattr(into, kind)
         for name, factory in getattr(other, kind).items():
             if known.get(name, factory) is not factory:
-                raise GeError(f"a {what} named '{name}' exists already")
+                by = next((p for p in installed() if name in getattr(p.universe, kind)), None)
+                hint = "" if by is None else f"rename it, or set GE_PACKAGES_OFF={by.name}"
+                of = "" if by is None else f", of {by.name}"
+                raise GeError(f"a {what} named '{name}' exists already{of}", hint=hint)
     for kind in kinds:
         getattr(into, kind).update(getattr(other, kind))
 

@@ -27,7 +27,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.packages import installed, left_out, of_dialect
+from ge.dialects.support.packages import installed, left_out, of_dialect, package_of
 from ge.dialects.support.types import Shape, constant_value, numel, shape_of
 from ge.dialects.targets.target import Target
 
@@ -171,6 +171,11 @@ def register(op: type[Operation], author: Author) -> None:
 def registered() -> Sequence[type[Operation]]:
     """The op classes that have an author in this process, by now."""
     return [*_PROGRAMS]
+
+
+def written_here() -> bool:
+    """Whether an author is of no installed package: what it does is known to this process alone."""
+    return any(package_of(author.__module__) is None for author in _PROGRAMS.values())
 
 
 def author_of(op: Operation) -> Author | None:

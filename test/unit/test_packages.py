@@ -2,8 +2,10 @@
 
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import numpy as np
 import onnx
@@ -11,10 +13,15 @@ import pytest
 from onnx import TensorProto, helper
 
 import ge
+from ge import tile
+from ge.dialects.graph.elementwise import AbsOp
 from ge.dialects.support.packages import looking_again
 from ge.dialects.text.kept import package_files
+from ge.lowering.driver import cache
 from ge.lowering.driver.cache import Request
+from ge.lowering.driver.compiler import compile_file
 from ge.lowering.pipeline.options import Options
+from ge.runtime.library import launch
 from ge.tools.commands import ge_check, ge_compile, ge_import, ge_opt, ge_run
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -193,6 +200,52 @@ def test_a_reproducer_names_the_package(
     file.write_text(text.replace("acme-npu 1.0", "acme-npu 1.0, other 2.1"))
     ge_opt([str(file)])
     assert "warning: written with package other 2.1, which is not here" in capsys.readouterr().err
+
+
+def test_a_rule_of_floats_leaves_integers_alone(
+    sample: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    source = tmp_path / "c.mlir"
+    source.write_text(CLIP.replace("f16", "i32").replace("2.0", "2"))
+    text = printed(ge_opt, capfd, source, "--acme-find-clipped")
+    assert "graph.minimum" in text
+    assert "acme.clipped" not in text
+
+
+def test_a_plugin_that_takes_a_name_of_a_package(
+    sample: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    file = tmp_path / "plugin.py"
+    file.write_text("from xdsl.ir import Dialect\nMine = Dialect('acme', [])\n")
+    assert ge_opt(["--list-passes", "--load-plugin", str(file)]) == 1
+    what = "a dialect named 'acme' exists already, of acme-npu"
+    assert f"{what}; rename it, or set GE_PACKAGES_OFF=acme-npu" in capfd.readouterr().err
+
+
+def test_programs_in_memory_are_kept_with_a_package_that_has_tile_programs(
+    model: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Its files are known. What is registered outside of a package is known to a process alone."""
+    import_module("acme_npu.tiles")
+    programs = {op: author for op, author in launch._PROGRAMS.items() if op.name == "acme.clipped"}
+    monkeypatch.setattr(launch, "_PROGRAMS", programs)
+    compiled: list[str] = []
+
+    def counted(path: str, *more: Any) -> Any:
+        compiled.append(path)
+        return compile_file(path, *more)
+
+    monkeypatch.setattr(cache, "compile_file", counted)
+
+    def run() -> None:
+        ge.compile(model, cache_dir=str(tmp_path / "cache"), fusion="off")
+
+    run()
+    run()
+    assert compiled == [model]
+    monkeypatch.setitem(programs, AbsOp, lambda op: tile.kernel(len).returning(len))
+    run()
+    assert compiled == [model, model]
 
 
 def test_the_cache_knows_a_package_and_its_files(
