@@ -1,5 +1,6 @@
 """Every program that a test runs is proved first, and its dead memory is garbage. A test has one
-core: workers run side by side. No variable of the user's changes what a test does, and tools of the
+core: workers run side by side. No variable of the user's changes what a test does, nor a package
+that the environment has beside ge, and tools of the
 environment are on the path, whether or not it is activated (lit.cfg does the same)."""
 
 import gc
@@ -13,12 +14,14 @@ from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
 from kept_programs import folder
+from packages_beside import packages_beside
 
 for name in [n for n in os.environ if n.startswith(("GE_", "ASCEND_"))]:
     del os.environ[name]
 os.environ["GE_SANITIZE"] = "1"
 os.environ["PATH"] = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
 os.environ["XDG_CACHE_HOME"] = folder()  # no test reads or writes what the user's cache keeps
+os.environ["GE_PACKAGES_OFF"] = BESIDE = packages_beside()
 for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
     os.environ.setdefault(name, "1")
 
@@ -47,6 +50,13 @@ def nothing_stays_registered() -> Iterator[None]:
 
     with new_registry(), new_listeners():
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def packages_of_a_module_end_with_it() -> None:
+    """A package that a test installs takes part in its module, though the environment has it, too
+    (`test/unit/packages.py`)."""
+    os.environ["GE_PACKAGES_OFF"] = BESIDE
 
 
 @pytest.fixture(scope="module")

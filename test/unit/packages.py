@@ -1,6 +1,7 @@
 """Packages for tests, installed as pip installs them, without the two seconds in which it builds
 them."""
 
+import os
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -30,6 +31,8 @@ def write_metadata(
     version: str = "1.0",
     requires: tuple[str, ...] = (),
 ) -> None:
+    beside = os.environ.get("GE_PACKAGES_OFF", "").split(",")  # the environment may have it, too
+    os.environ["GE_PACKAGES_OFF"] = ",".join(other for other in beside if other != name)
     info = folder / f"{name.replace('-', '_')}-{version}.dist-info"
     info.mkdir()
     head = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
