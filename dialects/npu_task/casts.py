@@ -1,15 +1,16 @@
-"""Views of buffers as `memref.reinterpret_cast` writes them, with attributes that equal ones share:
-xDSL's constructors check each of their numbers again."""
+"""Buffers, and views of them as `memref.reinterpret_cast` writes them, with attributes that equal
+ones share: xDSL's constructors check each of their numbers again."""
 
 from functools import lru_cache
 
-from xdsl.dialects.builtin import MemRefType, NoneAttr, StridedLayoutAttr, StringAttr
-from xdsl.dialects.memref import ReinterpretCastOp
+from xdsl.dialects.builtin import MemRefType, NoneAttr, StridedLayoutAttr, StringAttr, UnitAttr
+from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Attribute, SSAValue
 
-from ge.dialects.npu_task.attributes import HBM
+from ge.dialects.npu_task.attributes import HBM, IO
+from ge.dialects.npu_task.memory import row_major
 from ge.dialects.support.operation import created, segments
-from ge.dialects.support.types import Shape, int_array, tensor
+from ge.dialects.support.types import Shape, element_type, int_array, numel, tensor
 
 PARAMETERS = "shape", "element_type", "layout", "memory_space"
 
@@ -47,3 +48,29 @@ def cast(
         "operandSegmentSizes": segments(1, 0, 0, 0),
     }
     return created(ReinterpretCastOp, (buffer,), (t,), properties)
+
+
+def part(buffer: SSAValue, offset: int, sizes: Shape, strides: Shape) -> ReinterpretCastOp:
+    """A view of a part of a buffer in device memory, whose rows may be apart."""
+    t = strided(element_type(buffer), sizes, strides, offset)
+    return cast(buffer, offset, sizes, strides, t)
+
+
+def view(
+    buffer: SSAValue, offset: int, sizes: Shape, strides: Shape | None = None
+) -> ReinterpretCastOp:
+    """A view of a buffer in device memory from an element on, without gaps if no strides are
+    given."""
+    plain = row_major(sizes)
+    if offset or strides not in (None, plain) or not numel(sizes):
+        # LLVM gives empty buffers no static strides
+        return part(buffer, offset, sizes, plain if strides is None else strides)
+    return cast(buffer, 0, sizes, plain, dense(element_type(buffer), sizes))
+
+
+def alloc(t: Attribute, io: bool = False) -> AllocOp:
+    """A buffer of a static memref type, of an input or output of the program if `io`."""
+    op = created(AllocOp, (), (t,), {"operandSegmentSizes": segments(0, 0)})
+    if io:
+        op.attributes[IO] = UnitAttr()
+    return op

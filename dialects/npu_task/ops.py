@@ -30,6 +30,7 @@ from xdsl.dialects.builtin import (
     DenseIntOrFPElementsAttr,
     IntegerAttr,
     MemRefType,
+    ModuleOp,
     NoneAttr,
     StringAttr,
     SymbolNameConstraint,
@@ -321,6 +322,11 @@ class LaunchOp(TouchingOp):
         results = dynamic if self.on_buffers else outputs
         if (results or self.results) and not _same_data(self.results, results):
             raise VerifyException(f"results differ from the results of @{self.callee}")
+
+
+def kernels_of(module: ModuleOp) -> dict[str, KernelOp]:
+    """The kernels of a module by their names."""
+    return {op.sym_name.data: op for op in ops_of(module.body.block) if isinstance(op, KernelOp)}
 
 
 def _same_data(values: Sequence[SSAValue], types: Sequence[Attribute]) -> bool:

@@ -31,7 +31,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.stated import dim_ranges, state_ranges
 from ge.dialects.npu_task.attributes import NO_TILES, OPEN_TILES, figure, unknown_results
 from ge.dialects.npu_task.control import leaves_sizes_open
-from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.npu_task.ops import KernelOp, kernels_of
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.dims import Range, Relation, symbols, with_related
 from ge.dialects.support.errors import GeError
@@ -84,7 +84,7 @@ from ge.transforms.memory.plan_ranges import plan_ranges
 from ge.transforms.shapes.binding import UnfitBranch
 from ge.transforms.shapes.open_kernels import Samples, samples_of
 from ge.transforms.shapes.sizes import argument_shapes, inputs_of, named_dims, take_shape
-from ge.transforms.shapes.specialize import Bodies, bodies_at_hand, kernels_of
+from ge.transforms.shapes.specialize import Bodies, bodies_at_hand
 
 MOST_KEPT = 64  # bound programs
 
@@ -358,7 +358,7 @@ def kept_program(op: TileKernelOp, texts: dict[Any, str]) -> dict[str, Any]:
 def give(module: ModuleOp, entry: Mapping[str, Any], ctx: Context) -> None:
     """Give the kernels of a program what an entry has for them. Programs are their texts, and ops
     when somebody looks into them."""
-    kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+    kernels = kernels_of(module)
     for name, has in entry["kernels"].items():
         state(kernels[name], has)
     for kept in reversed(entry["programs"]):

@@ -11,7 +11,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.elementwise import AddOp
-from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.npu_task.ops import KernelOp, kernels_of
 from ge.dialects.support.definitions import wrong_attributes
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.errors import GeError
@@ -177,6 +177,6 @@ class VerifyLevelPass(ModulePass):
         level = Level.named(self.level)
         if (main := functions(op).get(MAIN)) is None:
             raise GeError(f"not legal at the {level} level: there is no function @main")
-        kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
-        around = Surroundings(main, target_for(main, self.target), kernels, tile_programs(op))
+        target = target_for(main, self.target)
+        around = Surroundings(main, target, kernels_of(op), tile_programs(op))
         Verification(level, around).module(op)

@@ -31,7 +31,6 @@ begins (`npu_task.valid`), which are copied to a buffer of the input's shape."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -41,10 +40,7 @@ from xdsl.dialects.builtin import (
     FunctionType,
     MemRefType,
     ModuleOp,
-    NoneAttr,
-    StridedLayoutAttr,
     StringAttr,
-    UnitAttr,
     i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -70,16 +66,14 @@ from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, TransferOp
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.editing import erase
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import created, put_before, segments
+from ge.dialects.support.operation import put_before
 from ge.dialects.support.types import (
-    AnyTensor,
     Shape,
     element_type,
     is_dynamic,
     numel,
     set_type,
     shape_of,
-    tensor_type,
 )
 from ge.transforms.analysis.views import view_offsets, whole_of
 
@@ -123,22 +117,12 @@ def state_arguments(func: FuncOp, returned: ReturnOp) -> dict[SSAValue, StateArg
 def state_buffer(arg: SSAValue, state: StateArgument) -> AllocOp:
     """A buffer of the device that keeps a state; its valid part is as large as `arg`."""
     shape = DenseArrayBase.from_list(i64, list(shape_of(arg)))
-    alloc = AllocOp.create(
-        result_types=[MemRefType(element_type(arg), state.shape, memory_space=HBM)],
-        properties={"operandSegmentSizes": segments(0, 0)},
-        attributes={STATE_BUFFER: StringAttr(state.name), VALID: shape},
-    )
+    alloc = casts.alloc(casts.dense(element_type(arg), state.shape))
+    alloc.attributes.update({STATE_BUFFER: StringAttr(state.name), VALID: shape})
     if state.grows is not None:
         alloc.attributes[GROWS] = number(state.grows)
     alloc.memref.name_hint = arg.name_hint
     return alloc
-
-
-def valid_part(buffer: SSAValue, shape: Shape) -> ReinterpretCastOp:
-    """The first rows of a state."""
-    strides = row_major(shape_of(buffer))
-    t = MemRefType(element_type(buffer), shape, StridedLayoutAttr(strides, 0), HBM)
-    return ReinterpretCastOp(buffer, (), (), (), [0], shape, strides, t)
 
 
 def updates(
@@ -184,12 +168,7 @@ def is_state(buffer: Operation | Block) -> bool:
 
 
 def buffer_type(tensor: SSAValue, space: StringAttr = HBM) -> MemRefType[Attribute]:
-    return _buffer_type(tensor_type(tensor), space)
-
-
-@lru_cache(maxsize=4096)
-def _buffer_type(tensor: AnyTensor, space: StringAttr) -> MemRefType[Attribute]:
-    return MemRefType(tensor.element_type, tensor.get_shape(), NoneAttr(), space)
+    return casts.dense(element_type(tensor), shape_of(tensor), space)
 
 
 @dataclass
@@ -252,7 +231,7 @@ class Bufferization:
                 self.buffers[arg] = transfer.result
                 yield transfer
             else:
-                alloc = _alloc(device, io=True)
+                alloc = casts.alloc(device, io=True)
                 self.buffers[arg] = alloc.memref
                 yield alloc
                 yield CopyOp(arg, alloc.memref)
@@ -264,7 +243,8 @@ class Bufferization:
         self.states[state.result] = self.buffers[arg] = kept.memref
         yield kept
         if shape_of(arg) != state.shape:
-            view, alloc = valid_part(kept.memref, shape_of(arg)), _alloc(buffer_type(arg))
+            view = casts.part(kept.memref, 0, shape_of(arg), row_major(state.shape))
+            alloc = casts.alloc(buffer_type(arg))
             self.buffers[arg] = alloc.memref
             yield view
             yield alloc
@@ -327,7 +307,7 @@ class Bufferization:
         """Give a tensor its buffer: the one it has to be computed into, or a new one."""
         place = self.places.get(result)
         if place is None:
-            alloc = _alloc(buffer_type(result), io=result in self.outputs)
+            alloc = casts.alloc(buffer_type(result), io=result in self.outputs)
             place = alloc.memref
             place.name_hint = result.name_hint
             yield alloc
@@ -342,7 +322,7 @@ class Bufferization:
             if shape_of(result) == shape_of(source):
                 self.buffers[result] = source
                 continue
-            cast = _view(owner, start + offset, result)
+            cast = casts.view(owner, start + offset, shape_of(result))
             cast.result.name_hint = result.name_hint
             self.buffers[result] = cast.result
             self.views[cast.result] = owner, start + offset
@@ -371,7 +351,7 @@ class Bufferization:
             self.buffers[op.result] = transfer.result
             yield transfer
             return
-        alloc = _alloc(buffer_type(op.result), io=isinstance(op.input, BlockArgument))
+        alloc = casts.alloc(buffer_type(op.result), io=isinstance(op.input, BlockArgument))
         alloc.memref.name_hint = op.result.name_hint or op.input.name_hint
         self.buffers[op.result] = alloc.memref
         yield alloc
@@ -504,12 +484,12 @@ class Bufferization:
                 returned.append(transfer.result)
                 yield transfer
             else:
-                alloc = _alloc(t, io=self.share_io)
+                alloc = casts.alloc(t, io=self.share_io)
                 returned.append(alloc.memref)
                 yield alloc
                 yield CopyOp(buffer, alloc.memref)
         moved = (v for v in kept.values() if is_state(owner_of(v).owner))
-        yield from updates(kept, {v: _alloc(_in_space(v, HBM)) for v in moved})
+        yield from updates(kept, {v: casts.alloc(_in_space(v, HBM)) for v in moved})
         yield FuncReturnOp(*returned)
 
     def is_output(self, buffer: SSAValue) -> bool:
@@ -526,26 +506,8 @@ COMPUTED = (LaunchOp, GraphIfOp, GraphCaseOp, GraphLoopOp)
 FROM_HOST = (AssumeShapeOp, GraphMapIndexOp)
 
 
-def _alloc(t: MemRefType[Attribute], io: bool = False) -> AllocOp:
-    properties: dict[str, Attribute] = {"operandSegmentSizes": segments(0, 0)}
-    attributes = {IO: UnitAttr()} if io else {}
-    alloc = created(AllocOp, (), [t], properties)
-    alloc.attributes.update(attributes)
-    return alloc
-
-
 def _in_space(buffer: SSAValue, space: StringAttr) -> MemRefType[Attribute]:
-    return MemRefType(element_type(buffer), shape_of(buffer), NoneAttr(), space)
-
-
-def _view(owner: SSAValue, offset: int, result: SSAValue) -> ReinterpretCastOp:
-    """The part of `owner` from element `offset` on that the tensor `result` is."""
-    shape = shape_of(result)
-    strides = row_major(shape)
-    plain = not offset and numel(shape)  # LLVM gives empty buffers no static strides
-    element = element_type(result)
-    t = casts.dense(element, shape) if plain else casts.strided(element, shape, strides, offset)
-    return casts.cast(owner, offset, shape, strides, t)
+    return casts.dense(element_type(buffer), shape_of(buffer), space)
 
 
 def _to_dynamic(buffer: SSAValue, t: MemRefType[Attribute]) -> list[TransferOp]:

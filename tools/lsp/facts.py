@@ -11,7 +11,7 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.memory import owner_of
-from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp, kernels_of
 from ge.dialects.support.diagnostics import sources_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -23,7 +23,6 @@ from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.timeline import Task, Timeline, estimated
 from ge.runtime.profile.trace import residences
 from ge.tools.views.facts import body_of, time_alone
-from ge.tools.views.levels import kernels_of
 
 # What the compiler raises about a module that does not verify, or that is none of its levels
 UNKNOWN = (

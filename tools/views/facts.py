@@ -13,7 +13,7 @@ from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.stated import argument_attributes, dims_of, name_of
 from ge.dialects.npu_task.attributes import Engine, data_type
 from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
-from ge.dialects.npu_task.ops import KernelOp, LaunchOp
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp, kernels_of
 from ge.dialects.support.boxes import Work
 from ge.dialects.support.diagnostics import sources_of
 from ge.dialects.support.functions import main_function
@@ -26,7 +26,7 @@ from ge.runtime.clock.clock import UnknownShapes, simulate
 from ge.runtime.library.asking import launch_us
 from ge.runtime.profile.limits import critical_path
 from ge.runtime.profile.tables import op_type
-from ge.tools.views.levels import HIDDEN, kernels_of, kind, label, type_text
+from ge.tools.views.levels import HIDDEN, kind, label, type_text
 from ge.transforms.analysis.engines import choose_engine
 from ge.transforms.analysis.task_graph import used_by, value_graph
 from ge.transforms.analysis.views import view_offsets

@@ -44,14 +44,10 @@ Numbers = dict[Operation, int]
 
 def level_graph(module: ModuleOp, level: Level, after: int = 0) -> tuple[LevelGraph, Numbers]:
     """The ops of @main, and the number of the node of each."""
-    builder = Builder(LevelGraph(level, level.summary, after), kernels_of(module))
+    builder = Builder(LevelGraph(level, level.summary, after), task.kernels_of(module))
     if (main := main_function(module)) is not None:
         builder.function(main)
     return builder.level, builder.numbers
-
-
-def kernels_of(module: ModuleOp) -> dict[str, task.KernelOp]:
-    return {op.sym_name.data: op for op in module.ops if isinstance(op, task.KernelOp)}
 
 
 @dataclass

@@ -37,7 +37,7 @@ from ge.dialects.npu_task import casts
 from ge.dialects.npu_task.attributes import HBM, IO, STATE, space_of
 from ge.dialects.npu_task.control import LoopOp, YieldOp
 from ge.dialects.npu_task.memory import LOOP_ARGUMENTS, owner_of, row_major
-from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
+from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp, kernels_of
 from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.editing import erase, replace_uses
 from ge.dialects.support.functions import main_function
@@ -288,5 +288,4 @@ class OverwriteOperandsPass(ModulePass):
             for kind in self.no_reuse:
                 if not pinned_buffers(op, main, [kind]):
                     warning(main, f"no launch has an op '{kind}' to keep the result of apart")
-            kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
-            Overwriting(kernels, self.inputs, pinned).function(main.body.block)
+            Overwriting(kernels_of(op), self.inputs, pinned).function(main.body.block)

@@ -31,20 +31,20 @@ from itertools import groupby, pairwise
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import MemRefType, ModuleOp, NoneAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
-from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+from xdsl.dialects.memref import ReinterpretCastOp
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from ge.dialects.npu_task import casts
 from ge.dialects.npu_task.attributes import HOST, SPILLED, number
 from ge.dialects.npu_task.memory import Task, owner_of
 from ge.dialects.npu_task.ops import CopyOp
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import segments
 from ge.dialects.support.types import byte_size, element_type, numel, shape_of
 from ge.dialects.targets.target import target_for
 from ge.transforms.analysis.dependencies import (
@@ -223,8 +223,8 @@ class Spill:
 
     def store(self, source: SSAValue, after: Operation) -> SSAValue:
         """Copy to a new buffer of the host after a task."""
-        t = MemRefType(element_type(source), shape_of(source), NoneAttr(), HOST)
-        alloc = allocation(t)
+        t = casts.dense(element_type(source), shape_of(source), HOST)
+        alloc = casts.alloc(t)
         self.insert((alloc, CopyOp(source, alloc.memref)), InsertPoint.after(after))
         self.host = alloc.memref
         self.moved += byte_size(t)
@@ -232,7 +232,7 @@ class Spill:
 
     def load(self, host: SSAValue, before: Operation) -> SSAValue:
         """Copy to a new buffer of the device before a task."""
-        alloc = allocation(self.original.type)
+        alloc = casts.alloc(self.original.type)
         alloc.memref.name_hint = self.original.name_hint
         self.insert((alloc, CopyOp(host, alloc.memref)), InsertPoint.before(before))
         return alloc.memref
@@ -261,10 +261,6 @@ class Spill:
         for op in ops:
             op.location = self.tasks[self.users[0]].location
         Rewriter.insert_op(ops, point)
-
-
-def allocation(t: Attribute) -> AllocOp:
-    return AllocOp.create(result_types=[t], properties={"operandSegmentSizes": segments(0, 0)})
 
 
 def spill(func: FuncOp, limit: int, alignment: int, pinned: Collection[Operation] = ()) -> None:

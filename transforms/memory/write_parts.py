@@ -43,7 +43,7 @@ from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task import casts
 from ge.dialects.npu_task.attributes import HBM, IO
 from ge.dialects.npu_task.memory import owner_of, row_major, view_of
-from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
+from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp, kernels_of
 from ge.dialects.support.editing import detach, erase, replace_uses
 from ge.dialects.support.element_types import elements_per_byte, storage_bytes
 from ge.dialects.support.functions import main_function
@@ -326,9 +326,7 @@ def part_view(
     placed = placement.view(offset, sizes, strides)
     assert placed is not None
     start, steps = placed
-    shape, pitches = tuple(sizes), tuple(steps)
-    t = casts.strided(element_type(buffer), shape, pitches, start)
-    return casts.cast(buffer, start, shape, pitches, t)
+    return casts.part(buffer, start, tuple(sizes), tuple(steps))
 
 
 def erase_unused_kernels(main: FuncOp, kernels: Mapping[str, KernelOp]) -> None:
@@ -343,7 +341,7 @@ def each_block(module: ModuleOp, kind: type[BufferParts]) -> None:
     """Make parts in the blocks of the main function, and erase kernels without a launch then."""
     if (main := main_function(module)) is None:
         return
-    kernels = {k.sym_name.data: k for k in module.ops if isinstance(k, KernelOp)}
+    kernels = kernels_of(module)
     parts = kind(kernels)
     if any([isinstance(k.main, kind.KIND) for k in kernels.values()]):
         for ops in ops_by_block(main.body.block).values():

@@ -43,7 +43,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.npu_task.attributes import CAP, HBM, HOST, Engine, number, state
 from ge.dialects.npu_task.control import CaseOp
 from ge.dialects.npu_task.memory import Task
-from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp
+from ge.dialects.npu_task.ops import ConstantOp, LaunchOp, kernels_of
 from ge.dialects.support.editing import put_in_row
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -377,7 +377,7 @@ class AssignStreamsPass(ModulePass):
         clock = None
         if not (self.single or self.in_order):
             clock = ProgramClock(module, target, tiles=core_estimates(module, target))
-        engines = {k.sym_name.data: k.engine.data for k in module.ops if isinstance(k, KernelOp)}
+        engines = {name: k.engine.data for name, k in kernels_of(module).items()}
         remove_events(func)
         assignment = StreamAssignment(engines, target, most, clock, self.memory_limit)
         assignment.function(func)

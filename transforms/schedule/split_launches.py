@@ -25,7 +25,7 @@ from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import MemRefType, ModuleOp, NoneAttr, StridedLayoutAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -33,13 +33,12 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.fused_op import FusedOp
-from ge.dialects.npu_task.attributes import HBM
-from ge.dialects.npu_task.memory import owner_of, row_major
-from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp
+from ge.dialects.npu_task import casts
+from ge.dialects.npu_task.memory import owner_of
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp, kernels_of
 from ge.dialects.support.element_types import elements_per_byte
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import segments as segment_sizes
-from ge.dialects.support.types import element_type, numel, set_type, shape_of, tensor
+from ge.dialects.support.types import Shape, element_type, numel, set_type, shape_of, tensor
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.clock.clock import ProgramClock, UnknownShapes
 from ge.transforms.analysis.dependencies import Segment, segments
@@ -100,10 +99,10 @@ def part_of(
     return part
 
 
-def cut_shape(shape: Sequence[int], count: int) -> list[int]:
+def cut_shape(shape: Sequence[int], count: int) -> Shape:
     """One of `count` parts along the first dimension that is larger than 1."""
     axis = leading(shape)
-    return [d // count if i == axis else d for i, d in enumerate(shape)]
+    return tuple(d // count if i == axis else d for i, d in enumerate(shape))
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,9 +273,7 @@ class Splitter:
 
 def part_buffer(value: SSAValue, count: int) -> AllocOp:
     """A buffer for one of `count` parts of a memref."""
-    t = MemRefType(element_type(value), cut_shape(shape_of(value), count), NoneAttr(), HBM)
-    properties = {"operandSegmentSizes": segment_sizes(0, 0)}
-    return AllocOp.create(result_types=[t], properties=properties)
+    return casts.alloc(casts.dense(element_type(value), cut_shape(shape_of(value), count)))
 
 
 def part_view(
@@ -289,12 +286,9 @@ def part_view(
     source, offset = owner, span.offset + i * (span.size // count)
     if owner in buffers:
         source, offset = buffers[owner], 0
-        if list(shape_of(source)) == shape:
+        if shape_of(source) == shape:
             return source
-    strides = row_major(tuple(shape))
-    layout = StridedLayoutAttr(strides, offset) if offset else NoneAttr()
-    t = MemRefType(element_type(value), shape, layout, HBM)
-    return ReinterpretCastOp(source, (), (), (), [offset], shape, strides, t)
+    return casts.view(source, offset, shape)
 
 
 def erase_unused(value: SSAValue) -> None:
@@ -369,8 +363,8 @@ def splitter(
     pieces: int = 1,
     counts: Mapping[Hashable, int] | None = None,
 ) -> Splitter:
-    kernels = {k.sym_name.data: k for k in module.ops if isinstance(k, KernelOp)}
-    return Splitter(module, target, ProgramClock(module, target), kernels, pieces, counts)
+    clock = ProgramClock(module, target)
+    return Splitter(module, target, clock, kernels_of(module), pieces, counts)
 
 
 def split(

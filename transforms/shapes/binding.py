@@ -53,19 +53,17 @@ from ge.dialects.npu_task.ops import (
     SlotOp,
     TransferOp,
     WaitOp,
-    segments,
 )
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.editing import erase
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.operation import all_ops, cloned, created, ops_of, put_last
+from ge.dialects.support.operation import all_ops, cloned, ops_of, put_last
 from ge.dialects.support.types import (
     DYNAMIC,
     Dense,
     Shape,
     array_ints,
     byte_size,
-    element_type,
     is_dynamic,
     numel,
     shape_of,
@@ -82,14 +80,6 @@ def buffer_type(
 ) -> MemRefType[Attribute]:
     element, known = data_type(value.type if isinstance(value, SSAValue) else value)
     return casts.dense(element, known if shape is None else tuple(shape), space)
-
-
-def alloc(t: Attribute, io: bool = False) -> AllocOp:
-    """A buffer of a static memref type, of an input or output of the program if `io`."""
-    op = created(AllocOp, (), (t,), {"operandSegmentSizes": segments(0, 0)})
-    if io:
-        op.attributes[IO] = UnitAttr()
-    return op
 
 
 @dataclass
@@ -115,7 +105,7 @@ class Buffers:
         put_last(self.block, op)
 
     def allocate(self, value: SSAValue, t: Attribute, io: bool = False) -> SSAValue:
-        op = alloc(buffer_type(t), io)
+        op = casts.alloc(buffer_type(t), io)
         op.memref.name_hint = value.name_hint
         self.add(op)
         self.known.pop(value, None)
@@ -159,12 +149,7 @@ class Buffers:
         return self.cast(owner, offset, view.sizes, view.strides)
 
     def cast(self, owner: SSAValue, offset: int, sizes: Shape, strides: Shape) -> SSAValue:
-        element = element_type(owner)
-        if not offset and strides == row_major(sizes) and numel(sizes):
-            t = casts.dense(element, sizes)
-        else:
-            t = casts.strided(element, sizes, strides, offset)
-        self.add(new := casts.cast(owner, offset, sizes, strides, t))
+        self.add(new := casts.view(owner, offset, sizes, strides))
         self.views[new.result] = owner, offset
         return new.result
 
@@ -299,7 +284,7 @@ class Launching:
                 dynamic.append(result)
                 continue
             if (place := targets.get(result)) is None:
-                new = alloc(buffer_type(result), self.is_output(result, pairs))
+                new = casts.alloc(buffer_type(result), self.is_output(result, pairs))
                 binding.add(new)
                 place = new.memref
             self.values[result] = place
@@ -615,7 +600,7 @@ class Binding(Buffers):
             self.buffers[op.result] = new.result
             return
         if space == HOST:
-            self.add(new := alloc(buffer_type(source, HOST)))
+            self.add(new := casts.alloc(buffer_type(source, HOST)))
             self.buffers[op.result] = new.memref
         else:
             is_input = space_of(source.type) == HOST

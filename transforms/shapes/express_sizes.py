@@ -25,7 +25,7 @@ from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.npu_task.attributes import AT_MOST, data_type, state_bytes, unknown_results
 from ge.dialects.npu_task.memory import Task, owner_of, view_of
-from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, TransferOp
+from ge.dialects.npu_task.ops import ConstantOp, LaunchOp, TransferOp, kernels_of
 from ge.dialects.support.dims import Polynomial
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import ops_of
@@ -46,7 +46,7 @@ class Flat:
     make, and buffers that are written in parts, are arguments of it."""
 
     def __init__(self, module: ModuleOp, main: FuncOp) -> None:
-        self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+        self.kernels = kernels_of(module)
         self.block = Block(arg_types=[as_tensor(a) for a in main.args])
         self.func = FuncOp("flat", ((), ()), Region(self.block), arg_attrs=main.arg_attrs)
         # Value of the program -> value of the function; of a buffer, what it holds by now

@@ -55,7 +55,7 @@ from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.graph.constant import ConstantOp, small_constant
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.graph.support.parameters import splat_bytes
-from ge.dialects.npu_task.ops import KernelOp, ReturnOp
+from ge.dialects.npu_task.ops import KernelOp, ReturnOp, kernels_of
 from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.editing import detach, erase
 from ge.dialects.support.element_types import is_float
@@ -365,10 +365,6 @@ Operands: TypeAlias = tuple[tuple[Shape, ...], tuple[object, ...], Surroundings]
 """The shapes of the operands of a launch, what is known of them, and what its place allows."""
 
 MOST_BODIES = 1024  # of one program, over all sizes
-
-
-def kernels_of(module: ModuleOp) -> dict[str, KernelOp]:
-    return {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
 
 
 @dataclass

@@ -32,14 +32,20 @@ from xdsl.rewriter import InsertPoint, Rewriter
 
 from ge.dialects.npu_task.attributes import STATE
 from ge.dialects.npu_task.memory import owner_of, row_major
-from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp
+from ge.dialects.npu_task.ops import CopyOp, LaunchOp, kernels_of
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import ops_of
 from ge.dialects.support.types import numel, shape_of
 from ge.transforms.analysis.dependencies import arena_bytes, erase_unused, in_arena, users_of
 from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph
 from ge.transforms.memory.overwrite_operands import replace
-from ge.transforms.memory.write_parts import PartWriting, Placement, move, part_view
+from ge.transforms.memory.write_parts import (
+    PartWriting,
+    Placement,
+    erase_unused_kernels,
+    move,
+    part_view,
+)
 
 
 @dataclass
@@ -182,12 +188,9 @@ class UpdateStatePass(ModulePass):
         states = [o for o in ops if STATE in o.attributes and isinstance(o, AllocOp)]
         if not states:
             return
-        kernels = {k.sym_name.data: k for k in op.ops if isinstance(k, KernelOp)}
+        kernels = kernels_of(op)
         updating = Updating(PartWriting(kernels), buffer_graph(ops, arena_bytes), ops)
         for state in states:
             updating.state(state)
         erase_unused(o for o in main.body.block.ops if isinstance(o, ReinterpretCastOp))
-        used = {launch.callee for launch in main.walk() if isinstance(launch, LaunchOp)}
-        for name, kernel in kernels.items():
-            if name not in used:
-                Rewriter.erase_op(kernel)
+        erase_unused_kernels(main, kernels)
