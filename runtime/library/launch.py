@@ -32,6 +32,7 @@ from ge.dialects.support.types import Shape, constant_value, numel, shape_of
 from ge.dialects.targets.target import Target
 
 if TYPE_CHECKING:
+    from ge.dialects.tile.kernel import KernelOp as TileKernelOp
     from ge.runtime.library.language.sides import Argument
     from ge.runtime.library.language.tracing import Tracer
 
@@ -60,12 +61,13 @@ class Written:
 
     `shapes`: those of memrefs that are not the values' own; the elements are the same, in the same
     order. `us`: how long it takes with its start, by the estimate of its cut, where there is one.
-    """
+    `program`: the program itself, where it was written to see whether it fits."""
 
     write: "Callable[[Tracer, Arguments], None]"
     cores: int | None
     shapes: Mapping[SSAValue, Shape] = field(default_factory=dict[SSAValue, Shape])
     us: float | None = None
+    program: "TileKernelOp | None" = None
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar, ceil_div, minimum
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written, decided, is_open
-from ge.runtime.library.programs import fits
+from ge.runtime.library.programs import fitted
 from ge.runtime.library.pulling import Pull
 from ge.runtime.library.rows.vector import LEAST, place, turns_of
 from ge.runtime.library.tile_ops import long_dims, tile_shape
@@ -76,8 +76,11 @@ def lower_moves(launch: Launch) -> Written:
     step = BLOCK * 8 // min(widths)
     total = sum(numel(shape_of(t.value)) for t in targets)
     cut = partial(by_pieces, launch, views, regions, step)
-    elements = decided(lambda: fitting(launch, cut, elements_of(launch, total)))
-    return cut(fitting(launch, cut, elements) if is_open() else elements)  # boxes may be longer
+    if is_open():  # boxes may be longer than those that were decided for
+        return fitting(launch, cut, decided(int))[1]
+    elements, written = fitting(launch, cut, elements_of(launch, total))
+    decided(lambda: elements)
+    return written
 
 
 def elements_of(launch: Launch, total: int) -> int:
@@ -86,13 +89,14 @@ def elements_of(launch: Launch, total: int) -> int:
     return max(ceil(each / turns_of(launch, each)), LEAST)
 
 
-def fitting(launch: Launch, cut: Callable[[int], Written], elements: int) -> int:
-    """The elements of a box, or fewer, so that its tiles fit. Raises NotLowered where none does."""
-    while not fits(launch, cut(elements)):
+def fitting(launch: Launch, cut: Callable[[int], Written], elements: int) -> tuple[int, Written]:
+    """The elements of a box, or fewer, so that its tiles fit, and the program. Raises NotLowered
+    where none does."""
+    while (written := fitted(launch, cut(elements))) is None:
         if elements == 1:
             raise NotLowered("its smallest tiles do not fit into ub")
         elements //= 2
-    return elements
+    return elements, written
 
 
 # ---- results ---------------------------------------------------------------------------------

@@ -1,31 +1,24 @@
-"""The program that a lowering writes, and a check that it fits into a core.
+"""The program that a lowering writes, and a check that it fits into a core. Of several cuts each is
+written as far as its buffers fit; the program of the first that fits as a whole is kept."""
 
-The buffers of a program are known without writing it: its function runs with a tracer whose
-programs have blocks, and no ops (`Sketch`). So one of several cuts is chosen in a fraction of the
-time that writing it takes."""
-
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.dialects.builtin import StringAttr
+from xdsl.ir import Block, SSAValue
 from xdsl.transforms.common_subexpression_elimination import cse
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.operation import block_of
 from ge.dialects.support.types import dense_memref
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import allocated_bytes
-from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import CubeOp, KernelOp, ProgramOp, VectorOp
 from ge.dialects.tile.types import Memory, RingType, TileType
-from ge.runtime.library.language import values as v
-from ge.runtime.library.language.arith import INDEX, erase_unused
-from ge.runtime.library.language.indices import Scalar
+from ge.runtime.library.language.arith import erase_unused
 from ge.runtime.library.language.sides import OneNumber, Side, has_instructions, line_of
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Argument
@@ -33,86 +26,29 @@ from ge.runtime.library.launch import Launch, NotLowered, Written
 
 
 class Full(Exception):
-    """A memory of the core has no room for the buffers of a sketch."""
+    """A memory of the core has no room for the buffers of a program."""
 
 
-class SketchedSide(Side):
-    """A program that has buffers only, of which nothing but their bytes is known. With `limited`
-    the first one for which there is no room raises Full."""
+class LimitedSide(Side):
+    """A program that ends with Full at the first buffer for which there is no room."""
 
-    def __init__(self, room: Mapping[str, int], limited: bool) -> None:
+    def __init__(self, room: Mapping[str, int]) -> None:
         super().__init__()
-        self.is_empty = True
-        self.room, self.limited = room, limited
-        self.left: dict[Memory, int] = {}
-        self.any_number = block_of([INDEX]).args[0]
-
-    def add(self, kind: Callable[..., Operation], *args: Any, **more: Any) -> None:
-        self.is_empty &= not (isinstance(kind, type) and issubclass(kind, Instruction))
+        self.left = dict(room)
 
     def alloc(self, type: TileType | RingType) -> SSAValue:
-        memory = type.space
-        left = self.left.get(memory, self.room[memory]) - allocated_bytes(type)
-        self.left[memory] = left
-        if left < 0 and self.limited:
+        self.left[type.space] -= allocated_bytes(type)
+        if self.left[type.space] < 0:
             raise Full
-        return self.any_number
-
-    def value(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
-        return self.any_number
-
-    def once(self, key: Any, kind: Callable[..., Operation], *args: Any) -> SSAValue:
-        return self.any_number
-
-    def index(self, number: Scalar) -> SSAValue:
-        return self.any_number
-
-    @contextmanager
-    def at(self, level: int) -> Generator[None]:
-        with self.aside_from(level + 1):
-            yield
+        return super().alloc(type)
 
 
-class Sketch(Tracer):
-    """The object that a kernel calls `c` when only its buffers are wanted."""
-
-    def __init__(
-        self,
-        arguments: Sequence[v.Argument],
-        target: Target,
-        limited: bool = False,
-    ) -> None:
-        room = target.core_memories
-        self.drawn = SketchedSide(room, limited), SketchedSide(room, limited)
-        super().__init__(arguments, target, *self.drawn)
-
-    @property
-    def bytes_left(self) -> dict[Memory, int]:
-        """Free bytes of each memory that there are buffers in."""
-        return {m: n for side in self.drawn if not side.is_empty for m, n in side.left.items()}
+class Attempt(Tracer):
+    """The object that a kernel calls `c` while nobody knows whether its buffers fit: they are added
+    up, and not looked at one by one."""
 
     def check_room(self, tile: TileType, copies: int) -> None:
-        pass  # `bytes_left` shows what does not fit
-
-    def map(self, target: v.Tile, value: v.Expression) -> None:
-        self.vector.add(Instruction)
-        self._inputs(value, set())
-
-    def _inputs(self, value: v.Value, seen: set[v.Expression]) -> None:
-        """The tiles that a `tile.map` reads: those that are not there are buffers of their own."""
-        if not isinstance(value, v.Expression) or value in seen:
-            return
-        seen.add(value)
-        match value:
-            case v.Apply() | v.Copied():
-                for arg in value.args:
-                    self._inputs(arg, seen)
-            case v.Cast():
-                self._inputs(value.arg, seen)
-            case v.Number():
-                pass
-            case _:
-                self.tile_of(value)
+        pass
 
 
 def written_kernel(
@@ -168,15 +104,53 @@ class InMemory(dict[SSAValue, Argument]):
 
 
 def program_of(launch: Launch, name: str, written: Written) -> KernelOp:
-    """The program that a lowering writes."""
+    """The program that a lowering writes; one that it has written already is given away."""
+    if (program := written.program) is None:
+        return traced(launch, written, name)
+    program.sym_name = StringAttr(name)
+    return program
+
+
+def fitted(launch: Launch, written: Written) -> Written | None:
+    """The same with its program, if all buffers of that have room, else None. Nothing is written
+    behind the first buffer that has none."""
+    room = launch.target.core_memories
+    try:
+        program = traced(launch, written, sides=(LimitedSide(room), LimitedSide(room)))
+    except Full:
+        return None
+    return replace(written, program=program)
+
+
+def bytes_left(launch: Launch, written: Written) -> dict[Memory, int]:
+    """Bytes that a program leaves free of each memory of a core that it uses, less than 0 if it
+    does not fit."""
+    return left_by(traced(launch, written, sides=(Side(), Side())), launch.target)
+
+
+def left_by(program: KernelOp, target: Target) -> dict[Memory, int]:
+    """The same of a program that is written."""
+    left = dict[Memory, int]()
+    for op in (op for side in program.programs for op in side.allocs):
+        memory = op.tile.space
+        left[memory] = left.get(memory, target.core_memories[memory]) - op.copies * op.copy_bytes
+    return left
+
+
+def traced(
+    launch: Launch, written: Written, name: str = "asked", sides: tuple[Side, Side] | None = None
+) -> KernelOp:
+    """Write the program. With `sides` of its own what does not fit is no error of the tracer."""
     block = Block()
     arguments = arguments_of(launch, written, block)
-    given, place = in_memory(arguments), str(location_of(launch.kernel))
+    given = [a for a in arguments.values() if not isinstance(a, OneNumber)]
 
     def write(c: Tracer) -> None:
         written.write(c, arguments)
 
-    tracer = Tracer(given, launch.target)
+    own = (given, launch.target)
+    tracer = Tracer(*own) if sides is None else Attempt(*own, cube=sides[0], vector=sides[1])
+    place = str(location_of(launch.kernel))
     return written_kernel(name, block, tracer, write, written.cores, place)
 
 
@@ -198,30 +172,3 @@ def arguments_of(launch: Launch, written: Written, block: Block) -> dict[SSAValu
             shape = written.shapes.get(value, shape or (1,))
             arguments[value] = OneNumber(value, shape, element, number)
     return arguments
-
-
-def in_memory(arguments: Mapping[SSAValue, Argument]) -> list[Argument]:
-    return [a for a in arguments.values() if not isinstance(a, OneNumber)]
-
-
-def bytes_left(launch: Launch, written: Written) -> dict[Memory, int]:
-    """Bytes that a program leaves free of each memory of a core that it uses, less than 0 if it
-    does not fit. The program is not written for it."""
-    return sketched(launch, written).bytes_left
-
-
-def fits(launch: Launch, written: Written) -> bool:
-    """True if all buffers of a program have room. Buffers after the first one that has none are not
-    looked at."""
-    try:
-        sketched(launch, written, limited=True)
-    except Full:
-        return False
-    return True
-
-
-def sketched(launch: Launch, written: Written, limited: bool = False) -> Sketch:
-    arguments = arguments_of(launch, written, Block())
-    sketch = Sketch(in_memory(arguments), launch.target, limited)
-    trace(sketch, lambda c: written.write(c, arguments))
-    return sketch

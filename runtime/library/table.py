@@ -20,13 +20,12 @@ from ge.dialects.graph.indexing import (
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.boxes import Access
-from ge.dialects.support.operation import all_ops
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import numel, shape_of
-from ge.dialects.tile.buffers import AllocOp, copy_bytes
 from ge.dialects.tile.kernel import KernelOp
+from ge.dialects.tile.types import Memory
 from ge.runtime.library.launch import Launch, NotLowered, Written, by_hand, lower_by_hand
-from ge.runtime.library.programs import program_of
+from ge.runtime.library.programs import left_by, program_of
 
 BY_OP: dict[type[TensorOp], str] = {
     AppendOp: "scatter.lower_append",
@@ -85,10 +84,7 @@ def program_that_fits(launch: Launch) -> KernelOp:
     """The program of a launch. Raises NotLowered where there is none, or where a core has no room
     for its buffers."""
     program = program_of(launch, "asked", lowering_of(launch)(launch))
-    left = dict(launch.target.core_memories)
-    for op in all_ops(program.body.blocks):
-        if isinstance(op, AllocOp):
-            left[op.tile.space] -= op.copies * copy_bytes(op.tile)
-    if full := [memory for memory, size in left.items() if size < 0]:
+    left = left_by(program, launch.target)
+    if full := [memory for memory in Memory if left.get(memory, 0) < 0]:
         raise NotLowered(f"its tiles do not fit into {full[0]}")
     return program

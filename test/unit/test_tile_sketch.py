@@ -1,4 +1,4 @@
-"""Sketches of tile programs, and what a program computes once."""
+"""What is left of the memories beside a tile program, and what a program computes once."""
 
 import sys
 from collections import Counter
@@ -46,7 +46,7 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("kind", TEXTS)
-def test_sketch_has_the_buffers_of_the_program(kind: str):
+def test_room_is_what_the_buffers_of_the_program_leave(kind: str):
     for kernel, _ in lowered(TEXTS[kind]).pairs:
         launch = Launch(kernel, TARGET)
         written = lowering_of(launch)(launch)

@@ -73,7 +73,7 @@ from ge.runtime.library.launch import (
     in_order,
     is_open,
 )
-from ge.runtime.library.programs import fits
+from ge.runtime.library.programs import fitted
 from ge.runtime.library.pulling import Pull, is_pointwise
 from ge.runtime.library.tile_ops import GridOp
 
@@ -119,8 +119,8 @@ def lower_attention(launch: Launch) -> Written:
         cores = min(attention.items * splits, launch.target.cube_cores)
         written = Written(partial(attention.write, final=last, others=others), cores, shapes)
         alone = len(launch.body.ops) == 1 and splits == 1
-        if alone or fits(launch, written):
-            return written
+        if (found := written if alone else fitted(launch, written)) is not None:
+            return found
     raise NotLowered("no tiles fit beside those of what it is fused with")
 
 

@@ -46,7 +46,7 @@ from ge.runtime.library.matmul.blocks import (
 from ge.runtime.library.matmul.operands import choices, copying, may_be_copied
 from ge.runtime.library.matmul.program import MatmulPlan, part_of
 from ge.runtime.library.matmul.sections import Section, sections_of
-from ge.runtime.library.programs import bytes_left
+from ge.runtime.library.programs import bytes_left, fitted
 from ge.runtime.library.rows.simple_ops import simple_body
 
 UNSURE = 0.05  # parts of a time that estimates of whole blocks and of shared ones may be wrong by
@@ -94,9 +94,9 @@ def fitting(launch: Launch, sections: Sequence[Section], cut: MatmulCut) -> Writ
         written = MatmulPlan(launch, sections, cut, rows, most).written()
         if len(sections) == 1 and not sections[0].has_vector_cores:
             return written
+        if (found := fitted(launch, written)) is not None:
+            return found
         left = bytes_left(launch, written)
-        if all(size >= 0 for size in left.values()):
-            return written
         if most == LEAST or min(n for m, n in left.items() if m is not Memory.UB) < 0:
             missing = ", ".join(f"{-n} bytes of {m}" for m, n in left.items() if n < 0)
             raise NotLowered(f"its program needs {missing} more than there are")

@@ -38,7 +38,7 @@ from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written, in_order
-from ge.runtime.library.programs import bytes_left, fits
+from ge.runtime.library.programs import bytes_left, fitted
 from ge.runtime.library.pulling import Pull
 from ge.runtime.library.rows.axes import Rewritten, rewritten
 from ge.runtime.library.rows.simple_ops import EXACT
@@ -153,8 +153,8 @@ def fitting(
     last: Written | NotLowered = NotLowered("")
     for cut in in_order(candidates):
         try:
-            if fits(launch, last := written(cut)):
-                return last
+            if (found := fitted(launch, last := written(cut))) is not None:
+                return found
         except NotLowered as e:  # smaller ones may have no such tiles
             last = e
     if isinstance(last, NotLowered):
@@ -294,8 +294,8 @@ def lower_top_k(launch: Launch) -> Written:
     lines, cols = prod(shape[:-1]), shape[-1]
     rows = min(ceil(lines / launch.target.vector_cores), 64)
     while True:
-        written = by_rows(launch, op, (lines, cols, count), rows)
-        if fits(launch, written):
+        written = fitted(launch, by_rows(launch, op, (lines, cols, count), rows))
+        if written is not None:
             return written
         if rows == 1:
             raise NotLowered(f"a row of {cols} elements does not fit into ub")

@@ -52,7 +52,7 @@ from ge.runtime.library.language.indices import Index, Scalar, SharedIndex
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Expression, Tile, cast, wide
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written, in_order, no_room
-from ge.runtime.library.programs import fits
+from ge.runtime.library.programs import fitted
 from ge.runtime.library.pulling import Pull, number
 from ge.runtime.library.windows.windows import Rest, Windows, windows_of
 
@@ -521,7 +521,7 @@ def lower_channels_last(launch: Launch) -> Written:
     if any(shape_of(out) != shape_of(value) for out in launch.body.outputs):
         raise NotLowered("a result has not the shape of the convolution's")
     for cut in in_order(channels_last_cuts(w, launch.target)):
-        if fits(launch, written := by_blocks(launch, w, value, cut)):
+        if (written := fitted(launch, by_blocks(launch, w, value, cut))) is not None:
             return written
     raise NotLowered("no block of it fits into ub")
 

@@ -34,7 +34,7 @@ from ge.runtime.library.language.values import Expression, Tile, cast, columns, 
 from ge.runtime.library.language.values import maximum as greater
 from ge.runtime.library.language.values import minimum as lesser
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written, in_order
-from ge.runtime.library.programs import bytes_left, fits
+from ge.runtime.library.programs import bytes_left, fitted
 from ge.runtime.library.rows.vector import place
 
 EXACT = 1 << 23  # whole numbers and a half from 0 on that f32 has
@@ -186,8 +186,8 @@ def lower_resize(launch: Launch) -> Written:
     written: Written | None = None
     for cut in in_order(cuts(w, launch.target)):
         written = by_blocks(launch, w, cut)
-        if fits(launch, written):
-            return written
+        if (found := fitted(launch, written)) is not None:
+            return found
     assert written is not None
     left = min(bytes_left(launch, written).values())
     raise NotLowered(f"its least tiles need {-left} bytes of ub more than there are")
