@@ -39,7 +39,7 @@ from ge.dialects.graph.shape import (
     TransposeOp,
     UnsqueezeOp,
 )
-from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp, slice_bounds
+from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
 from ge.dialects.graph.stated import DIMS
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.operation import all_ops, block_of, initialize, operands_of
@@ -58,6 +58,7 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
+from ge.transforms.analysis.parts import sliced_items
 
 STEP = 60  # what dimensions are often divided by divides it
 
@@ -460,15 +461,8 @@ class Dimensions:
                     return None
                 return [data[i] for i in index if -len(data) <= i < len(data)]
             case SliceOp():
-                data, bounds = self.elements(op.input, steps), op.bounds()
-                if data is None or bounds is None or rank_of(op.input) != 1:
-                    return None
-                for _, start, end, step in bounds:
-                    if start is None or end is None or step is None:
-                        return None
-                    first, count = slice_bounds(start, end, step, len(data))
-                    data = [data[first + i * step] for i in range(count)]
-                return data
+                data = self.elements(op.input, steps)
+                return sliced_items(op, data) if data and rank_of(op.input) == 1 else None
             case MulOp():
                 a, b = self.elements(op.lhs, steps), self.elements(op.rhs, steps)
                 if a is None or b is None or len(a) != len(b):

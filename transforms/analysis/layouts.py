@@ -13,7 +13,6 @@ not have (`chosen`); a multiplication by a number is recorded as `factor`. Sizes
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import SSAValue
 
@@ -37,6 +36,7 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, volume
+from ge.transforms.analysis.parts import part_of
 from ge.transforms.analysis.polynomials import number_of
 
 MOST_STEPS = 16
@@ -192,15 +192,11 @@ class Trace:
 
     def over_factor(self, op: MulOp | DivOp) -> bool:
         """Step over a multiplication or division by one number; False for other ones."""
-        for value, factor in ((op.lhs, op.rhs), (op.rhs, op.lhs)):
+        for value, factor in op.sides():
             number = number_of(factor)
-            if (
-                not number
-                or numel(shape_of(factor)) > 1
-                or not self.dimensions.same(value, op.result)
-            ):
+            if not number or numel(shape_of(factor)) > 1:
                 continue
-            if isinstance(op, DivOp) and factor is op.lhs:
+            if not self.dimensions.same(value, op.result):
                 continue
             self.factor *= number if isinstance(op, MulOp) else 1 / number
             self.at = value
@@ -211,41 +207,9 @@ class Trace:
     def over_choice(self, op: GatherOp | SliceOp | SplitOp) -> list[Axes] | None:
         """The axes of the input of an op that selects one element of an axis."""
         sizes = self.dimensions.of(op.operands[0])
-        selection = selection_of(op, self.at)
-        if selection is None or sizes[selection.axis].number is None:
+        part = part_of(self.at)
+        if part is None or part.range.count != 1 or sizes[part.axis].number is None:
             return None
-        axis = LayoutAxis(sizes[selection.axis], chosen=selection.index)
-        rest = self.front[selection.axis + (not selection.dropped) :]
-        return [*self.front[: selection.axis], [axis], *rest]
-
-
-@dataclass(frozen=True)
-class Selection:
-    """One element of an axis, which the result does not have if it is `dropped`."""
-
-    axis: int
-    index: int
-    dropped: bool
-
-
-def selection_of(op: GatherOp | SliceOp | SplitOp, value: SSAValue) -> Selection | None:
-    """The element of an axis that an op selects for one of its results; None where it selects none
-    or several."""
-    shape, rank = shape_of(op.operands[0]), rank_of(op.operands[0])
-    if isinstance(op, GatherOp):
-        axis, index = normalize_axis(op.axis.value.data, rank), constant_ints(op.indices)
-        if index is None or rank_of(op.indices) > 0:
-            return None
-        return Selection(axis, index[0] % shape[axis], True) if shape[axis] > 0 else None
-    if isinstance(op, SplitOp):
-        axis = normalize_axis(op.axis.value.data, rank)
-        if any(shape_of(p)[axis] != 1 for p in op.parts):
-            return None
-        return Selection(axis, next(i for i, p in enumerate(op.parts) if p is value), False)
-    bounds = op.bounds()
-    if bounds is None or len(bounds) != 1:
-        return None
-    axis, start, _, _ = bounds[0]
-    if start is None or shape_of(value)[axis] != 1 or shape[axis] < 1:
-        return None
-    return Selection(axis, min(start % shape[axis] if start < 0 else start, shape[axis] - 1), False)
+        axis = LayoutAxis(sizes[part.axis], chosen=part.range.start)
+        rest = self.front[part.axis + (not part.dropped) :]
+        return [*self.front[: part.axis], [axis], *rest]

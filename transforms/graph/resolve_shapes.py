@@ -36,7 +36,7 @@ from ge.dialects.graph.creation import RangeOp
 from ge.dialects.graph.elementwise import AddOp, MulOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.shape import ReshapeOp, ShapeOfOp, SqueezeOp, UnsqueezeOp
-from ge.dialects.graph.slicing import ConcatOp, SliceOp, slice_bounds
+from ge.dialects.graph.slicing import ConcatOp, SliceOp
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -51,6 +51,7 @@ from ge.dialects.support.types import (
 )
 from ge.runtime.data.arrays import dense, type_of
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size
+from ge.transforms.analysis.parts import sliced_items
 from ge.transforms.graph.infer_shapes import infer_block, refresh_signature
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.passes import FunctionPass
@@ -152,22 +153,12 @@ def part_of(
 def elements_taken(op: Operation, count: int) -> list[int] | None:
     """The indices that a gather or slice takes of a vector of `count` elements, if known."""
     if isinstance(op, SliceOp):
-        return sliced(op, count)
+        return sliced_items(op, range(count))
     assert isinstance(op, GatherOp)
     places = constant_ints(op.indices)
     if places is None or rank_of(op.indices) > 1 or not all(-count <= i < count for i in places):
         return None
     return [i % count for i in places]
-
-
-def sliced(op: SliceOp, count: int) -> list[int] | None:
-    result = list(range(count))
-    for _, start, end, step in op.bounds() or ((0, None, None, None),):
-        if start is None or end is None or step is None:
-            return None
-        first, size = slice_bounds(start, end, step, len(result))
-        result = [result[first + i * step] for i in range(size)]
-    return result
 
 
 class GatherOfAll(Search):

@@ -30,9 +30,10 @@ from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.graph.support.parameters import partial_ints
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import element_type, is_static, numel, rank_of, shape_of
+from ge.transforms.analysis.parts import Range
 from ge.transforms.graph.canonical.linear_maps import is_own
 from ge.transforms.graph.canonical.local import Make, Replacement, SimplifyPass, rule
-from ge.transforms.graph.canonical.slices import Range, sliced_along
+from ge.transforms.graph.canonical.slices import sliced_along
 
 
 def is_pointwise(op: ConvOp) -> bool:

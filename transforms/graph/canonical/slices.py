@@ -3,11 +3,10 @@ by constant indices.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from math import prod
 
-from xdsl.ir import Operation, OpResult, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import ConvOp
@@ -29,31 +28,10 @@ from ge.dialects.support.types import (
     rank_of,
     shape_of,
 )
+from ge.transforms.analysis.parts import Part, Range, part_of
 from ge.transforms.analysis.views import view_offsets
 from ge.transforms.graph.canonical.local import Make, Replacement, rule, uniform
 from ge.transforms.graph.canonical.transposes import reshaped
-
-
-@dataclass(frozen=True)
-class Range:
-    """`count` elements of a dimension: start, start + step, ..."""
-
-    start: int
-    count: int
-    step: int = 1
-
-    def of(self, outer: "Range") -> "Range":
-        """Return this range of the elements that `outer` picks."""
-        start = outer.start + self.start * outer.step
-        return Range(start, self.count, self.step * outer.step)
-
-    def is_all(self, dim: int) -> bool:
-        return self.count == dim and (dim <= 1 or (self.start == 0 and self.step == 1))
-
-    def end(self, dim: int) -> int:
-        """The bound that SliceOp takes; before the first element it counts from the end."""
-        end = self.start + self.count * self.step
-        return end if end >= 0 else end - dim
 
 
 def ranges_of(op: SliceOp) -> list[Range] | None:
@@ -157,10 +135,10 @@ def split_for_one(op: SplitOp, make: Make) -> Replacement:
     if len(used) != 1 or len(op.parts) == 1 or not is_static(shape_of(op.input)):
         return None
     axis = normalize_axis(op.axis.value.data, rank_of(op.input))
-    piece = piece_of(used[0], axis)
-    if piece.source is used[0]:
+    part = along(used[0], axis)
+    if part.source is used[0]:
         return None
-    new = sliced_along(make, op.input, axis, Range(piece.start, piece.end - piece.start))
+    new = sliced_along(make, op.input, axis, part.range)
     return [new if p is used[0] else None for p in op.parts]
 
 
@@ -185,29 +163,13 @@ def split_of_concat(op: SplitOp, make: Make) -> Replacement:
     return parts
 
 
-@dataclass(frozen=True)
-class Piece:
-    """The elements from `start` to `end` of a source along an axis."""
-
-    source: SSAValue
-    start: int
-    end: int
-
-
-def piece_of(value: SSAValue, axis: int) -> Piece:
-    """The piece of its input that a slice or a split along `axis` is, else the whole value."""
-    shape, op = shape_of(value), value.owner
-    if isinstance(op, SliceOp) and (ranges := ranges_of(op)) is not None:
-        dims = zip(ranges, shape_of(op.input), strict=True)
-        whole = all(r.is_all(d) or i == axis for i, (r, d) in enumerate(dims))
-        if whole and ranges[axis].step == 1:
-            return Piece(op.input, ranges[axis].start, ranges[axis].start + shape[axis])
-    if isinstance(value, OpResult) and isinstance(op, SplitOp):
-        sizes = [shape_of(p)[axis] for p in op.parts]
-        if normalize_axis(op.axis.value.data, len(shape)) == axis and is_static(sizes):
-            start = sum(sizes[: value.index])
-            return Piece(op.input, start, start + shape[axis])
-    return Piece(value, 0, shape[axis])
+def along(value: SSAValue, axis: int) -> Part:
+    """The elements side by side along `axis` that a slice or a split takes of another value, else
+    the whole value."""
+    part = part_of(value)
+    if part is not None and not part.dropped and (part.axis, part.range.step) == (axis, 1):
+        return part
+    return Part(value, axis, Range(0, shape_of(value)[axis]))
 
 
 @rule(ConcatOp)
@@ -216,22 +178,18 @@ def concat_of_neighbours(op: ConcatOp, make: Make) -> Replacement:
     if not all(is_static(shape_of(v)) for v in op.inputs):
         return None
     axis = normalize_axis(op.axis.value.data, rank_of(op.result))
-    pieces: list[tuple[Piece, SSAValue | None]] = []
+    parts: list[tuple[Part, SSAValue | None]] = []
     for value in op.inputs:
-        piece = piece_of(value, axis)
-        last = pieces[-1][0] if pieces else None
-        if last is not None and last.source is piece.source and last.end == piece.start:
-            pieces[-1] = Piece(piece.source, last.start, piece.end), None
+        part = along(value, axis)
+        last = parts[-1][0] if parts else None
+        if last and last.source is part.source and last.range.end(0) == part.range.start:
+            both = Range(last.range.start, last.range.count + part.range.count)
+            parts[-1] = Part(part.source, axis, both), None
         else:
-            pieces.append((piece, value))
-    if len(pieces) == len(op.inputs):
+            parts.append((part, value))
+    if len(parts) == len(op.inputs):
         return None
-    values: list[SSAValue] = []
-    for piece, value in pieces:
-        if value is None:
-            part = Range(piece.start, piece.end - piece.start)
-            value = sliced_along(make, piece.source, axis, part)
-        values.append(value)
+    values = [v or sliced_along(make, part.source, axis, part.range) for part, v in parts]
     return values[0] if len(values) == 1 else make(ConcatOp, values, axis=axis)
 
 

@@ -18,7 +18,6 @@ is one op, too.
 
 from abc import abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects.func import FuncOp
@@ -28,11 +27,11 @@ from xdsl.rewriter import InsertPoint
 
 from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.elementwise import AddOp, DivOp, MulOp, NegOp, SubOp, Unary
-from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, UnsqueezeOp
-from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp, slice_bounds
-from ge.dialects.support.types import DYNAMIC, constant_ints, numel, rank_of, set_type, shape_of
+from ge.dialects.graph.slicing import ConcatOp
+from ge.dialects.support.types import DYNAMIC, numel, rank_of, set_type, shape_of
 from ge.transforms.analysis.dimensions import Dimensions, Size
+from ge.transforms.analysis.parts import Part, Range, part_of
 from ge.transforms.analysis.polynomials import number_of
 from ge.transforms.graph.composites.narrow_computation import NarrowComputation
 from ge.transforms.rewriting import matching
@@ -44,45 +43,18 @@ from ge.transforms.rewriting.rules import Emit, Rule, Search, is_attached, subst
 # ---- parts of a value ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class LastPart:
-    """`size` elements of the last dimension of a value, from `start` on, every `step`-th."""
-
-    of: SSAValue
-    start: int
-    size: int
-    step: int = 1
-
-    def is_half(self, which: int) -> bool:
-        """Return whether it is the first or second half, or with step 2 the even or odd
-        elements."""
-        start = which if self.step == 2 else which * self.size
-        return self.start == start and shape_of(self.of)[-1] == 2 * self.size
+def last_part(value: SSAValue) -> Part | None:
+    """The part of the last dimension of another value that a value is."""
+    part = part_of(value)
+    return part if part is not None and part.is_last else None
 
 
-def part(value: SSAValue) -> LastPart | None:
-    """The part of another value that a slice, a gather or the result of a split is."""
-    op = value.owner
-    if isinstance(op, SliceOp):
-        whole, bounds = shape_of(op.input)[-1], op.bounds()
-        if whole == DYNAMIC or bounds is None or len(bounds) != 1:
-            return None
-        axis, start, end, step = bounds[0]
-        if axis != rank_of(op.input) - 1 or start is None or end is None or not step:
-            return None
-        return LastPart(op.input, *slice_bounds(start, end, step, whole), step)
-    if isinstance(op, SplitOp) and is_last(op.axis.value.data, op.input):
-        sizes = [shape_of(p)[-1] for p in op.parts]
-        if DYNAMIC in sizes:
-            return None
-        index = next(i for i, p in enumerate(op.parts) if p is value)
-        return LastPart(op.input, sum(sizes[:index]), sizes[index])
-    if isinstance(op, GatherOp) and is_last(op.axis.value.data, op.input):
-        index, whole = constant_ints(op.indices), shape_of(op.input)[-1]
-        if index is None or rank_of(op.indices) > 0 or whole == DYNAMIC:
-            return None
-        return LastPart(op.input, index[0] % whole, 1)
-    return None
+def is_half(part: Part, which: int) -> bool:
+    """Return whether a part is the first or second half, or with step 2 the even or odd
+    elements."""
+    start, count, step = part.range.start, part.range.count, part.range.step
+    first = which if step == 2 else which * count
+    return start == first and shape_of(part.source)[-1] == 2 * count
 
 
 def is_last(axis: int, value: SSAValue) -> bool:
@@ -91,20 +63,22 @@ def is_last(axis: int, value: SSAValue) -> bool:
 
 def half(value: SSAValue, which: int) -> SSAValue | None:
     """Return the value that this one is the first or second half of."""
-    p = part(value)
-    return p.of if p is not None and p.step == 1 and p.is_half(which) else None
+    part = last_part(value)
+    if part is None or part.range.step != 1 or not is_half(part, which):
+        return None
+    return part.source
 
 
 def alternate(value: SSAValue, which: int, dimensions: Dimensions) -> SSAValue | None:
     """Return the value whose even or odd elements this one has: a slice with step 2, or one of
     pairs that a reshape makes."""
-    p = part(value)
-    if p is not None and p.step == 2 and p.start == which:
-        return p.of if p.is_half(which) else None
-    p = part(value.owner.input if isinstance(value.owner, SqueezeOp | ReshapeOp) else value)
-    if p is None or (p.start, p.size, p.step) != (which, 1, 1):
+    part = last_part(value)
+    if part is not None and part.range.step == 2 and part.range.start == which:
+        return part.source if is_half(part, which) else None
+    part = last_part(value.owner.input if isinstance(value.owner, SqueezeOp | ReshapeOp) else value)
+    if part is None or part.range != Range(which, 1):
         return None
-    pairs = p.of.owner
+    pairs = part.source.owner
     if not isinstance(pairs, ReshapeOp) or shape_of(pairs.result)[-1] != 2:
         return None
     x, flat = dimensions.of(pairs.input), dimensions.of(pairs.result)[:-1]
@@ -224,19 +198,18 @@ class PartOfElements(Rule):
     )
 
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:
-        front, rest = part(match["front"]), part(match["rest"])
-        if front is None or rest is None or front.of is not rest.of:
+        front, rest = last_part(match["front"]), last_part(match["rest"])
+        if front is None or rest is None or front.source is not rest.source:
             return None
-        steps = front.start, front.step, rest.start, rest.step
-        whole = shape_of(front.of)[-1]
-        if steps != (0, 1, front.size, 1) or front.size + rest.size != whole:
+        size, whole = front.range.count, shape_of(front.source)[-1]
+        if front.range != Range(0, size) or rest.range != Range(size, whole - size):
             return None
         rotary = match.op("rotary", RotaryEmbeddingOp)
         table = shape_of(rotary.cos)[-1] * (1 if rotary.full_tables.value.data else 2)
-        if table != front.size:
+        if table != size:
             return None
         params = {"interleaved": rotary.interleaved, "full_tables": rotary.full_tables}
-        return emit(RotaryEmbeddingOp, front.of, match["cos"], match["sin"], **params)
+        return emit(RotaryEmbeddingOp, front.source, match["cos"], match["sin"], **params)
 
 
 # ---- tables ----------------------------------------------------------------------------------
