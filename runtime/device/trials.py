@@ -11,10 +11,7 @@ A module whose states grow is run so many times one after the other. A trial beg
 some rows: none; as many as leave room for its runs and no more; where rows lie in blocks, as many
 as end just before the second block. What was appended, and all outputs, are compared by run."""
 
-import ast
 import math
-import operator
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,6 +24,7 @@ from xdsl.dialects.func import FuncOp
 
 from ge.dialects.graph.stated import growing_symbol
 from ge.dialects.support.diagnostics import warning
+from ge.dialects.support.dims import NUMBERS, evaluated, parsed
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import MAIN, functions
@@ -128,33 +126,12 @@ BOUNDS = (None, 100, 8, 2)  # limits of integer inputs, tried in turn
 
 # ---- dimensions ------------------------------------------------------------------------------
 
-NAME = re.compile(r"[^\W\d]\w*")
-ARITHMETIC: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: lambda a, b: a // b,
-}
-
 
 def size_of(text: str, sizes: Callable[[str], int]) -> int:
     """The size of a symbolic dimension, which may be a formula: `past + 1`."""
-
-    def value(node: ast.expr) -> int:
-        match node:
-            case ast.Name(id=name):
-                return sizes(name)
-            case ast.Constant(value=int(number)):
-                return number
-            case ast.BinOp(left=left, op=op, right=right) if type(op) in ARITHMETIC:
-                return ARITHMETIC[type(op)](value(left), value(right))
-            case _:
-                raise SyntaxError
-
-    try:
-        return max(value(ast.parse(text, mode="eval").body), 0)
-    except (SyntaxError, ZeroDivisionError):
-        return sizes(text)
+    formula = parsed(text)
+    size = None if formula is None else evaluated(formula, sizes, NUMBERS)
+    return sizes(text) if size is None else max(size, 0)
 
 
 class Sizes:
