@@ -15,6 +15,7 @@ its next run begins: the host, which issues their tasks, waits for it.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -29,7 +30,7 @@ from ge.dialects.support.types import align_up, byte_size
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.simulation import Simulation
-from ge.runtime.clock.timeline import Task, Timeline
+from ge.runtime.clock.timeline import Task, Timeline, again
 
 INPUTS, COMPUTE, OUTPUTS = "inputs", "compute", "outputs"
 STAGES = (INPUTS, COMPUTE, OUTPUTS)
@@ -128,18 +129,7 @@ def stage_of(task: Task, kind: dict[Operation, str]) -> str:
 
 def alone(tasks: Sequence[Task], target: Target) -> float:
     """The time of some tasks of a run without the others."""
-    return Simulation(again(tasks, 0), target, host_driven=False).run().latency_us
-
-
-def again(tasks: Sequence[Task], run: int) -> list[Task]:
-    """The same tasks once more, waiting for each other as before, for no others."""
-    new = [replace(t, run=run) for t in tasks]
-    later = dict(zip(tasks, new, strict=True))
-    for t in new:
-        t.after = [later[b] for b in t.after if b in later]
-        t.events = [later[b] for b in t.events if b in later]
-        t.needs = [later[b] for b in t.needs if b in later]
-    return new
+    return Simulation(again(tasks, replace), target, host_driven=False).run().latency_us
 
 
 def issue_runs(
@@ -151,7 +141,7 @@ def issue_runs(
     ends: list[dict[str, list[Task]]] = []  # of each run, by stage, the tasks that end it
     streams: dict[tuple[str, int], Task] = {}  # the last copy of each stage on each stream
     for number in range(runs):
-        run = again(tasks, number)
+        run = again(tasks, partial(replace, run=number))
         by_stage = {s: [t for t in run if stage_of(t, kind) == s] for s in STAGES}
         before = ends[-1][COMPUTE] if ends else []
         old = ends[number - prefetch] if number >= prefetch else nothing

@@ -3,7 +3,7 @@
 A task is named after the node of the model that does the work of a launch, the input or output that
 a copy between host and device is of."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -209,15 +209,23 @@ class Timeline:
 
 
 def shifted(tasks: Sequence[Task], by_us: float, runs: int = 1) -> list[Task]:
-    """The tasks so much later and for so many runs, waiting for each other as before."""
-    new = [
-        replace(t, ready_us=t.ready_us + by_us, start_us=t.start_us + by_us, runs=t.runs * runs)
-        for t in tasks
-    ]
+    """The tasks so much later and for so many runs."""
+    return again(
+        tasks,
+        lambda t: replace(
+            t, ready_us=t.ready_us + by_us, start_us=t.start_us + by_us, runs=t.runs * runs
+        ),
+    )
+
+
+def again(tasks: Sequence[Task], changed: Callable[[Task], Task]) -> list[Task]:
+    """The tasks once more, each changed, waiting for each other as before and for no others."""
+    new = [changed(t) for t in tasks]
     later = dict(zip(tasks, new, strict=True))
     for t in new:
-        t.after, t.events = [later[b] for b in t.after], [later[b] for b in t.events]
-        t.needs = [later[b] for b in t.needs]
+        t.after, t.events, t.needs = (
+            [later[b] for b in others if b in later] for others in (t.after, t.events, t.needs)
+        )
     return new
 
 
