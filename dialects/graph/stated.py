@@ -125,6 +125,20 @@ def port(name: str) -> dict[str, Attribute]:
     return {NAME: StringAttr(name)}
 
 
+def padding_of(func: FuncOp) -> dict[str, str | dict[str, tuple[int, ...]]]:
+    """For each dimension of gears, by name, the axes along which outputs are cut where it is
+    padded, or the reason why it must not be."""
+    table = func.attributes.get(PADDING)
+    result: dict[str, str | dict[str, tuple[int, ...]]] = {}
+    for name, entry in table.data.items() if isinstance(table, DictionaryAttr) else ():
+        if isinstance(entry, StringAttr):
+            result[name] = entry.data
+        elif isinstance(entry, DictionaryAttr):
+            axes = entry.data.items()
+            result[name] = {n: array_ints(a) for n, a in axes if isinstance(a, DenseArrayBase)}
+    return result
+
+
 def argument_attributes(func: FuncOp, index: int) -> Mapping[str, Attribute]:
     return {} if func.arg_attrs is None else func.arg_attrs.data[index].data
 

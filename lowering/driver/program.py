@@ -17,7 +17,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp
-from ge.dialects.graph.stated import dim_ranges
+from ge.dialects.graph.stated import dim_ranges, padding_of
 from ge.dialects.npu_task.attributes import (
     HBM,
     data_type,
@@ -48,7 +48,6 @@ from ge.lowering.pipeline.remedies import TriedRemedy
 from ge.runtime.clock.clock import ProgramClock
 from ge.runtime.data.files import Outputs, write_module
 from ge.runtime.data.weights import Payload
-from ge.runtime.device.gears import padding_of
 from ge.transforms.graph.canonical.linear_maps import is_prepared
 from ge.transforms.rewriting.counts import RuleCount
 from ge.transforms.shapes.gears import Gears, Size, best_gears, waste

@@ -33,14 +33,11 @@ from math import isfinite
 from typing import Any, TypeAlias, cast
 
 from xdsl.dialects.builtin import (
-    DenseArrayBase,
     DenseIntOrFPElementsAttr,
-    DictionaryAttr,
     Float16Type,
     FloatAttr,
     IntegerAttr,
     ModuleOp,
-    StringAttr,
     i1,
 )
 from xdsl.dialects.func import FuncOp
@@ -54,7 +51,14 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.slicing import SliceOp
-from ge.dialects.graph.stated import PADDING, argument_attributes, dims_of, growing_symbol, name_of
+from ge.dialects.graph.stated import (
+    PADDING,
+    argument_attributes,
+    dims_of,
+    growing_symbol,
+    name_of,
+    padding_of,
+)
 from ge.dialects.npu_task.control import CaseOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.memory import access, moves, owner_of
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, KernelOp, LaunchOp, TransferOp
@@ -665,11 +669,13 @@ class Gears:
                 marks = {(a, Digit(1, row[column])): 0.0 for a, d in enumerate(dims) if d == name}
                 if marks and row[column] > 1:
                     gear.axes[arg] = dict(marks)
-            for op in (*before(self.case), *region.block.ops):
+            ops = [] if (block := self.case.parent) is None else [*block.ops]
+            at = ops.index(self.case)
+            for op in (*ops[:at], *region.block.ops):
                 gear.task(op)
             for target, value in self.yielded(region.block):
                 gear.write(target, gear.read(value, self.case))
-            for op in after(self.case):
+            for op in ops[at + 1 :]:
                 gear.task(op)
             if largest:
                 firsts |= gear.firsts
@@ -811,33 +817,10 @@ def source_shape(value: SSAValue) -> Sequence[int]:
     return shape_of(value)
 
 
-def before(case: CaseOp) -> Iterator[Operation]:
-    op, found = case.prev_op, list[Operation]()
-    while op is not None:
-        found.append(op)
-        op = op.prev_op
-    return reversed(found)
-
-
-def after(case: CaseOp) -> Iterator[Operation]:
-    op = case.next_op
-    while op is not None:
-        yield op
-        op = op.next_op
-
-
-def claims_of(func: FuncOp) -> dict[str, dict[str, Sequence[int]] | None]:
+def claims_of(func: FuncOp) -> dict[str, dict[str, tuple[int, ...]] | None]:
     """For each dimension the axes along which outputs are cut; None if it must not be padded."""
-    table, found = func.attributes.get(PADDING), dict[str, dict[str, Sequence[int]] | None]()
-    for name, entry in table.data.items() if isinstance(table, DictionaryAttr) else ():
-        if isinstance(entry, DictionaryAttr):
-            axes = entry.data.items()
-            found[name] = {
-                n: array_ints(cast(Attribute, a)) for n, a in axes if isinstance(a, DenseArrayBase)
-            }
-        elif isinstance(entry, StringAttr):
-            found[name] = None
-    return found
+    padding = padding_of(func)
+    return {name: None if isinstance(axes, str) else axes for name, axes in padding.items()}
 
 
 def check_padding(module: ModuleOp, func: FuncOp) -> tuple[list[Problem], list[str]]:

@@ -5,19 +5,18 @@ them (`npu_task.map_index`), and says which dimensions can be padded (`graph.pad
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TypeAlias, cast
+from typing import TypeAlias
 
 import numpy as np
-from xdsl.dialects.builtin import DenseArrayBase, DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument
 
 from ge.dialects.graph import gears as graph
-from ge.dialects.graph.stated import PADDING, argument_attributes, dims_of, input_name
+from ge.dialects.graph.stated import argument_attributes, dims_of, input_name, padding_of
 from ge.dialects.npu_task import control
 from ge.dialects.support.dims import size_of
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import array_ints, shape_of
+from ge.dialects.support.types import shape_of
 from ge.runtime.data.arrays import Array, kind_of
 
 # From outputs of a gear, and arrays that are given for some, to the outputs of smaller sizes
@@ -200,17 +199,3 @@ class GearTable:
 
 def is_finite(array: Array) -> bool:
     return kind_of(array.dtype) != "f" or bool(np.isfinite(array).all())
-
-
-def padding_of(func: FuncOp) -> dict[str, str | dict[str, tuple[int, ...]]]:
-    """For each dimension, by name, the axes of each input that may be padded, or the reason why
-    none may."""
-    table = func.attributes.get(PADDING)
-    result: dict[str, str | dict[str, tuple[int, ...]]] = {}
-    for name, entry in table.data.items() if isinstance(table, DictionaryAttr) else ():
-        if isinstance(entry, StringAttr):
-            result[name] = entry.data
-        elif isinstance(entry, DictionaryAttr):
-            axes = entry.data.items()
-            result[name] = {n: array_ints(cast(DenseArrayBase, a)) for n, a in axes}
-    return result
