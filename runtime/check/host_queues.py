@@ -17,6 +17,7 @@ order of a thread or of a stream, the waits of a task, the tasks that it issues.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Protocol
 
 from xdsl.ir import Operation
@@ -107,23 +108,14 @@ class _Proof:
 
     def _ancestors(self) -> list[int] | None:
         """For each node the set of those before it, as bits; None where they wait in a circle."""
-        followers: list[list[int]] = [[] for _ in self.before]
-        missing = [len(nodes) for nodes in self.before]
-        for node, nodes in enumerate(self.before):
-            for other in nodes:
-                followers[other].append(node)
         sets = [0] * len(self.before)
-        ready = [node for node, count in enumerate(missing) if not count]
-        done = 0
-        while ready:
-            node = ready.pop()
-            done += 1
-            for follower in followers[node]:
-                sets[follower] |= sets[node] | 1 << node
-                missing[follower] -= 1
-                if not missing[follower]:
-                    ready.append(follower)
-        return sets if done == len(sets) else None
+        try:
+            for node in TopologicalSorter(dict(enumerate(self.before))).static_order():
+                for other in self.before[node]:
+                    sets[node] |= sets[other] | 1 << other
+        except CycleError:
+            return None
+        return sets
 
     def is_before(self, first: int, then: int) -> bool:
         assert self.sets is not None
