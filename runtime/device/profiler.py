@@ -27,7 +27,7 @@ the files are written when it ends, tensors at once."""
 
 import atexit
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
@@ -109,9 +109,10 @@ class Files:
 
 
 @dataclass
-class Requests:
-    """The files that the environment has asked for, by its text."""
+class Listening:
+    """The profilers that listen, and the files that the environment has asked for, by its text."""
 
+    profilers: "list[Profiler]" = field(default_factory=list["Profiler"])
     files: dict[str, Files] = field(default_factory=dict[str, Files])
 
     def write(self) -> None:
@@ -119,31 +120,35 @@ class Requests:
             files.write()
 
 
-_of_process = Requests()
+_OF_PROCESS = Listening()
 
 
-def new_requests() -> AbstractContextManager[Requests]:
-    """Within the context files are kept apart; `write()` of what it gives writes them."""
-    return having(Requests())
+def listening() -> Listening:
+    return at_hand(Listening) or _OF_PROCESS
 
 
-def requested(profiler: "Callable[[], Profiler]") -> Files | None:
+def new_listeners() -> AbstractContextManager[Listening]:
+    """Within the context, only the profilers that start in it listen, and files are kept apart:
+    `write()` of what it gives writes them."""
+    return having(Listening())
+
+
+def requested_files() -> Files | None:
     """The files that the environment asks for; None if it asks for nothing. The folder is made.
     Raises GeError if it asks for unknown files."""
     if (text := profiling()) is None:
         return None
-    own = at_hand(Requests)
-    requests = _of_process if own is None else own
-    if text not in requests.files:
+    known = listening()
+    if text not in known.files:
         kinds, folder = parsed(text or DEFAULT)
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as e:
             raise GeError(f"ASCEND_PROFILING_OPTIONS: no folder '{folder}': {e.strerror}") from None
-        if own is None and not requests.files:
-            atexit.register(requests.write)
-        requests.files[text] = Files(kinds, folder, profiler())
-    return requests.files[text]
+        if known is _OF_PROCESS and not known.files:
+            atexit.register(known.write)
+        known.files[text] = Files(kinds, folder, Profiler())
+    return known.files[text]
 
 
 @dataclass
@@ -366,23 +371,6 @@ class Report(dict[str, Any]):
             begin += entry.timeline.latency_us
 
 
-class Profilers(list["Profiler"]):
-    """The profilers that listen."""
-
-
-_OF_PROCESS = Profilers()
-
-
-def listening() -> Profilers:
-    found = at_hand(Profilers)
-    return _OF_PROCESS if found is None else found
-
-
-def new_listeners() -> AbstractContextManager[Profilers]:
-    """Within the context, only the profilers that start in it listen."""
-    return having(Profilers())
-
-
 class Profiler:
     """Listens to all sessions between `start` and `stop`; also a context manager."""
 
@@ -392,15 +380,15 @@ class Profiler:
 
     def start(self) -> None:
         """Listen from now on. Raises GeError when it does already."""
-        if self in listening():
+        if self in listening().profilers:
             raise GeError("the profiler has been started already", hint="stop it first")
-        listening().append(self)
+        listening().profilers.append(self)
 
     def stop(self) -> None:
         """Listen no more. Raises GeError when it does not."""
-        if self not in listening():
+        if self not in listening().profilers:
             raise GeError("the profiler has not been started", hint="call start() first")
-        listening().remove(self)
+        listening().profilers.remove(self)
 
     def __enter__(self) -> Self:
         self.start()
@@ -442,7 +430,7 @@ def observe(
 ) -> None:
     """Notify listeners of a run: of the time that the emulation took, of its arrays if the caller
     has them at hand, and of the arrays that its ops have written if these were asked for."""
-    files, listeners = requested_files(), listening()
+    files, listeners = requested_files(), listening().profilers
     if files is None and not listeners:
         return
     shapes = None if inputs is None else tuple(a.shape for a in inputs)
@@ -452,8 +440,3 @@ def observe(
         files.profiler.record(session, seconds, shapes)
         given = dict(zip(session.input_names, inputs or (), strict=False))
         files.keep(given, outputs or {}, written)
-
-
-def requested_files() -> Files | None:
-    """The files that the environment asks for. Raises GeError if it asks for unknown files."""
-    return requested(Profiler)

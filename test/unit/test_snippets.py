@@ -205,13 +205,13 @@ def test_memory_settings(siblings: str):
 def test_profiles_that_the_environment_asks_for(
     siblings: str, tmp_path, monkeypatch: pytest.MonkeyPatch
 ):
-    from ge.runtime.device.profiler import new_requests
+    from ge.runtime.device.profiler import new_listeners
 
     monkeypatch.setenv("ASCEND_PROFILING_ENABLE", "1")
     folder = tmp_path / "profile"
     options = f"op_stats,trace,tensor_dump,output:{folder}"
     monkeypatch.setenv("ASCEND_PROFILING_OPTIONS", options)
-    with new_requests() as requests:
+    with new_listeners() as requests:
         session = ge.compile(siblings).session()
         outputs = session.run(inputs())
         session.run(inputs())
