@@ -49,18 +49,6 @@ def _max(x: Array, axes: Axes, keep: bool) -> Array:
     return np.maximum.reduce(x, axes, keepdims=keep, initial=lowest(x.dtype))
 
 
-def _min(x: Array, axes: Axes, keep: bool) -> Array:
-    return np.minimum.reduce(x, axes, keepdims=keep, initial=lowest(x.dtype, highest=True))
-
-
-def _prod(x: Array, axes: Axes, keep: bool) -> Array:
-    return np.multiply.reduce(x, axes, dtype=x.dtype, keepdims=keep)
-
-
-def _l2(x: Array, axes: Axes, keep: bool) -> Array:
-    return np.sqrt(_sum(x * x, axes, keep))
-
-
 def _log_sum_exp(x: Array, axes: Axes, keep: bool) -> Array:
     peak = _max(x, axes, True)
     peak = np.where(np.isfinite(peak), peak, x.dtype.type(0))
@@ -72,10 +60,12 @@ _REDUCE: dict[str, Callable[[Array, Axes, bool], Array]] = {
     "sum": _sum,
     "mean": _mean,
     "max": _max,
-    "min": _min,
-    "prod": _prod,
+    "min": lambda x, axes, keep: np.minimum.reduce(
+        x, axes, keepdims=keep, initial=lowest(x.dtype, highest=True)
+    ),
+    "prod": lambda x, axes, keep: np.multiply.reduce(x, axes, dtype=x.dtype, keepdims=keep),
     "l1": lambda x, axes, keep: _sum(np.absolute(x), axes, keep),
-    "l2": _l2,
+    "l2": lambda x, axes, keep: np.sqrt(_sum(x * x, axes, keep)),
     "log_sum": lambda x, axes, keep: np.log(_sum(x, axes, keep)),
     "log_sum_exp": _log_sum_exp,
     "sum_square": lambda x, axes, keep: _sum(x * x, axes, keep),
