@@ -135,7 +135,9 @@ def padding_of(func: FuncOp) -> dict[str, str | dict[str, tuple[int, ...]]]:
             result[name] = entry.data
         elif isinstance(entry, DictionaryAttr):
             axes = entry.data.items()
-            result[name] = {n: array_ints(a) for n, a in axes if isinstance(a, DenseArrayBase)}
+            result[name] = {
+                n: array_ints(cast(Attribute, a)) for n, a in axes if isinstance(a, DenseArrayBase)
+            }
     return result
 
 
