@@ -60,7 +60,6 @@ from ge.dialects.support.editing import detach, erase, replace_uses
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import (
     cloned,
-    put_after,
     put_before,
     put_last,
 )
@@ -106,46 +105,28 @@ def settle_fused(op: FusedOp, limit: int) -> None:
         block.insert_op_before(new, op)
         replace_op(op, new.results)
         return
-    members = op.members
-    end = YieldOp(*op.yielded)
-    put_after(block, end, op)
+    left: list[TensorOp] = []
     for arg, value in zip(op.block.args, op.inputs, strict=True):
         replace_uses(arg, value)
-    for member in members:
-        detach(member, op.block)
-        put_before(block, member, end)
-    for member in members:
+    for member in op.members:
         fold_op(member, limit)
-    left = [o for o in between(op, end) if not isinstance(o, ConstantOp)]
-    for member in reversed(left):
-        if all(r.first_use is None for r in member.results):
+    for member in reversed(op.members):
+        if not isinstance(member, ConstantOp) and all(r.first_use is None for r in member.results):
             erase(member)
-    left = [o for o in left if o.parent is block]
-    results = list(end.operands)
+    results = list(op.yielded)
+    for member in op.members:
+        detach(member, op.block)
+        put_before(block, member, op)
+        if not isinstance(member, ConstantOp):
+            left.append(member)
     if len(left) > 1:
         computed = [v for v in dict.fromkeys(results) if v.owner in left]
-        new = fused(op, left, computed)
-        put_before(block, new, end)
+        new = gathered(type(op), left, computed, op.properties)
+        new.location = op.location
+        put_before(block, new, op)
         outside = dict(zip(computed, new.results, strict=True))
         results = [outside.get(v, v) for v in results]
-    erase(end)
     replace_op(op, results)
-
-
-def fused(op: FusedOp, members: Sequence[Operation], results: Sequence[SSAValue]) -> FusedOp:
-    """A fused op of the kind of another one, into which the members move."""
-    new = gathered(type(op), members, results, op.properties)
-    new.location = op.location
-    return new
-
-
-def between(first: Operation, last: Operation) -> list[Operation]:
-    ops: list[Operation] = []
-    op = first.next_op
-    while op is not None and op is not last:
-        ops.append(op)
-        op = op.next_op
-    return ops
 
 
 def sweep(block: Block) -> None:
