@@ -5,7 +5,8 @@
         return n.emit(TransposeOp, n[0], permutation=n.ints("perm", range(n.rank(0))[::-1]))
 
 A handler returns its output value, or a sequence of one for each output; the value of a sequence
-is a tuple of tensors. It raises `Unsupported` with the reason when it cannot.
+is a tuple of tensors. It raises `Unsupported` with the reason when it cannot. A node that is one
+op of ge needs no handler: a row of `forms.py` says how import and export spell it.
 
     @contrib_op("QuickGelu", alpha=ANY)
     def quick_gelu(n: Node) -> SSAValue:
@@ -24,15 +25,19 @@ from typing import Any, Final, TypeAlias, TypeVar, cast
 
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, helper, numpy_helper
-from xdsl.dialects.builtin import LocationAttr
+from xdsl.dialects.builtin import LocationAttr, TensorType
 from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.irdl import OptOperandDef, VarOperandDef
 
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.support.constraints import INT
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.packages import Installed, installed, left_out, way_out
 from ge.dialects.support.processes import Once
 from ge.dialects.support.tensor_op import Operand, Param, TensorOp, name_loc
 from ge.dialects.support.types import constant_value, element_type, rank_of, shape_of
+from ge.lowering.onnx.forms import FORMS, ONNX_NAMES, Default
 from ge.lowering.onnx.model import node_name
 from ge.lowering.onnx.values import Growing, SequenceParts, Value, described
 from ge.runtime.data.arrays import Array, array_of, dense, dtype_of, type_of
@@ -90,6 +95,8 @@ def _import_handlers() -> None:
     package = __name__.rpartition(".")[0] + ".ops"
     for module in pkgutil.iter_modules(importlib.import_module(package).__path__):
         importlib.import_module(f"{package}.{module.name}")
+    for name in FORMS:
+        _HANDLERS.setdefault(("", name), one_node)
 
 
 def find(domain: str, op_type: str, opset: int) -> Handler | None:
@@ -270,6 +277,21 @@ class Node:
             raise Unsupported(f"attribute '{name}' is {value!r}, expected integers")
         return tuple(cast(list[Int], values))
 
+    def given(self, name: Str, default: "Default") -> "Default":
+        """An attribute of the type of its default; where that is None, the attribute itself, or
+        None."""
+        match default:
+            case bool():
+                return bool(self.int(name, default))
+            case Int():
+                return self.int(name, default)
+            case Float():
+                return self.float(name, default)
+            case Str():
+                return self.str(name, default)
+            case _:
+                return self._typed(name, int)
+
     def subgraph(self, name: Str) -> GraphProto:
         attribute = self.attributes.get(name)
         if attribute is None or attribute.type != AttributeProto.GRAPH:
@@ -326,6 +348,69 @@ class Node:
     def like(self, scalar: Float, value: SSAValue) -> SSAValue:
         """A scalar constant of the element type of `value`."""
         return self.const(scalar, element_type(value))
+
+
+def parameter(
+    n: Node, index: int, attribute: str = ""
+) -> tuple[SSAValue | None, tuple[int, ...] | None]:
+    """Operand and property for a parameter that is input `index`, or an attribute in earlier
+    opsets: the property when its value is known at import. A scalar is taken for a vector of one
+    element, and a matrix of one row for that row."""
+    if attribute in n.attributes:
+        return None, n.ints(attribute)
+    value = n.get(index)
+    known = None if value is None else n.constant_ints(index)
+    return (as_vector(n, value), None) if known is None else (None, known)
+
+
+def as_vector(n: Node, value: SSAValue | None) -> SSAValue | None:
+    if value is None or not isinstance(value.type, TensorType) or rank_of(value) == 1:
+        return value
+    return n.emit(ReshapeOp, value, shape=(-1,))
+
+
+def scalar_parameter(
+    n: Node, index: int, attribute: str = ""
+) -> tuple[SSAValue | None, int | None]:
+    """The same for a single integer."""
+    if attribute in n.attributes:
+        return None, n.int(attribute)
+    value = n.get(index)
+    known = None if value is None else n.constant_ints(index)
+    return (None, known[0]) if known else (value, None)
+
+
+def one_node(n: Node) -> tuple[SSAValue, ...]:
+    """The op that `FORMS` has for the node."""
+    form = FORMS[n.op_type]
+    params: dict[str, Any] = {
+        name: n.given(ONNX_NAMES.get(name, name), default)
+        for name, default in form.defaults.items()
+    }
+    properties = form.op.operand_slots().properties
+    for index, name in enumerate(form.inputs.split()):
+        if name in properties:
+            read = scalar_parameter if properties[name] is INT else parameter
+            params[f"{name}_value"], params[name] = read(n, index, name)
+        else:
+            params[name] = n[index]
+    operands = () if form.inputs else operands_in_order(form.op, n)
+    op = n.build(form.op, *operands, **params, **form.fixed)
+    return tuple(op.results)[: len(n.proto.output)]
+
+
+def operands_in_order(op: type[TensorOp], n: Node) -> list[Any]:
+    """The inputs as operands of an op: those that it needs, those that it may have, and the rest
+    where it takes any number."""
+    found: list[Any] = []
+    for index, (_, definition) in enumerate(op.get_irdl_definition().operands):
+        if isinstance(definition, OptOperandDef):
+            found.append(n.get(index))
+        elif isinstance(definition, VarOperandDef):
+            found.append(n.tensors(index))
+        else:
+            found.append(n[index])
+    return found
 
 
 DOMAIN: Final = "com.microsoft"

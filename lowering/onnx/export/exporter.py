@@ -39,13 +39,14 @@ from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.processes import Once
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, element_type, is_ranked, rank_of, shape_of
+from ge.lowering.onnx.forms import OPSET
 from ge.lowering.onnx.model import ONNX_NUMBERS
 from ge.runtime.data.arrays import Array, dtype_of, element_of, is_packed, packed
 from ge.runtime.data.files import Outputs
 from ge.runtime.data.weights import Payload
 from ge.runtime.numbers.constants import Constants
 
-OPSET, IR_VERSION = 20, 9  # of a model that needs no newer one
+IR_VERSION = 9  # of a model that needs no newer one
 
 KEPT = 2**26  # bytes that are written before what they were computed from is forgotten
 

@@ -1,6 +1,6 @@
 """Graph ops that are one ONNX node: which, and what of the op is where in it."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -8,104 +8,48 @@ from onnx import numpy_helper
 from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr, StringAttr, i1, i64
 from xdsl.ir import Attribute
 
-from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as e
-from ge.dialects.graph import indexing as ix
 from ge.dialects.graph import normalization as n
 from ge.dialects.graph import shape as s
 from ge.dialects.graph import slicing as sl
-from ge.dialects.graph.creation import FillOp, RangeOp, TriOp
-from ge.dialects.graph.image import GridSampleOp, ResizeOp
-from ge.dialects.graph.linear import DetOp, EinsumOp
-from ge.dialects.graph.pooling import LrnOp
-from ge.dialects.graph.quantization import DynamicQuantizeOp
-from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
+from ge.dialects.graph.creation import FillOp, TriOp
+from ge.dialects.graph.image import ResizeOp
+from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.support.constraints import ChoiceAttr
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer, is_unsigned, row_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import array_floats, array_ints, element_type
 from ge.lowering.onnx.export.exporter import Input, ModelWriter, writes
+from ge.lowering.onnx.forms import FORMS, ONNX_NAMES, OPSET, Form
 from ge.lowering.onnx.model import ONNX_NUMBERS
-from ge.lowering.onnx.ops.elementwise import COMPARE, REDUCE, SAME
+from ge.lowering.onnx.ops.elementwise import REDUCE
 from ge.runtime.data.arrays import dtype_of
-
-
-@dataclass(frozen=True)
-class Form:
-    """An ONNX node: its type, its inputs (operands and parameters by name; all operands in order
-    where none is named), its attributes (properties, `property:attribute` where ONNX has another
-    name)."""
-
-    op_type: str
-    inputs: str = ""
-    attributes: str = ""
-
-
-OTHERS = ("Add", "BitwiseNot", "BitwiseAnd", "BitwiseOr", "BitwiseXor")  # see BITS
-
-FORMS: dict[type[TensorOp], Form] = {
-    **{op: Form(op_type) for op_type, op in SAME.items() if op_type not in OTHERS},
-    a.EluOp: Form("Elu", "", "alpha"),
-    a.CeluOp: Form("Celu", "", "alpha"),
-    a.SeluOp: Form("Selu", "", "alpha gamma"),
-    a.LeakyReluOp: Form("LeakyRelu", "", "alpha"),
-    a.ThresholdedReluOp: Form("ThresholdedRelu", "", "alpha"),
-    a.HardSigmoidOp: Form("HardSigmoid", "", "alpha beta"),
-    a.ShrinkOp: Form("Shrink", "", "bias lambd"),
-    a.PReluOp: Form("PRelu"),
-    e.MaximumOp: Form("Max"),
-    e.MinimumOp: Form("Min"),
-    e.IsInfOp: Form("IsInf", "", "negative:detect_negative positive:detect_positive"),
-    n.LogSoftmaxOp: Form("LogSoftmax", "", "axis"),
-    n.HardmaxOp: Form("Hardmax", "", "axis"),
-    n.SoftmaxOp: Form("Softmax", "", "axis"),
-    n.BatchNormOp: Form("BatchNormalization", "", "epsilon"),
-    s.ReshapeOp: Form("Reshape", "input shape", "allow_zero:allowzero"),
-    s.SqueezeOp: Form("Squeeze", "input axes"),
-    s.UnsqueezeOp: Form("Unsqueeze", "input axes"),
-    s.TransposeOp: Form("Transpose", "", "permutation:perm"),
-    s.BroadcastToOp: Form("Expand", "input shape"),
-    s.TileOp: Form("Tile", "input repeats"),
-    s.ShapeOfOp: Form("Shape", "", "start end"),
-    s.ReverseSequenceOp: Form("ReverseSequence", "", "batch_axis time_axis"),
-    sl.ConcatOp: Form("Concat", "", "axis"),
-    sl.SliceOp: Form("Slice", "input starts ends axes steps"),
-    sl.PadOp: Form("Pad", "input pads value axes", "mode"),
-    ix.GatherOp: Form("Gather", "", "axis"),
-    ix.GatherElementsOp: Form("GatherElements", "", "axis"),
-    ix.GatherNdOp: Form("GatherND", "", "batch_dims"),
-    ix.ScatterElementsOp: Form("ScatterElements", "", "axis reduction"),
-    ix.ScatterNdOp: Form("ScatterND", "", "reduction"),
-    ix.NonZeroOp: Form("NonZero"),
-    ix.CompressOp: Form("Compress", "", "axis"),
-    ix.UniqueOp: Form("Unique", "", "axis sorted"),
-    ix.OneHotOp: Form("OneHot", "indices depth values", "axis"),
-    ix.TopKOp: Form("TopK", "input k", "axis largest sorted"),
-    RangeOp: Form("Range"),
-    EinsumOp: Form("Einsum", "", "equation"),
-    DetOp: Form("Det"),
-    LrnOp: Form("LRN", "", "size alpha beta bias"),
-    GridSampleOp: Form("GridSample", "", "mode padding_mode align_corners"),
-    DynamicQuantizeOp: Form("DynamicQuantizeLinear"),
-}
 
 BITS = (e.AndOp, e.OrOp, e.XorOp, e.NotOp)  # logical on i1, bitwise on integers
 
-PREDICATES = {predicate: op_type for op_type, predicate in COMPARE.items()}
+FORMS_OF: dict[type[TensorOp], dict[str, Form]] = {}  # by the type of the node
+for _name, _form in FORMS.items():
+    if _form.since <= OPSET:
+        FORMS_OF.setdefault(_form.op, {})[_name] = _form
+
 KINDS = {kind: op_type for op_type, kind in REDUCE.items()}
 
 
-@writes(*FORMS)
+@writes(*FORMS_OF)
 def one_node(op: TensorOp, w: ModelWriter) -> list[str]:
-    form = FORMS[type(op)]
     if isinstance(op, n.SoftmaxLike) and op.flatten.value.data:
         w.refuse("it is over several axes")
-    op_type = form.op_type
+    op_type, form = next((t, f) for t, f in FORMS_OF[type(op)].items() if says(op, f))
     if isinstance(op, BITS) and is_integer(element_type(op.operands[0])):
         op_type = f"Bitwise{op_type}"
     inputs = [parameter(op, name, w) for name in form.inputs.split()] or op.operands
-    attributes = dict(attribute(op, text) for text in form.attributes.split())
+    attributes = named(op, form.defaults)
     return w.nodes_of(op_type, *inputs, results=len(op.results), **attributes)
+
+
+def says(op: TensorOp, form: Form) -> bool:
+    """Return whether the properties of an op are those that the type of a node stands for."""
+    return all(getattr(op, name).data == word for name, word in form.fixed.items())
 
 
 def parameter(op: TensorOp, name: str, w: ModelWriter) -> Input:
@@ -119,9 +63,9 @@ def parameter(op: TensorOp, name: str, w: ModelWriter) -> Input:
     return None if known is None else w.ints(known)
 
 
-def attribute(op: TensorOp, text: str) -> tuple[str, Any]:
-    name, _, onnx_name = text.partition(":")
-    return onnx_name or name, python(getattr(op, name))
+def named(op: TensorOp, names: Iterable[str]) -> dict[str, Any]:
+    """Properties as attributes, by the names that ONNX has for them."""
+    return {ONNX_NAMES.get(name, name): python(getattr(op, name)) for name in names}
 
 
 def python(value: Attribute | None) -> Any:
@@ -144,10 +88,10 @@ def python(value: Attribute | None) -> Any:
 
 
 @writes(e.CompareOp)
-def compare(op: e.CompareOp, w: ModelWriter) -> str:
+def compare(op: e.CompareOp, w: ModelWriter) -> str | list[str]:
     if op.predicate.data == "ne":
         return w.node("Not", w.node("Equal", op.lhs, op.rhs))
-    return w.node(PREDICATES[op.predicate.data], op.lhs, op.rhs)
+    return one_node(op, w)
 
 
 @writes(ReduceOp)
@@ -158,18 +102,11 @@ def reduce(op: ReduceOp, w: ModelWriter) -> str:
     return w.node(KINDS[op.kind.data], op.input, axes, keepdims=python(op.keep_dims))
 
 
-@writes(ArgReduceOp)
-def arg_reduce(op: ArgReduceOp, w: ModelWriter) -> str:
-    names = "axis keep_dims:keepdims select_last_index"
-    op_type = "ArgMax" if op.kind.data == "max" else "ArgMin"
-    return w.node(op_type, op.input, **dict(attribute(op, text) for text in names.split()))
-
-
 @writes(CumulativeOp)
 def cumulative(op: CumulativeOp, w: ModelWriter) -> str:
     if op.kind.data != "sum":
         w.refuse("products come with a newer opset")
-    flags = {"exclusive": python(op.exclusive), "reverse": python(op.reverse)}
+    flags = named(op, FORMS["CumSum"].defaults)
     return w.node("CumSum", op.input, position(op, "axis", w), **flags)
 
 
@@ -244,11 +181,11 @@ def split(op: sl.SplitOp, w: ModelWriter) -> list[str]:
 @writes(ResizeOp)
 def resize(op: ResizeOp, w: ModelWriter) -> str:
     names = (
-        "axes mode coordinates:coordinate_transformation_mode nearest_mode cubic_coeff_a "
-        "exclude_outside antialias extrapolation_value keep_aspect_ratio_policy"
+        "axes mode coordinates nearest_mode cubic_coeff_a exclude_outside antialias "
+        "extrapolation_value keep_aspect_ratio_policy"
     )
     scales: Input = op.scales_value
     if op.scales is not None:
         scales = w.array(np.array(array_floats(op.scales), np.float32), "scales")
-    attributes = dict(attribute(op, text) for text in names.split())
+    attributes = named(op, names.split())
     return w.node("Resize", op.input, op.roi, scales, parameter(op, "sizes", w), **attributes)

@@ -9,80 +9,21 @@ from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as e
-from ge.dialects.graph import elementwise as trig
 from ge.dialects.graph.elementwise import (
-    AbsOp,
     AddOp,
-    AndOp,
     BitcastOp,
     CastOp,
-    CeilOp,
     ClampOp,
-    CompareOp,
     DivOp,
-    ErfOp,
-    ExpOp,
-    FloorOp,
-    IsInfOp,
-    IsNanOp,
-    LogOp,
     MaximumOp,
     MinimumOp,
-    ModOp,
-    MulOp,
-    NegOp,
-    NotOp,
-    OrOp,
-    PowOp,
-    ReciprocalOp,
-    RoundOp,
-    SelectOp,
     ShiftOp,
-    SignOp,
-    SqrtOp,
-    SubOp,
-    TanhOp,
-    XorOp,
 )
-from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
+from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.support.element_types import row_of
-from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, agree, element_type, shape_of, shape_text
 from ge.lowering.onnx.model import element_of_onnx
-from ge.lowering.onnx.ops.shape import as_vector
-from ge.lowering.onnx.registry import Handler, Node, Unsupported, onnx_op
-
-# ONNX op type -> the graph op with the same operands and no attributes
-SAME: dict[str, type[TensorOp]] = {
-    "Abs": AbsOp, "Neg": NegOp, "Sign": SignOp, "Floor": FloorOp, "Ceil": CeilOp,
-    "Round": RoundOp, "Reciprocal": ReciprocalOp, "Sqrt": SqrtOp, "Exp": ExpOp,
-    "Log": LogOp, "Sin": trig.SinOp, "Cos": trig.CosOp, "Tan": trig.TanOp, "Asin": trig.AsinOp,
-    "Acos": trig.AcosOp, "Atan": trig.AtanOp, "Sinh": trig.SinhOp, "Cosh": trig.CoshOp,
-    "Tanh": TanhOp, "Asinh": trig.AsinhOp, "Acosh": trig.AcoshOp, "Atanh": trig.AtanhOp,
-    "Erf": ErfOp, "Relu": a.ReluOp, "Sigmoid": a.SigmoidOp, "Softplus": a.SoftplusOp,
-    "Softsign": a.SoftsignOp, "Mish": a.MishOp, "HardSwish": a.HardSwishOp, "Not": NotOp,
-    "BitwiseNot": NotOp, "IsNaN": IsNanOp, "Add": AddOp, "Sub": SubOp, "Mul": MulOp,
-    "Div": DivOp, "Pow": PowOp, "And": AndOp, "Or": OrOp, "Xor": XorOp,
-    "BitwiseAnd": AndOp, "BitwiseOr": OrOp, "BitwiseXor": XorOp,
-    "Where": SelectOp,
-}  # fmt: skip
-
-
-def _same(op: type[TensorOp]) -> Handler:
-    return lambda n: n.emit(op, *n.tensors())
-
-
-for _name, _op in SAME.items():
-    onnx_op(_name)(_same(_op))
-
-COMPARE = {
-    "Equal": "eq", "Less": "lt", "LessOrEqual": "le", "Greater": "gt", "GreaterOrEqual": "ge",
-}  # fmt: skip
-
-
-@onnx_op(*COMPARE)
-def compare(n: Node) -> SSAValue:
-    return n.emit(CompareOp, n[0], n[1], predicate=COMPARE[n.op_type])
+from ge.lowering.onnx.registry import Node, Unsupported, as_vector, onnx_op
 
 
 @onnx_op("Max", "Min", "Sum", "Mean")
@@ -105,54 +46,9 @@ def prelu(n: Node) -> SSAValue:
     return result
 
 
-@onnx_op("Mod")
-def mod(n: Node) -> SSAValue:
-    return n.emit(ModOp, n[0], n[1], fmod=bool(n.int("fmod")))
-
-
 @onnx_op("BitShift")
 def shift(n: Node) -> SSAValue:
     return n.emit(ShiftOp, n[0], n[1], direction=n.str("direction").lower())
-
-
-@onnx_op("Gelu")
-def gelu(n: Node) -> SSAValue:
-    return n.emit(a.GeluOp, n[0], approximate=n.str("approximate", "none"))
-
-
-@onnx_op("Swish")
-def swish(n: Node) -> SSAValue:
-    return n.emit(a.SiluOp, n[0], alpha=n.float("alpha", 1.0))
-
-
-_WITH_ALPHA: dict[str, tuple[type[TensorOp], float]] = {
-    "Elu": (a.EluOp, 1.0),
-    "Celu": (a.CeluOp, 1.0),
-    "LeakyRelu": (a.LeakyReluOp, 0.01),
-    "ThresholdedRelu": (a.ThresholdedReluOp, 1.0),
-}
-
-
-@onnx_op(*_WITH_ALPHA)
-def with_alpha(n: Node) -> SSAValue:
-    op, default = _WITH_ALPHA[n.op_type]
-    return n.emit(op, n[0], alpha=n.float("alpha", default))
-
-
-@onnx_op("Selu")
-def selu(n: Node) -> SSAValue:
-    alpha = n.float("alpha", 1.67326319217681884765625)
-    return n.emit(a.SeluOp, n[0], alpha=alpha, gamma=n.float("gamma", 1.05070102214813232421875))
-
-
-@onnx_op("HardSigmoid")
-def hard_sigmoid(n: Node) -> SSAValue:
-    return n.emit(a.HardSigmoidOp, n[0], alpha=n.float("alpha", 0.2), beta=n.float("beta", 0.5))
-
-
-@onnx_op("Shrink")
-def shrink(n: Node) -> SSAValue:
-    return n.emit(a.ShrinkOp, n[0], bias=n.float("bias"), lambd=n.float("lambd", 0.5))
 
 
 @onnx_op("Clip")
@@ -162,12 +58,6 @@ def clip(n: Node) -> SSAValue:
         low = n.like(n.float("min"), n[0]) if "min" in n.attributes else None
         high = n.like(n.float("max"), n[0]) if "max" in n.attributes else None
     return n[0] if low is None and high is None else n.emit(ClampOp, n[0], low, high)
-
-
-@onnx_op("IsInf")
-def is_inf(n: Node) -> SSAValue:
-    negative, positive = n.int("detect_negative", 1), n.int("detect_positive", 1)
-    return n.emit(IsInfOp, n[0], negative=bool(negative), positive=bool(positive))
 
 
 @onnx_op("Cast", "CastLike")
@@ -258,29 +148,3 @@ def of_one_element(n: Node, kind: str) -> SSAValue:
     if kind == "sum_square":
         return n.emit(e.MulOp, n[0], n[0])
     return n[0]
-
-
-@onnx_op("ArgMax", "ArgMin")
-def arg_reduce(n: Node) -> SSAValue:
-    return n.emit(
-        ArgReduceOp,
-        n[0],
-        kind="max" if n.op_type == "ArgMax" else "min",
-        axis=n.int("axis"),
-        keep_dims=bool(n.int("keepdims", 1)),
-        select_last_index=bool(n.int("select_last_index")),
-    )
-
-
-@onnx_op("CumSum", "CumProd")
-def cumulative(n: Node) -> SSAValue:
-    axis = n.constant_ints(1)
-    return n.emit(
-        CumulativeOp,
-        n[0],
-        n[1] if axis is None else None,
-        kind="sum" if n.op_type == "CumSum" else "prod",
-        axis=None if axis is None else axis[0],
-        exclusive=bool(n.int("exclusive")),
-        reverse=bool(n.int("reverse")),
-    )

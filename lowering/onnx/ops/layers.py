@@ -13,16 +13,15 @@ from ge.dialects.graph import elementwise as e
 from ge.dialects.graph.activation import SiluOp
 from ge.dialects.graph.convolution import Col2ImOp, ConvOp, ConvTransposeOp, DeformConvOp
 from ge.dialects.graph.elementwise import CastOp
-from ge.dialects.graph.linear import DetOp, EinsumOp, MatmulOp
+from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.pooling import (
-    LrnOp,
     MaxPoolIndicesOp,
     MaxRoiPoolOp,
     MaxUnpoolOp,
     PoolOp,
     RoiAlignOp,
 )
-from ge.dialects.graph.quantization import DequantizeOp, DynamicQuantizeOp, QuantizeOp
+from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.graph.recurrent import Activation, GruOp, LstmOp, Recurrent, RnnOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import SqueezeOp, TransposeOp, UnsqueezeOp
@@ -86,16 +85,6 @@ def scaled(n: Node, value: SSAValue, factor: float) -> SSAValue:
         return n.emit(e.MulOp, value, n.like(factor, value))
     wide = n.emit(e.CastOp, value, to=f64)
     return n.emit(e.CastOp, n.emit(e.MulOp, wide, n.like(factor, wide)), to=element)
-
-
-@onnx_op("Einsum")
-def einsum(n: Node) -> SSAValue:
-    return n.emit(EinsumOp, n.tensors(), equation=n.str("equation"))
-
-
-@onnx_op("Det")
-def det(n: Node) -> SSAValue:
-    return n.emit(DetOp, n[0])
 
 
 def zero_point(n: Node, index: int) -> SSAValue | None:
@@ -405,18 +394,6 @@ def max_unpool(n: Node) -> SSAValue:
     )
 
 
-@onnx_op("LRN")
-def lrn(n: Node) -> SSAValue:
-    return n.emit(
-        LrnOp,
-        n[0],
-        size=n.int("size"),
-        alpha=n.float("alpha", 1e-4),
-        beta=n.float("beta", 0.75),
-        bias=n.float("bias", 1.0),
-    )
-
-
 @onnx_op("RoiAlign")
 def roi_align(n: Node) -> SSAValue:
     default = "half_pixel" if n.opset >= 16 else "output_half_pixel"
@@ -487,11 +464,6 @@ def dequantize(n: Node) -> SSAValue:
     if to is not None and to != element_type(result):
         result = n.emit(CastOp, result, to=to)
     return result
-
-
-@onnx_op("DynamicQuantizeLinear")
-def dynamic_quantize(n: Node) -> tuple[SSAValue, ...]:
-    return tuple(n.build(DynamicQuantizeOp, n[0]).results)[: len(n.proto.output)]
 
 
 # ONNX's name -> ours, and the defaults of alpha and beta where they are used

@@ -16,17 +16,17 @@ from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.shape import TileOp, UnsqueezeOp
 from ge.dialects.graph.slicing import PadOp, SliceOp
 from ge.dialects.support.types import DYNAMIC, agree, normalize_axis, shape_text
+from ge.lowering.onnx.forms import FORMS
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.ops import elementwise, normalization, random
 from ge.lowering.onnx.ops.normalization import mean_variance_normalized
-from ge.lowering.onnx.ops.shape import parameter
-from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
+from ge.lowering.onnx.registry import Node, Unsupported, onnx_op, parameter
 
 LAST = 6  # the last opset that has them so
 
-BINARY = ("Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor")
-
-COMPARISONS = ("Equal", "Less", "Greater")
+BINARY = (
+    "Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Less", "Greater",
+)  # fmt: skip
 
 
 def aligned(n: Node) -> SSAValue:
@@ -52,12 +52,10 @@ def aligned(n: Node) -> SSAValue:
     return n.emit(UnsqueezeOp, value, axes=range(len(own), len(own) + after)) if after else value
 
 
-@onnx_op(*BINARY, *COMPARISONS, until=LAST)
+@onnx_op(*BINARY, until=LAST)
 def binary(n: Node) -> SSAValue:
-    rhs = aligned(n)
-    if n.op_type in COMPARISONS:
-        return n.emit(e.CompareOp, n[0], rhs, predicate=elementwise.COMPARE[n.op_type])
-    return n.emit(elementwise.SAME[n.op_type], n[0], rhs)
+    form = FORMS[n.op_type]
+    return n.emit(form.op, n[0], aligned(n), **form.fixed)
 
 
 @onnx_op("PRelu", until=LAST)

@@ -5,80 +5,30 @@ from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, TensorType, i64
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i64
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import creation as c
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph.indexing import (
-    CompressOp,
-    GatherElementsOp,
-    GatherNdOp,
     GatherOp,
-    NonZeroOp,
-    OneHotOp,
-    ScatterElementsOp,
-    ScatterNdOp,
-    TensorScatterOp,
-    TopKOp,
-    UniqueOp,
 )
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import (
-    BroadcastToOp,
     DepthToSpaceOp,
     ReshapeOp,
-    ReverseSequenceOp,
     ShapeOfOp,
     SpaceToDepthOp,
     SqueezeOp,
-    TileOp,
     TransposeOp,
-    UnsqueezeOp,
 )
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp, even_sizes
 from ge.dialects.graph.support.parameters import element_axis
 from ge.dialects.support.element_types import is_float
-from ge.dialects.support.types import DYNAMIC, is_static, normalize_axis, numel, rank_of
+from ge.dialects.support.types import DYNAMIC, is_static, normalize_axis, numel
 from ge.lowering.onnx.model import element_of_onnx
-from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
+from ge.lowering.onnx.registry import Node, Unsupported, onnx_op, parameter
 from ge.runtime.data.arrays import element_of
-
-
-def parameter(
-    n: Node, index: int, attribute: str = ""
-) -> tuple[SSAValue | None, tuple[int, ...] | None]:
-    """Operand and property for a parameter that is input `index`, or an attribute in earlier
-    opsets: the property when its value is known at import. A scalar is taken for a vector of one
-    element, and a matrix of one row for that row."""
-    if attribute in n.attributes:
-        return None, n.ints(attribute)
-    value = n.get(index)
-    known = None if value is None else n.constant_ints(index)
-    return (as_vector(n, value), None) if known is None else (None, known)
-
-
-def as_vector(n: Node, value: SSAValue | None) -> SSAValue | None:
-    if value is None or not isinstance(value.type, TensorType) or rank_of(value) == 1:
-        return value
-    return n.emit(ReshapeOp, value, shape=(-1,))
-
-
-def scalar_parameter(
-    n: Node, index: int, attribute: str = ""
-) -> tuple[SSAValue | None, int | None]:
-    """The same for a single integer."""
-    if attribute in n.attributes:
-        return None, n.int(attribute)
-    value = n.get(index)
-    known = None if value is None else n.constant_ints(index)
-    return (None, known[0]) if known else (value, None)
-
-
-@onnx_op("Reshape")
-def reshape(n: Node) -> SSAValue:
-    operand, shape = parameter(n, 1, "shape")
-    return n.emit(ReshapeOp, n[0], operand, shape=shape, allow_zero=bool(n.int("allowzero")))
 
 
 @onnx_op("Flatten")
@@ -121,30 +71,6 @@ def squeeze(n: Node) -> SSAValue:
     return n.emit(SqueezeOp, n[0], operand, axes=axes)
 
 
-@onnx_op("Unsqueeze")
-def unsqueeze(n: Node) -> SSAValue:
-    operand, axes = parameter(n, 1, "axes")
-    return n.emit(UnsqueezeOp, n[0], operand, axes=axes)
-
-
-@onnx_op("Expand")
-def expand(n: Node) -> SSAValue:
-    operand, shape = parameter(n, 1)
-    return n.emit(BroadcastToOp, n[0], operand, shape=shape)
-
-
-@onnx_op("Tile")
-def tile(n: Node) -> SSAValue:
-    operand, repeats = parameter(n, 1)
-    return n.emit(TileOp, n[0], operand, repeats=repeats)
-
-
-@onnx_op("Shape")
-def shape_of(n: Node) -> SSAValue:
-    end = n.int("end") if "end" in n.attributes else None
-    return n.emit(ShapeOfOp, n[0], start=n.int("start"), end=end)
-
-
 @onnx_op("Size")
 def size(n: Node) -> SSAValue:
     if is_static(shape := n.shape(0)):
@@ -158,18 +84,7 @@ def blocks(n: Node) -> SSAValue:
     return n.emit(op, n[0], block=n.int("blocksize"), mode=n.str("mode", "DCR").lower())
 
 
-@onnx_op("ReverseSequence")
-def reverse_sequence(n: Node) -> SSAValue:
-    batch, time = n.int("batch_axis", 1), n.int("time_axis", 0)
-    return n.emit(ReverseSequenceOp, n[0], n[1], batch_axis=batch, time_axis=time)
-
-
 # ---- creation --------------------------------------------------------------------------------
-
-
-@onnx_op("Range")
-def range_(n: Node) -> SSAValue:
-    return n.emit(c.RangeOp, n[0], n[1], n[2])
 
 
 @onnx_op("ConstantOfShape")
@@ -199,17 +114,6 @@ def eye_like(n: Node) -> SSAValue:
     return n.emit(c.EyeOp, operand, shape=shape, element=element, diagonal=n.int("k"))
 
 
-@onnx_op("Trilu")
-def trilu(n: Node) -> SSAValue:
-    operand, k = scalar_parameter(n, 1)
-    return n.emit(c.TriOp, n[0], operand, k=k, upper=bool(n.int("upper", 1)))
-
-
-@onnx_op("Concat")
-def concat(n: Node) -> SSAValue:
-    return n.emit(ConcatOp, n.tensors(), axis=n.int("axis", 1))
-
-
 @onnx_op("Split")
 def split(n: Node) -> tuple[SSAValue, ...]:
     operand, sizes = parameter(n, 1, "split")
@@ -219,15 +123,6 @@ def split(n: Node) -> tuple[SSAValue, ...]:
         sizes = even_sizes(dim, count)
     op = n.build(SplitOp, n[0], operand, axis=axis, sizes=sizes, results=count)
     return tuple(op.results)
-
-
-@onnx_op("Slice")
-def slice_(n: Node) -> SSAValue:
-    names = ("starts", "ends", "axes", "steps")
-    parameters = {name: parameter(n, i, name) for i, name in enumerate(names, 1)}
-    operands = [operand for operand, _ in parameters.values()]
-    params = {name: ints for name, (_, ints) in parameters.items()}
-    return n.emit(SliceOp, n[0], *operands, **params)
 
 
 @onnx_op("Pad")
@@ -270,69 +165,3 @@ def center_at_run_time(n: Node, axes: Sequence[int]) -> SSAValue:
     before = n.emit(e.DivOp, missing, two)
     pads = n.emit(ConcatOp, [before, n.emit(e.SubOp, missing, before)], axis=0)
     return n.emit(PadOp, middle, pads, axes=axes)
-
-
-@onnx_op("Gather")
-def gather(n: Node) -> SSAValue:
-    return n.emit(GatherOp, n[0], n[1], axis=n.int("axis"))
-
-
-@onnx_op("GatherElements")
-def gather_elements(n: Node) -> SSAValue:
-    return n.emit(GatherElementsOp, n[0], n[1], axis=n.int("axis"))
-
-
-@onnx_op("GatherND")
-def gather_nd(n: Node) -> SSAValue:
-    return n.emit(GatherNdOp, n[0], n[1], batch_dims=n.int("batch_dims"))
-
-
-@onnx_op("ScatterElements", "Scatter")
-def scatter_elements(n: Node) -> SSAValue:
-    reduction = n.str("reduction", "none")
-    axis = n.int("axis")
-    return n.emit(ScatterElementsOp, n[0], n[1], n[2], axis=axis, reduction=reduction)
-
-
-@onnx_op("ScatterND")
-def scatter_nd(n: Node) -> SSAValue:
-    return n.emit(ScatterNdOp, n[0], n[1], n[2], reduction=n.str("reduction", "none"))
-
-
-@onnx_op("TensorScatter")
-def tensor_scatter(n: Node) -> SSAValue:
-    axis, mode = n.int("axis", -2), n.str("mode", "linear")
-    return n.emit(TensorScatterOp, n[0], n[1], n.get(2), axis=axis, mode=mode)
-
-
-@onnx_op("NonZero")
-def nonzero(n: Node) -> SSAValue:
-    return n.emit(NonZeroOp, n[0])
-
-
-@onnx_op("Compress")
-def compress(n: Node) -> SSAValue:
-    axis = n.int("axis") if "axis" in n.attributes else None
-    return n.emit(CompressOp, n[0], n[1], axis=axis)
-
-
-@onnx_op("Unique")
-def unique(n: Node) -> tuple[SSAValue, ...]:
-    axis = n.int("axis") if "axis" in n.attributes else None
-    return tuple(n.build(UniqueOp, n[0], axis=axis, sorted=bool(n.int("sorted", 1))).results)
-
-
-@onnx_op("OneHot")
-def one_hot(n: Node) -> SSAValue:
-    operand, depth = scalar_parameter(n, 1)
-    return n.emit(OneHotOp, n[0], operand, n[2], depth=depth, axis=n.int("axis", -1))
-
-
-@onnx_op("TopK")
-def top_k(n: Node) -> tuple[SSAValue, ...]:
-    operand, k = scalar_parameter(n, 1, "k")
-    largest, ascending = bool(n.int("largest", 1)), bool(n.int("sorted", 1))
-    op = n.build(
-        TopKOp, n[0], operand, k=k, axis=n.int("axis", -1), largest=largest, sorted=ascending
-    )
-    return tuple(op.results)

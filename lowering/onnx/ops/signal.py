@@ -3,24 +3,18 @@ functions, whose bodies serve), resampling, NonMaxSuppression."""
 
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph.image import AffineGridOp, GridSampleOp, NonMaxSuppressionOp, ResizeOp
+from ge.dialects.graph.image import GridSampleOp, ResizeOp
 from ge.dialects.graph.shape import UnsqueezeOp
 from ge.dialects.graph.signal import DftOp, MelWeightMatrixOp, StftOp
 from ge.dialects.support.tensor_op import Operand, Param
 from ge.lowering.onnx.model import element_of_onnx
-from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
-
-
-def parameter(n: Node, index: int) -> tuple[SSAValue | None, int | None]:
-    """Scalar input `index` as run-time operand or constant; (None, None) when absent."""
-    values = n.constant_ints(index) if n.get(index) is not None else None
-    return (None, values[0]) if values else (n.get(index), None)
+from ge.lowering.onnx.registry import Node, Unsupported, onnx_op, scalar_parameter
 
 
 @onnx_op("DFT")
 def dft(n: Node) -> SSAValue:
-    length_value, length = parameter(n, 1)
-    axis_value, axis = (None, n.int("axis", 1)) if n.opset < 20 else parameter(n, 2)
+    length_value, length = scalar_parameter(n, 1)
+    axis_value, axis = (None, n.int("axis", 1)) if n.opset < 20 else scalar_parameter(n, 2)
     if axis is None and axis_value is None:
         axis = -2
     return n.emit(
@@ -37,8 +31,8 @@ def dft(n: Node) -> SSAValue:
 
 @onnx_op("STFT")
 def stft(n: Node) -> SSAValue:
-    step_value, step = parameter(n, 1)
-    length_value, length = parameter(n, 3)
+    step_value, step = scalar_parameter(n, 1)
+    length_value, length = scalar_parameter(n, 3)
     # A real signal without the last dimension of size 1: not in the standard, but runtimes take it
     signal = n.emit(UnsqueezeOp, n[0], axes=(2,)) if n.rank(0) == 2 else n[0]
     return n.emit(
@@ -133,25 +127,4 @@ def grid_sample(n: Node) -> SSAValue:
         mode={"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode),
         padding_mode=n.str("padding_mode", "zeros"),
         align_corners=bool(n.int("align_corners")),
-    )
-
-
-@onnx_op("AffineGrid")
-def affine_grid(n: Node) -> SSAValue:
-    size = n.constant_ints(1)
-    corners = bool(n.int("align_corners"))
-    operand = n[1] if size is None else None
-    return n.emit(AffineGridOp, n[0], operand, size=size, align_corners=corners)
-
-
-@onnx_op("NonMaxSuppression")
-def non_max_suppression(n: Node) -> SSAValue:
-    return n.emit(
-        NonMaxSuppressionOp,
-        n[0],
-        n[1],
-        n.get(2),
-        n.get(3),
-        n.get(4),
-        center_point_box=bool(n.int("center_point_box")),
     )
