@@ -16,7 +16,7 @@ from ge.dialects.graph.image import AffineGridOp, GridSampleOp, NonMaxSuppressio
 from ge.dialects.graph.linear import DetOp, EinsumOp
 from ge.dialects.graph.pooling import LrnOp
 from ge.dialects.graph.quantization import DynamicQuantizeOp
-from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp
+from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.support.tensor_op import TensorOp
 
 OPSET = 20  # of a model that is written, unless it needs a newer one
@@ -61,6 +61,10 @@ def arg_reduce(kind: str) -> Form:
 def cumulative(kind: str) -> Form:
     defaults = {"exclusive": False, "reverse": False}
     return Form(CumulativeOp, "input axis", defaults, {"kind": kind})
+
+
+def reduce(kind: str) -> Form:
+    return Form(ReduceOp, "input axes", {"keep_dims": True}, {"kind": kind})
 
 
 # Where two have the same op, export takes the first one
@@ -120,6 +124,10 @@ FORMS: dict[str, Form] = {
     "Unique": form(ix.UniqueOp, axis=None, sorted=True),
     "OneHot": form(ix.OneHotOp, "indices depth values", axis=-1),
     "TopK": form(ix.TopKOp, "input k", axis=-1, largest=True, sorted=True),
+    "ReduceSum": reduce("sum"), "ReduceMean": reduce("mean"), "ReduceMax": reduce("max"),
+    "ReduceMin": reduce("min"), "ReduceProd": reduce("prod"), "ReduceL1": reduce("l1"),
+    "ReduceL2": reduce("l2"), "ReduceLogSum": reduce("log_sum"),
+    "ReduceLogSumExp": reduce("log_sum_exp"), "ReduceSumSquare": reduce("sum_square"),
     "ArgMax": arg_reduce("max"), "ArgMin": arg_reduce("min"),
     "CumSum": cumulative("sum"), "CumProd": cumulative("prod"),
     "Range": form(RangeOp),

@@ -22,7 +22,6 @@ from ge.dialects.support.types import array_floats, array_ints, element_type
 from ge.lowering.onnx.export.exporter import Input, ModelWriter, writes
 from ge.lowering.onnx.forms import FORMS, ONNX_NAMES, OPSET, Form
 from ge.lowering.onnx.model import ONNX_NUMBERS
-from ge.lowering.onnx.ops.elementwise import REDUCE
 from ge.runtime.data.arrays import dtype_of
 
 BITS = (e.AndOp, e.OrOp, e.XorOp, e.NotOp)  # logical on i1, bitwise on integers
@@ -31,8 +30,6 @@ FORMS_OF: dict[type[TensorOp], dict[str, Form]] = {}  # by the type of the node
 for _name, _form in FORMS.items():
     if _form.since <= OPSET:
         FORMS_OF.setdefault(_form.op, {})[_name] = _form
-
-KINDS = {kind: op_type for op_type, kind in REDUCE.items()}
 
 
 @writes(*FORMS_OF)
@@ -56,6 +53,8 @@ def parameter(op: TensorOp, name: str, w: ModelWriter) -> Input:
     """An operand, or a parameter that is an operand or a property."""
     if f"{name}_value" not in op.PARAMETERS:
         return getattr(op, name)
+    if isinstance(op, ReduceOp) and op.ints(name) == ():
+        return None  # axes that are left out are all of them, in ONNX too
     value = getattr(op, f"{name}_value")
     if value is not None:
         return w.node("Cast", value, to=ONNX_NUMBERS[i64]) if element_type(value) != i64 else value
@@ -92,14 +91,6 @@ def compare(op: e.CompareOp, w: ModelWriter) -> str | list[str]:
     if op.predicate.data == "ne":
         return w.node("Not", w.node("Equal", op.lhs, op.rhs))
     return one_node(op, w)
-
-
-@writes(ReduceOp)
-def reduce(op: ReduceOp, w: ModelWriter) -> str:
-    axes = parameter(op, "axes", w)
-    if op.ints("axes") == ():
-        axes = None
-    return w.node(KINDS[op.kind.data], op.input, axes, keepdims=python(op.keep_dims))
 
 
 @writes(CumulativeOp)

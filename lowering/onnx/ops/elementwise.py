@@ -15,22 +15,21 @@ from ge.dialects.graph.elementwise import (
     CastOp,
     ClampOp,
     DivOp,
-    MaximumOp,
-    MinimumOp,
     ShiftOp,
 )
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.support.element_types import row_of
 from ge.dialects.support.types import DYNAMIC, agree, element_type, shape_of, shape_text
+from ge.lowering.onnx.forms import FORMS
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Node, Unsupported, as_vector, onnx_op
 
 
 @onnx_op("Max", "Min", "Sum", "Mean")
 def variadic(n: Node) -> SSAValue:
-    ops = {"Max": MaximumOp, "Min": MinimumOp, "Sum": AddOp, "Mean": AddOp}
+    op = FORMS[n.op_type].op if n.op_type in FORMS else AddOp
     tensors = n.tensors()
-    total = functools.reduce(lambda x, y: n.emit(ops[n.op_type], x, y), tensors)
+    total = functools.reduce(lambda x, y: n.emit(op, x, y), tensors)
     if n.op_type == "Mean" and len(tensors) > 1:
         return n.emit(DivOp, total, n.like(len(tensors), total))
     return total
@@ -99,23 +98,9 @@ def constant(n: Node) -> object:
     raise Unsupported("only tensors and numbers can be constants")
 
 
-REDUCE = {
-    "ReduceSum": "sum",
-    "ReduceMean": "mean",
-    "ReduceMax": "max",
-    "ReduceMin": "min",
-    "ReduceProd": "prod",
-    "ReduceL1": "l1",
-    "ReduceL2": "l2",
-    "ReduceLogSum": "log_sum",
-    "ReduceLogSumExp": "log_sum_exp",
-    "ReduceSumSquare": "sum_square",
-}
-
-
-@onnx_op(*REDUCE)
+@onnx_op(*(name for name, form in FORMS.items() if form.op is ReduceOp))
 def reduce(n: Node) -> SSAValue:
-    kind, keep_dims = REDUCE[n.op_type], bool(n.int("keepdims", 1))
+    kind, keep_dims = FORMS[n.op_type].fixed["kind"], bool(n.int("keepdims", 1))
     axes, run_time_axes = axes_of(n)
     if axes is None:
         return n.emit(ReduceOp, n[0], run_time_axes, kind=kind, keep_dims=keep_dims)

@@ -8,34 +8,25 @@ from ge.dialects.graph import elementwise as e
 from ge.dialects.graph.normalization import (
     BatchNormOp,
     GroupNormOp,
-    HardmaxOp,
     LayerNormOp,
-    LogSoftmaxOp,
     RmsNormOp,
-    SoftmaxLike,
-    SoftmaxOp,
 )
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, ShapeOfOp
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import DYNAMIC, element_type, normalize_axis
+from ge.lowering.onnx.forms import FORMS
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op
 
-_SOFTMAX: dict[str, type[SoftmaxLike]] = {
-    "Softmax": SoftmaxOp,
-    "LogSoftmax": LogSoftmaxOp,
-    "Hardmax": HardmaxOp,
-}
 
-
-@onnx_op(*_SOFTMAX)
+@onnx_op("Softmax", "LogSoftmax", "Hardmax")
 def softmax(n: Node) -> SSAValue:
     """Before opset 13 the input was a matrix: `axis` and all axes after it made the rows."""
     old, rank = n.opset < 13, n.rank(0)
     axis = n.int("axis", 1 if old else -1)
     flatten = old and normalize_axis(axis, rank) != rank - 1
-    return n.emit(_SOFTMAX[n.op_type], n[0], axis=axis, flatten=flatten)
+    return n.emit(FORMS[n.op_type].op, n[0], axis=axis, flatten=flatten)
 
 
 def _mean(n: Node, x: SSAValue, axes: tuple[int, ...], keep_dims: bool = True) -> SSAValue:
