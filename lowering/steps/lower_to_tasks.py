@@ -48,10 +48,10 @@ from ge.dialects.support.operation import (
     put_last,
 )
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import is_dynamic, number_of
+from ge.dialects.support.types import is_dynamic, is_ranked, number_of
 from ge.dialects.targets.target import DEFAULT_TARGET, Target, record_target
 from ge.runtime.library.costs.structure import structure as body_structure
-from ge.transforms.analysis.engines import choose_engine, is_unranked
+from ge.transforms.analysis.engines import choose_engine
 from ge.transforms.analysis.views import view_offsets
 
 # What keeps its form at this level
@@ -190,7 +190,7 @@ def warn_of_engine(members: Sequence[TensorOp], engine: Engine) -> None:
 
 def check_ranked(op: Operation) -> None:
     for result in op.results:
-        if is_unranked(result):
+        if not is_ranked(result):
             raise error_at(op, f"the number of dimensions of the result of {op.name} is not known")
 
 

@@ -20,12 +20,12 @@ from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
-    AnyTensor,
+    element_type,
     is_dynamic,
+    is_ranked,
     set_type,
     shape_of,
     tensor,
-    tensor_type,
 )
 
 
@@ -74,7 +74,8 @@ def shape_depends_on_values(op: TensorOp, instance: TensorOp) -> bool:
 def an_instance(op: TensorOp) -> TensorOp | None:
     """The op on operands and results without `?`: a dynamic dimension is taken to be 1, or
     another one of the op's dimensions where 1 does not fit. None when nothing fits."""
-    sizes = {d for v in (*op.operands, *op.results) for d in _known(v) if d != DYNAMIC}
+    known = [shape_of(v) for v in (*op.operands, *op.results) if is_ranked(v)]
+    sizes = {d for shape in known for d in shape if d != DYNAMIC}
     for size in (1, *sorted(sizes - {1})):
         clone = _copy(op)
         for value in _values(clone):
@@ -103,19 +104,6 @@ def _copy(op: TensorOp) -> TensorOp:
     return clone
 
 
-def _known(value: SSAValue) -> tuple[int, ...]:
-    return tensor_type(value).get_shape() if not is_unranked(value) else ()
-
-
-def is_unranked(value: SSAValue) -> bool:
-    """Return whether not even the rank of a value is known."""
-    try:
-        tensor_type(value)
-    except VerifyException:
-        return True
-    return False
-
-
 def _values(op: Operation) -> list[SSAValue]:
     values: list[SSAValue] = [*op.operands]
     for inner in op.walk():
@@ -125,10 +113,9 @@ def _values(op: Operation) -> list[SSAValue]:
 
 
 def _fix(value: SSAValue, size: int) -> bool:
-    if is_unranked(value):
+    if not is_ranked(value):
         return False
-    t: AnyTensor = tensor_type(value)
-    if is_dynamic(t):
-        shape = (size if d == DYNAMIC else d for d in t.get_shape())
-        set_type(value, tensor(shape, t.element_type))
+    if is_dynamic(value.type):
+        shape = (size if d == DYNAMIC else d for d in shape_of(value))
+        set_type(value, tensor(shape, element_type(value)))
     return True

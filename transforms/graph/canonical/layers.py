@@ -45,7 +45,13 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.runtime.data.arrays import Array, dense, dtype_of
-from ge.transforms.graph.canonical.linear_maps import as_type, is_prepared, shaped
+from ge.transforms.graph.canonical.linear_maps import (
+    as_type,
+    is_prepared,
+    shaped,
+    wide,
+    widened,
+)
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 from ge.transforms.graph.canonical.sampling import (
     MOST_TAPS,
@@ -118,7 +124,7 @@ def lrn_by_pool(op: LrnOp, make: Make) -> Replacement:
     if not is_static(shape) or not numel(shape):
         return None
     batch, channels, *rest = shape
-    x = as_type(make, op.input, f32) if bitwidth(element) < 32 else op.input
+    x = widened(make, op.input)
     squares = shaped(make, make(g.MulOp, x, x), (batch, 1, channels, numel(tuple(rest))))
     pads = [(size - 1) // 2, 0, size // 2, 0]
     mean = make(
@@ -169,7 +175,7 @@ def product_of_halves(op: ReduceOp, make: Make) -> Replacement:
     if 0 in shape_of(x) or is_prepared(x):
         return None
     element = element_type(x)
-    x = as_type(make, x, f32) if is_float(element) and bitwidth(element) < 32 else x
+    x = widened(make, x) if is_float(element) else x
     for axis in axes:
         rest = list[SSAValue]()
         while (count := shape_of(x)[axis]) > 1:
@@ -194,7 +200,7 @@ def det_by_minors(op: DetOp, make: Make) -> Replacement:
     size, count = shape[-1], numel(shape[:-2]) if is_static(shape) else 0
     if not 0 < size <= MOST_MINORS or not count:
         return None
-    x = as_type(make, op.input, f32) if bitwidth(element) < 32 else op.input
+    x = widened(make, op.input)
     x = make(TransposeOp, shaped(make, x, (count, size * size)), permutation=[1, 0])
     below: dict[tuple[int, ...], SSAValue] = {}
     for row in reversed(range(size)):
@@ -232,7 +238,7 @@ def resize_by_matrices(op: ResizeOp, make: Make) -> Replacement:
     if not is_of_matrices(op) or not is_float(element_type(x)):
         return None
     axes, scales = op.resized_axes(), op.scale_values() or (None,) * len(op.resized_axes())
-    x = as_type(make, x, f32 if bitwidth(element_type(x)) < 32 else element_type(x))
+    x = widened(make, x)
     kept = {k: v for k, v in op.properties.items() if k not in GIVEN}
     for axis, scale in zip(axes, scales, strict=True):
         size, count = shape[axis], result[axis]
@@ -571,12 +577,7 @@ def inverse_onesided(given: int, length: int) -> Array:
 def dft_by_matmul(op: DftOp, make: Make) -> Replacement:
     """A product with a constant matrix, on real and imaginary parts"""
     shape, result, axis = shape_of(op.input), shape_of(op.result), op.ints("axis")
-    if (
-        axis is None
-        or op.length_value is not None
-        or not is_static((*shape, *result))
-        or not numel(shape)
-    ):
+    if axis is None or op.length_value is not None or not is_static((*shape, *result)):
         return None
     at, rank, element = normalize_axis(axis[0], len(shape)), len(shape), element_type(op.input)
     given, count, ins, outs = shape[at], result[at], shape[-1], result[-1]
@@ -590,7 +591,7 @@ def dft_by_matmul(op: DftOp, make: Make) -> Replacement:
     else:
         length = given if op.length is None else op.length.value.data
         matrix = fourier(given, length, count, -1)
-    own = f32 if bitwidth(element) < 32 else element
+    own = wide(element)
     weight = real(matrix, ins, outs).reshape(given * ins, count * outs)
     order = [i for i in range(rank - 1) if i != at] + [at, rank - 1]
     rows = make(TransposeOp, as_type(make, op.input, own), permutation=order)
@@ -612,7 +613,7 @@ def stft_by_conv(op: StftOp, make: Make) -> Replacement:
     if not numel(result) or length * parts * bins * 2 > MOST:
         return None
     element = element_type(op.signal)
-    own = f32 if bitwidth(element) < 32 else element
+    own = wide(element)
     line = gcd(step[0], length)
     used = (frames - 1) * step[0] + length
     x = make(SliceOp, as_type(make, op.signal, own), starts=[0], ends=[used], axes=[1])

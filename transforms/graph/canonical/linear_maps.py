@@ -19,7 +19,7 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import BatchNormOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp
-from ge.dialects.support.element_types import is_float
+from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, is_static, numel, rank_of, shape_of
@@ -63,6 +63,15 @@ def is_own(value: SSAValue) -> bool:
 
 def as_type(make: Make, value: SSAValue, element: Attribute) -> SSAValue:
     return value if element_type(value) == element else make(g.CastOp, value, to=element)
+
+
+def wide(element: Attribute) -> Attribute:
+    """The element type that floats are computed in."""
+    return f32 if bitwidth(element) < 32 else element
+
+
+def widened(make: Make, value: SSAValue) -> SSAValue:
+    return as_type(make, value, wide(element_type(value)))
 
 
 def shaped(make: Make, value: SSAValue, shape: Sequence[int]) -> SSAValue:

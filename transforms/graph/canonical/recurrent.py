@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
-from xdsl.dialects.builtin import f32, i64
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.dialects.builtin import i64
+from xdsl.ir import Block, Region, SSAValue
 
 from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as g
@@ -15,11 +15,10 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.recurrent import GruOp, LstmOp, Recurrent, RnnOp
 from ge.dialects.graph.shape import ReverseSequenceOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
-from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, array_floats, element_type, is_static, numel, shape_of
 from ge.runtime.data.arrays import dense
-from ge.transforms.graph.canonical.linear_maps import as_type, shaped
+from ge.transforms.graph.canonical.linear_maps import as_type, shaped, wide
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
 ACTIVATIONS: dict[str, type[TensorOp]] = {
@@ -97,10 +96,6 @@ def direction(op: Recurrent, d: int, make: Make) -> list[SSAValue]:
     *last, every = looped(make, step, gates, states, op.lengths)
     found = shaped(make, turned(every), (steps, 1, batch, hidden))
     return [found, *(shaped(make, v, (1, batch, hidden)) for v in last)]
-
-
-def wide(element: Attribute) -> Attribute:
-    return f32 if bitwidth(element) < 32 else element
 
 
 def part(make: Make, value: SSAValue, low: int, high: int) -> SSAValue:

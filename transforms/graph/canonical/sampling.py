@@ -14,13 +14,13 @@ Regions of images are aligned by samples, too. CANN brings channels together bef
 well (TransData in profiles).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-from xdsl.dialects.builtin import f32, i32
-from xdsl.ir import Attribute, SSAValue
+from xdsl.dialects.builtin import i32
+from xdsl.ir import SSAValue
 
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.convolution import DeformConvOp
@@ -32,11 +32,11 @@ from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, TransposeOp
 from ge.dialects.graph.slicing import SliceOp
 from ge.dialects.graph.support.parameters import lowest
-from ge.dialects.support.element_types import bitwidth, is_float
+from ge.dialects.support.element_types import is_float
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, is_static, numel, rank_of, shape_of
 from ge.runtime.data.arrays import dense, dtype_of
-from ge.transforms.graph.canonical.linear_maps import as_type, shaped
+from ge.transforms.graph.canonical.linear_maps import as_type, shaped, wide, widened
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
 MOST_TAPS = 64  # rows that a sample is made of
@@ -44,11 +44,6 @@ MOST_TAPS = 64  # rows that a sample is made of
 
 def can_sample(op: TensorOp) -> bool:
     return all(is_static(shape_of(v)) and numel(shape_of(v)) for v in (*op.operands, *op.results))
-
-
-def wide(element: Attribute) -> Attribute:
-    """The element type that floats are computed in."""
-    return f32 if bitwidth(element) < 32 else element
 
 
 @dataclass(frozen=True)
@@ -105,6 +100,9 @@ class Taps:
     size: int
     index: SSAValue
     weight: SSAValue
+
+    def shaped(self, make: Make, shape: Sequence[int]) -> "Taps":
+        return Taps(self.size, *(shaped(make, v, shape) for v in (self.index, self.weight)))
 
 
 def table_of(make: Make, x: SSAValue, groups: int = 1) -> SSAValue:
@@ -240,13 +238,13 @@ def grid_sample_of_rows(op: GridSampleOp, make: Make) -> Replacement:
         return None
     n, places = FloatArithmetic(make), numel(shape_of(op.grid)) // rank
     grid = make(TransposeOp, shaped(make, op.grid, (places, rank)), permutation=[1, 0])
-    grid = as_type(make, grid, wide(element_type(grid)))
+    grid = widened(make, grid)
     axes: list[Taps] = []
     for i, size in enumerate(sizes):
         at = make(SliceOp, grid, starts=[rank - 1 - i], ends=[rank - i], axes=[0])
         found = grid_taps(op, n, at, size)
         shape = (*(len(offsets) if j == i else 1 for j in range(rank)), places)
-        axes.append(Taps(size, *(shaped(make, v, shape) for v in (found.index, found.weight))))
+        axes.append(found.shaped(make, shape))
     index, weight = (shaped(make, v, (taps, places)) for v in joined(make, axes))
     if batch > 1:
         images = np.arange(places, dtype=np.int32) // (places // batch) * prod(sizes)
@@ -263,7 +261,7 @@ def affine_grid_by_axes(op: AffineGridOp, make: Make) -> Replacement:
         return None
     batch, rank, _ = shape_of(op.theta)
     sizes, n = shape_of(op.result)[1:-1], FloatArithmetic(make)
-    theta = as_type(make, op.theta, wide(element_type(op.theta)))
+    theta = widened(make, op.theta)
 
     def column(i: int) -> SSAValue:
         found = make(SliceOp, theta, starts=[i], ends=[i + 1], axes=[2])
@@ -313,7 +311,7 @@ def deform_conv_of_rows(op: DeformConvOp, make: Make) -> Replacement:
         )
         found = zero_outside(n, at, size, "linear")
         shape = (2, 1, batch * start.size) if i == 0 else (1, 2, batch * start.size)
-        axes.append(Taps(size, *(shaped(make, v, shape) for v in (found.index, found.weight))))
+        axes.append(found.shaped(make, shape))
     index, weight = joined(make, axes)
     shape = (4, batch, count * taps * parts)
     index, weight = (shaped(make, v, shape) for v in (index, weight))
@@ -364,18 +362,27 @@ def around(n: FloatArithmetic, at: SSAValue, size: int, low: float, high: float)
     return Taps(size, index, n.where(inside, weight, 0.0))
 
 
+def corners_of(op: RoiAlignOp, n: FloatArithmetic, rois: SSAValue, axis: int) -> Iterator[SSAValue]:
+    """The corners x1, y1, x2 and y2 of regions, each along an axis of 4, among elements."""
+    rois = n.mul(rois, op.spatial_scale.value.data)
+    rois = n.sub(rois, 0.5) if op.half_pixel.value.data else rois
+    return (n.make(SliceOp, rois, starts=[k], ends=[k + 1], axes=[axis]) for k in range(4))
+
+
+def length_of(op: RoiAlignOp, n: FloatArithmetic, start: SSAValue, end: SSAValue) -> SSAValue:
+    length = n.sub(end, start)
+    return length if op.half_pixel.value.data else n.of(g.MaximumOp, length, 1.0)
+
+
 def cell_taps(
     n: FloatArithmetic, start: SSAValue, end: SSAValue, op: RoiAlignOp, cells: int, size: int
 ) -> Taps:
     """[taps, cells, regions]: of samples at equal steps in each cell, the elements around."""
-    samples, length = op.sampling_ratio.value.data, n.sub(end, start)
-    if not op.half_pixel.value.data:
-        length = n.of(g.MaximumOp, length, 1.0)
+    samples, length = op.sampling_ratio.value.data, length_of(op, n, start, end)
     steps = (np.arange(cells) + (np.arange(samples)[:, None] + 0.5) / samples) / cells
     line = n.line(steps.tolist(), start, samples, cells, 1)
     taps = around(n, n.add(n.mul(length, line), start), size, -1.0, size)
-    shape = (2 * samples, cells, shape_of(start)[-1])
-    return Taps(size, *(shaped(n.make, v, shape) for v in (taps.index, taps.weight)))
+    return taps.shaped(n.make, (2 * samples, cells, shape_of(start)[-1]))
 
 
 @rule(RoiAlignOp, exact=False)
@@ -386,16 +393,11 @@ def roi_align_of_rows(op: RoiAlignOp, make: Make) -> Replacement:
     if not can_sample(op) or not 0 < 4 * ratio**2 <= MOST_TAPS:
         return None
     n, regions = FloatArithmetic(make), shape_of(op.rois)[0]
-    rois = make(
-        TransposeOp, as_type(make, op.rois, wide(element_type(op.rois))), permutation=[1, 0]
-    )
-    rois = n.mul(rois, op.spatial_scale.value.data)
-    rois = n.sub(rois, 0.5) if op.half_pixel.value.data else rois
-    x1, y1, x2, y2 = (make(SliceOp, rois, starts=[k], ends=[k + 1], axes=[0]) for k in range(4))
+    rois = make(TransposeOp, widened(make, op.rois), permutation=[1, 0])
+    x1, y1, x2, y2 = corners_of(op, n, rois, 0)
     y, x = cell_taps(n, y1, y2, op, rows, high), cell_taps(n, x1, x2, op, columns, across)
-    tall, broad = (2 * ratio, 1, rows, 1, regions), (1, 2 * ratio, 1, columns, regions)
-    y = Taps(high, *(shaped(make, v, tall) for v in (y.index, y.weight)))
-    x = Taps(across, *(shaped(make, v, broad) for v in (x.index, x.weight)))
+    y = y.shaped(make, (2 * ratio, 1, rows, 1, regions))
+    x = x.shaped(make, (1, 2 * ratio, 1, columns, regions))
     index, weight = joined(make, (y, x))
     image = as_type(make, op.batch_indices, i32)
     index = make(g.AddOp, index, make(g.MulOp, image, make.constant(high * across, i32)))
@@ -413,10 +415,7 @@ def cell_weights(
     """Return [regions, cells, size]: the weight of each element in the mean of a cell's samples.
     There is a sample for about each element: next to an element are no more than `NEAR`. `start`,
     `end`: [regions, 1, 1]."""
-    length = n.sub(end, start)
-    if not op.half_pixel.value.data:
-        length = n.of(g.MaximumOp, length, 1.0)
-    step = n.div(length, float(cells))
+    step = n.div(length_of(op, n, start, end), float(cells))
     count = n.of(g.MaximumOp, n.make(g.CeilOp, step), 1.0)
     each = n.div(step, count)
     first = n.add(n.mul(step, n.line(range(cells), start, cells, 1)), start)
@@ -445,12 +444,8 @@ def roi_align_by_matrices(op: RoiAlignOp, make: Make) -> Replacement:
     if regions * rows * across * channels > MOST_PRODUCTS:
         return None
     n, element = FloatArithmetic(make), element_type(op.input)
-    rois = n.mul(as_type(make, op.rois, wide(element)), op.spatial_scale.value.data)
-    rois = n.sub(rois, 0.5) if op.half_pixel.value.data else rois
-    x1, y1, x2, y2 = (
-        shaped(make, make(SliceOp, rois, starts=[k], ends=[k + 1], axes=[1]), (regions, 1, 1))
-        for k in range(4)
-    )
+    corners = corners_of(op, n, as_type(make, op.rois, wide(element)), 1)
+    x1, y1, x2, y2 = (shaped(make, v, (regions, 1, 1)) for v in corners)
     lines = cell_weights(n, y1, y2, op, rows, high)
     within = as_type(make, cell_weights(n, x1, x2, op, columns, across), element)
     if images > 1:

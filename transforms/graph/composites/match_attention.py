@@ -301,15 +301,14 @@ class NotAttention(Exception):
 
 @dataclass
 class AttentionBuilder:
-    """Builds the op from the matmuls `first` and `last`; raises NotAttention before anything is
-    emitted: the first run is without `emit`."""
+    """Builds the op from the matmuls `first` and `last`, or raises NotAttention."""
 
     dimensions: Dimensions
     scores: MatchedScores
     weights: Weights
     first: MatmulOp
     last: MatmulOp
-    emit: Emit | None = None
+    emit: Emit
 
     def sizes(self, value: SSAValue) -> Sizes:
         return self.dimensions.of(value)
@@ -348,8 +347,6 @@ class AttentionBuilder:
         target = target_of(sizes, actual)
         if target is None or volume(actual) != volume(sizes):
             raise NotAttention("batch and heads are not told apart")
-        if self.emit is None:
-            return value
         return self.emit(ReshapeOp, value, shape=target, allow_zero=is_empty(sizes))
 
     def operand_sizes(
@@ -371,10 +368,6 @@ class AttentionBuilder:
     def operand(self, value: SSAValue, transposed: bool, batch: Size, heads: Size) -> SSAValue:
         sizes, wanted = self.operand_sizes(value, transposed, batch, heads)
         if transposed:
-            if self.emit is None:
-                if target_of(wanted, sizes) is None:
-                    raise NotAttention("batch and heads are not told apart")
-                return value
             value = self.emit(TransposeOp, value, permutation=swapped(len(sizes)))
         return self.viewed(value, wanted)
 
@@ -386,9 +379,7 @@ class AttentionBuilder:
         plain = all(s == ONE for s in ahead)
         if (plain and len(sizes) > 4) or (not plain and level[:-2] != (batch, heads)):
             value = self.viewed(value, (*realigned(ahead, level[:-2], batch, heads), *tail))
-        if mask.inverted and self.emit is not None:
-            value = self.emit(g.NotOp, value)
-        return value
+        return self.emit(g.NotOp, value) if mask.inverted else value
 
     def check_types(self, element: Attribute) -> None:
         """Check element types. Scores and weights may be of a wider one than the result, as they
@@ -402,8 +393,8 @@ class AttentionBuilder:
         found = (("score", self.scores.grid), ("weight", self.weights.grid))
         return {n: a for name, grid in found if grid for n, a in grid.params(name).items()}
 
-    def build(self) -> SSAValue | None:
-        """The value that replaces the result of `last`, None in the run without `emit`."""
+    def build(self) -> SSAValue:
+        """Emit the value that replaces the result of `last`."""
         first, last = self.first, self.last
         levels = self.levels()
         batch, heads = self.batch_and_heads(levels)
@@ -432,8 +423,6 @@ class AttentionBuilder:
         back = target_of(levels[last], sizes)
         if back is None:
             raise NotAttention("batch and heads are not told apart")
-        if self.emit is None:
-            return None
         fill = -inf if self.scores.fill is None else self.scores.fill
         result = self.emit(
             AttentionOp, query, key, value, masks,
@@ -498,15 +487,14 @@ class FindAttention(Search):
             if first is not None or last is not None:
                 remarks.missed(RULE, op, scores.why or weights.why, loss_us(ops))
             return
-        builder = AttentionBuilder(self.dimensions, scores, weights, first, last)
+        emit = Emit(rewriter, last, ops, hold=True)
         try:
-            builder.build()
+            new = AttentionBuilder(self.dimensions, scores, weights, first, last, emit).build()
         except NotAttention as e:
+            emit.drop_held()
             remarks.missed(RULE, op, str(e), loss_us(ops))
             return
-        builder.emit = Emit(rewriter, last, ops)
-        new = builder.build()
-        assert new is not None
+        emit.insert_held()
         substitute(RULE, op, rewriter, last.result, new, loss_us(ops))
 
 
