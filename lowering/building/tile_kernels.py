@@ -29,7 +29,7 @@ HBM; numbers are neither computed nor proved here."""
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 from hashlib import sha256
 from inspect import getsource, signature
 from itertools import product
@@ -156,14 +156,11 @@ class Kernel:
             known = ", ".join(self.parameters) or "none"
             text = f"@{self.name} has no parameter '{unknown[0]}'"
             raise GeError(text, hint=f"there are: {known}")
-        tuned: Mapping[str, Any] = self._tuned(tunings, types, target) if tunings else {}
+        tuned: Mapping[str, Any] = {}
+        if tunings:
+            texts = [type_text(t) for t in types]
+            tuned = Tunings.read(tunings).parameters(self, texts, target.name)
         return {**self.parameters, **tuned, **parameters}
-
-    def _tuned(
-        self, path: str, types: "Sequence[MemRefType[Attribute]]", target: Target
-    ) -> Mapping[str, Any]:
-
-        return Tunings.read(path).parameters(self, [type_text(t) for t in types], target.name)
 
     def __call__(self, *arrays: Any, **options: Any) -> None:
         """Run it on arrays; those that it stores to are written."""
@@ -295,7 +292,10 @@ def traced(
     for arg, name, t in zip(block.args, names, types, strict=False):
         arg.name_hint = name_hint(name)
         given.append(Argument(arg, t.get_shape(), t.element_type))
-    write = partial(call, kernel.function, given, parameters)
+
+    def write(c: Tracer) -> None:
+        kernel.function(c, *given, **parameters)
+
     op = written_kernel(kernel.name, block, Tracer(given, target), write, cores, place)
     module = ModuleOp([op])
     record_target(module, target_name)
@@ -305,15 +305,6 @@ def traced(
     except VerifyException as e:
         raise GeError(f"@{kernel.name}: {e}", place) from None
     return TileProgram(module, op, target)
-
-
-def call(
-    function: Callable[..., None],
-    arguments: Sequence[Argument],
-    parameters: dict[str, Any],
-    c: Tracer,
-) -> None:
-    function(c, *arguments, **parameters)
 
 
 def memref_of(like: Like) -> "MemRefType[Attribute]":

@@ -72,11 +72,12 @@ from ge.runtime.clock.issue import Issue, IssueQueue
 from ge.runtime.clock.simulation import Simulation
 from ge.runtime.clock.timeline import COMPUTE, COPY, DMA_IN, DMA_OUT, Task, Timeline, capacities
 from ge.runtime.clock.traffic import Moved, Traffic, bytes_read
-from ge.runtime.library.asking import estimated_times, plain_times
+from ge.runtime.library.asking import estimated_times, plain_figures
 from ge.runtime.library.costs.estimates import (
     HOST_OPS_PER_US,
     CoreTime,
     CoreTimes,
+    Figures,
     TaskTime,
     copy_times,
     hbm_bytes_per_us,
@@ -160,7 +161,7 @@ class Launched:
     writes: list[int]  # bytes of each output, where it lies in an input's memory
     core: CoreTimes | None = None  # of its tile program, or of the one that it would have
     alone: TaskTime | None = None  # of what runs on no core
-    plain: Callable[[], CoreTimes] | None = None  # what a plain loop over elements takes
+    plain: Callable[[], Figures] | None = None  # what a plain loop over elements takes
     lacks: str = ""  # why its tile program does not say the time, so that it is that of such a loop
     times: dict[Moved, TaskTime] = field(default_factory=dict[Moved, TaskTime])
 
@@ -178,7 +179,7 @@ class Launched:
         reads, writes, engine = list(bytes_read(kernel)), kernel.bytes_written(), core.cores[0][0]
         capacity = capacities(target)
         cores = tuple((name, min(count, capacity[name])) for name, count in core.cores)
-        plain = partial(plain_times, Body.of(kernel.main), target)
+        plain = partial(plain_figures, Body.of(kernel.main), target)
         return cls(inputs, outputs, engine, cores, reads, writes, core, plain=plain)
 
     def of_rows(self, told: KernelOp) -> "Launched":

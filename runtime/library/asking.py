@@ -33,7 +33,6 @@ from ge.dialects.support.types import byte_size, number_of
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.runtime.library.costs.estimates import (
-    CoreTime,
     CoreTimes,
     Figures,
     core_times,
@@ -152,16 +151,18 @@ def core_us(body: TensorOp | Body, target: Target) -> float | None:
     """The same without its launch cost, and without the start of its kernel."""
     if not (body := Body.of(body)).is_static:
         return None
-    if (figures := asked(body, target).figures) is None:
-        return plain_us(body, target)
-    return figures.core_us(held_by_l2(body, target))
+    return figures_of(body, asked(body, target), target).core_us(held_by_l2(body, target))
 
 
 def answer_us(body: Body, answer: Answer, target: Target) -> float:
     """The time of `launch_us`, from the library's answer about the body."""
-    if (figures := answer.figures) is None:
-        return plain_us(body, target) + target.launch_us
+    figures = figures_of(body, answer, target)
     return figures.core_us(held_by_l2(body, target)) + figures.start_us + target.launch_us
+
+
+def figures_of(body: Body, answer: Answer, target: Target) -> Figures:
+    """The figures of the program that the library has for a body, or else of a plain loop."""
+    return plain_figures(body, target) if answer.figures is None else answer.figures
 
 
 def held_by_l2(body: Body, target: Target) -> tuple[float, ...]:
@@ -180,31 +181,18 @@ def estimated_times(body: Body, target: Target) -> CoreTimes | None:
     dynamic."""
     if not body.is_static:
         return None
-    if (figures := asked(body, target).figures) is not None:
-        return core_times(figures)
-    return plain_times(body, target)
+    return core_times(figures_of(body, asked(body, target), target))
 
 
-def plain_times(body: Body, target: Target) -> CoreTimes:
-    """Times of a plain loop over the elements (`plain_us`)."""
-    us, work = plain_us(body, target), body.work()
-    time = CoreTime(0.0, us, 0.0, us, 0.0, 0.0)
-    size = 0 if work is None else work.read + work.written
-    cores = (("vector", target.vector_cores),)
-    return CoreTimes(cores, lambda held: time, lambda: size, estimated=True)
-
-
-def plain_us(body: Body, target: Target) -> float:
-    """Microseconds of a plain loop over elements, one operation after the other, on the scalar
-    units of all vector cores: one in `SCALAR_CYCLES`."""
-    if (work := body.work()) is None:
-        return 0.0
-    return (
-        (work.macs + max(work.vector, 1))
-        * SCALAR_CYCLES
-        / target.vector_cores
-        / target.cycles_per_us
-    )
+def plain_figures(body: Body, target: Target) -> Figures:
+    """Figures of a plain loop over elements, one operation after the other, on the scalar units of
+    all vector cores: one in `SCALAR_CYCLES`."""
+    cores, us, size = target.vector_cores, 0.0, 0
+    if (work := body.work()) is not None:
+        cycles = (work.macs + max(work.vector, 1)) * SCALAR_CYCLES / cores
+        us, size = cycles / target.cycles_per_us, work.read + work.written
+    pipes = 0.0, us, 0.0, 0.0
+    return Figures((("vector", cores),), (), 0.0, us, us, 0.0, 0.0, *pipes, size, (1,), 1)
 
 
 def asked(body: TensorOp | Body, target: Target) -> Answer:

@@ -89,12 +89,18 @@ class Pull:
     ) -> v.Tile:
         """The elements of a box in UB; in the tile `into` if it is given."""
         with self.c.vector.at(len(self.open) - 1 if into is not None else self._level(box)):
-            found = self.expression(value, box, column)
-            if isinstance(found, v.Tile) and into is None:
-                return found
-            target = self.buffer(tile_shape(box, column), value) if into is None else into
-            self.c.assign(target, found)
-            self._keep(value, box, column, target)
+            return self.tile_here(value, box, column, into)
+
+    def tile_here(
+        self, value: SSAValue, box: Box, column: bool = False, into: v.Tile | None = None
+    ) -> v.Tile:
+        """The same, in the innermost loop."""
+        found = self.expression(value, box, column)
+        if isinstance(found, v.Tile) and into is None:
+            return found
+        target = self.buffer(tile_shape(box, column), value) if into is None else into
+        self.c.assign(target, found)
+        self._keep(value, box, column, target)
         return target
 
     def expression(self, value: SSAValue, box: Box, column: bool = False) -> v.Expression:

@@ -208,7 +208,7 @@ def test_a_launch_without_a_program_is_a_plain_loop(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(asking, "found", refused)
     assert at_hand(Answers) is None
-    plain = asking.plain_us(Body.of(op), TARGET)
+    plain = asking.plain_figures(Body.of(op), TARGET).total_us
     times = estimated_times(Body.of(op), TARGET)
     assert times is not None
     assert times.time(()).core_us == plain

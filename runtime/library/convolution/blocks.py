@@ -361,18 +361,12 @@ def merging_us(w: ConvolutionProblem, target: Target) -> float:
 class MergedBlocks(ConvolutionWriter):
     """The program, while it is written."""
 
-    def __init__(
-        self,
-        c: Tracer,
-        w: ConvolutionProblem,
-        cut: ConvolutionCut,
-        arguments: Arguments,
-        rest: Rest,
-    ) -> None:
-        super().__init__(c, w, cut, arguments, rest)
+    def write(self) -> None:
         if self.weight is not None:
             raise NotLowered("its weights are one number")
-        self.arguments = {**arguments, w.op.weight: self.merge(arguments[w.op.weight])}
+        weight = self.w.op.weight
+        self.arguments = {**self.arguments, weight: self.merge(self.arguments[weight])}
+        super().write()
 
     def merge(self, weights: Argument) -> Argument:
         """Weights of merged groups, as those of groups lie."""

@@ -13,6 +13,7 @@ and in one for the vector cores; each keeps the loops and branches around its ow
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partialmethod
 from typing import TypeAlias, cast
 
 from xdsl.dialects.builtin import MemRefType, TensorType, f32, i1, i32
@@ -267,36 +268,13 @@ class Tracer:
         self.own.append(v.Argument(memref, shape, element))
         return self.own[-1]
 
-    def l1(
-        self, rows: int, cols: int, dtype: v.ElementLike = None, copies: int | None = None
-    ) -> v.Tile:
-        return self.alloc(Memory.L1, rows, cols, dtype, copies)
-
-    def l0a(
-        self, rows: int, cols: int, dtype: v.ElementLike = None, copies: int | None = None
-    ) -> v.Tile:
-        return self.alloc(Memory.L0A, rows, cols, dtype, copies)
-
-    def l0b(
-        self, rows: int, cols: int, dtype: v.ElementLike = None, copies: int | None = None
-    ) -> v.Tile:
-        return self.alloc(Memory.L0B, rows, cols, dtype, copies)
-
-    def l0c(
-        self, rows: int, cols: int, dtype: v.ElementLike = None, copies: int | None = None
-    ) -> v.Tile:
-        """Sums: of f32, or of i32 where the kernel's first argument is of integers."""
-        if dtype is None:
-            dtype = f32 if is_float(self.arguments[0].element) else i32
-        return self.alloc(Memory.L0C, rows, cols, dtype, copies)
-
-    def ub(
-        self, rows: int, cols: int, dtype: v.ElementLike = None, copies: int | None = None
-    ) -> v.Tile:
-        return self.alloc(Memory.UB, rows, cols, dtype, copies)
-
     def alloc(
-        self, space: Memory, rows: int, cols: int, dtype: v.ElementLike, copies: int | None
+        self,
+        space: Memory,
+        rows: int,
+        cols: int,
+        dtype: v.ElementLike = None,
+        copies: int | None = None,
     ) -> v.Tile:
         """A tile, or with `copies` a ring of them (typed as a tile, whose `[j]` is a copy). Without
         a type its elements are those of the kernel's first argument. Of tiles in UB with rows of
@@ -314,6 +292,19 @@ class Tracer:
             return buffer if held is type else buffer.part(0, 0, type.shape)
         ring = ring_in(copies, rows, cols, element, space)
         return cast(v.Tile, v.Ring(self, type, copies, side.alloc(ring), held))
+
+    l1 = partialmethod(alloc, Memory.L1)
+    l0a = partialmethod(alloc, Memory.L0A)
+    l0b = partialmethod(alloc, Memory.L0B)
+    ub = partialmethod(alloc, Memory.UB)
+
+    def l0c(
+        self, rows: int, cols: int, dtype: v.ElementLike = None, copies: int | None = None
+    ) -> v.Tile:
+        """Sums: of f32, or of i32 where the kernel's first argument is of integers."""
+        if dtype is None:
+            dtype = f32 if is_float(self.arguments[0].element) else i32
+        return self.alloc(Memory.L0C, rows, cols, dtype, copies)
 
     def check_room(self, tile: TileType, copies: int) -> None:
         """Raises GeError for a buffer that a memory of the core has no room for by itself."""

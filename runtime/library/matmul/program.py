@@ -87,15 +87,8 @@ class Epilogue(Pull):
     ) -> Tile:
         """The tile of a box; a value that depends on a matmul is computed here, wherever its box
         is."""
-        if value not in self.dependent:
-            return super().tile(value, box, column, into)
-        found = self.expression(value, box, column)
-        if into is None and isinstance(found, Tile):
-            return found
-        target = self.buffer(tile_shape(box, column), value) if into is None else into
-        self.c.assign(target, found)
-        self._keep(value, box, column, target)
-        return target
+        pull = self.tile_here if value in self.dependent else super().tile
+        return pull(value, box, column, into)
 
     def expression(self, value: SSAValue, box: Box, column: bool = False) -> v.Expression:
         if isinstance(value.owner, AnyMatmul):

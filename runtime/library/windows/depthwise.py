@@ -54,7 +54,7 @@ from ge.runtime.library.language.values import Expression, Tile, cast, wide
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written, in_order, no_room
 from ge.runtime.library.programs import fitted
 from ge.runtime.library.pulling import Pull, number
-from ge.runtime.library.windows.windows import Rest, Windows, windows_of
+from ge.runtime.library.windows.windows import Rest, Windows, each_dimension, windows_of
 
 EXACT = 2**24 // 2**14  # products of i8 whose sums f32 has without rounding
 
@@ -371,21 +371,11 @@ class SlidingWriter:
         return self.c.load(tile, box, pad=0)
 
 
-Pair = tuple[int, int]
-
-
 @dataclass(frozen=True)
-class Pixels:
-    """A convolution of `batch` images: lines and columns of them (images of one dimension have one
-    line), of the result, of the kernel, strides, dilations, pads before."""
+class Pixels(Windows):
+    """Windows of floats over each channel of some images of lines and columns."""
 
     op: ConvOp
-    image: Pair
-    result: Pair
-    kernel: Pair
-    strides: Pair
-    dilations: Pair
-    pads: Pair
 
     @classmethod
     def of(cls, op: ConvOp) -> "Pixels":
@@ -395,17 +385,7 @@ class Pixels:
             raise NotLowered("columns of channels that are not last have a stride")
         if len(image) > 2 or not is_float(element_type(op.input)):
             raise NotLowered("it is no convolution of floats of images")
-        window, one = op.window().resolved(image), (1,) * (2 - len(image))
-
-        def pair(sizes: Sequence[int], before: Shape = one) -> Pair:
-            line, col = (*before, *sizes)
-            return line, col
-
-        return cls(
-            op, pair(image), pair(shape_of(op.result)[2:]), pair(window.kernel),
-            pair(window.strides), pair(window.dilations),
-            pair(window.pads[: window.rank], (0,) * len(one)),
-        )  # fmt: skip
+        return cls(*each_dimension(op.window(), image, shape_of(op.result)[2:]), op)
 
     @property
     def turns(self) -> bool:
@@ -432,7 +412,7 @@ class Pixels:
         return sorted({col * apart % step for col in range(self.kernel[1])})
 
     @property
-    def reach(self) -> Pair:
+    def reach(self) -> tuple[int, int]:
         """Number of lines, and of columns of a phase, by which windows reach beyond their first
         ones."""
         (down, across), step = self.dilations, self.strides[1]
@@ -463,7 +443,7 @@ class ChannelsLastCut:
     def blocks(self, w: Pixels) -> int:
         return w.batch * prod(self.counts(w))
 
-    def loaded(self, w: Pixels) -> Pair:
+    def loaded(self, w: Pixels) -> tuple[int, int]:
         """Lines and columns of each phase."""
         down, across = w.reach
         wide = self.cols + across

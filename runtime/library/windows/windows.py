@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 from xdsl.ir import Attribute, SSAValue
 
@@ -78,19 +78,26 @@ class Windows:
         return [*(at.start for at in found[:-2]), *found[-2:]]
 
 
-def windows_of(
-    window: Window, image: Shape, result: Shape
-) -> tuple[Shape, Shape, Shape, Shape, Shape, Shape]:
-    """The fields of `Windows`. Images of one dimension have one line, and so have those whose
-    windows are single elements. Raises NotLowered for more than three dimensions."""
+WindowFields: TypeAlias = tuple[Shape, Shape, Shape, Shape, Shape, Shape]
+"""Those of `Windows`."""
+
+
+def windows_of(window: Window, image: Shape, result: Shape) -> WindowFields:
+    """The windows of an image, which is one line where they are single elements. Raises NotLowered
+    for more than three dimensions."""
     if len(image) > 3:
         raise NotLowered(f"it has {len(image)} spatial dimensions")
-    window = window.resolved(image)
-    ones, line = (1, 1), (1,) * (len(image) == 1)
+    window, ones = window.resolved(image), (1, 1)
     single = {*window.kernel, *window.strides} == {1} and not any(window.pads)
     if single and image == result:
         whole = 1, prod(image)
         return whole, whole, ones, ones, ones, (0, 0)
+    return each_dimension(window, image, result)
+
+
+def each_dimension(window: Window, image: Shape, result: Shape) -> WindowFields:
+    """The windows of an image, which has one line if it has one dimension."""
+    window, line = window.resolved(image), (1,) * (len(image) == 1)
     return (
         (*line, *image),
         (*line, *result),
