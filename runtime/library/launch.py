@@ -176,7 +176,7 @@ def registered() -> Sequence[type[Operation]]:
 
 
 def written_here() -> bool:
-    """Whether an author is of no installed package: what it does is known to this process alone."""
+    """True if an author is of no installed package: what it does is known to this process alone."""
     return any(package_of(author.__module__) is None for author in _PROGRAMS.values())
 
 
