@@ -2,10 +2,10 @@
 ones.
 
 `Buffers` says where the values of the program are meanwhile; `Launching` is for one launch,
-`ControlFlow` for branches and loops, `Binding` for the whole.
+`Binding` for the whole.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import cast
@@ -337,130 +337,6 @@ def joined(a: Attribute, b: SSAValue) -> MemRefType[Attribute]:
     return buffer_type(b, shape=tuple(x if x == y else DYNAMIC for x, y in pairs))
 
 
-@dataclass
-class ControlFlow:
-    """Buffers for what is carried, stacked, or comes out of a branch: one of its own if the shape
-    is now known, else it stays a value."""
-
-    binding: Buffers
-    copy_ops: Callable[[Block], None]  # adds what the ops of a block become
-
-    def region(self, old: Region, types: Sequence[Attribute] = ()) -> tuple[Block, list[SSAValue]]:
-        """The block of a region, for arguments of these types, and what it yields."""
-        binding, block, last = self.binding, Block(arg_types=types), old.block.last_op
-        assert last is not None
-        for arg, mine in zip(old.block.args, block.args, strict=True):
-            binding.buffers[arg] = mine
-        around, binding.block = binding.block, block
-        at = binding.at
-        self.copy_ops(old.block)
-        values = [binding.buffer(v) for v in last.operands]
-        binding.add(YieldOp(*values))
-        binding.block, binding.at = around, at
-        return block, values
-
-    def branch(self, op: IfOp | CaseOp) -> None:
-        """All branches. Raises UnfitBranch where one does not fit the sizes, or its results have
-        other ranks."""
-        binding = self.binding
-        condition = binding.buffer(op.operands[0])
-        try:
-            blocks, values = zip(*map(self.region, op.regions), strict=True)
-        except GeError as e:
-            raise UnfitBranch(e.message, e.where, e.hint, e.notes) from None
-        joint = [reduce(joined, row, buffer_type(row[0])) for row in zip(*values, strict=True)]
-        outs, order, dynamic = self.destinations(joint, op.order, iter(op.outs), iter(op.results_))
-        types = [t for _, t in dynamic]
-        regions = list(map(Region, blocks))
-        if isinstance(op, CaseOp):
-            new = CaseOp(condition, outs, types, order, regions)
-        else:
-            new = IfOp(condition, outs, types, order, *regions)
-        binding.add(new)
-        binding.buffers.update(zip((v for v, _ in dynamic), new.results_, strict=True))
-
-    def destinations(
-        self,
-        types: Sequence[MemRefType[Attribute]],
-        order: DenseArrayBase,
-        fixed: Iterator[SSAValue],
-        passed: Iterator[SSAValue],
-    ) -> tuple[list[SSAValue], list[bool], list[tuple[SSAValue, Attribute]]]:
-        """Return where values of these types go: the buffers, which values go to one, and the
-        results that the others stay."""
-        binding, outs = self.binding, list[SSAValue]()
-        in_buffers: list[bool] = []
-        dynamic: list[tuple[SSAValue, Attribute]] = []
-        for t, static in zip(types, array_ints(order), strict=True):
-            in_buffers.append(bool(static) or not is_dynamic(t))
-            if static:
-                outs.append(binding.place(next(fixed)))
-            elif in_buffers[-1]:
-                result = next(passed)
-                outs.append(binding.allocate(result, t, result in binding.outputs))
-            else:
-                dynamic.append((next(passed), t))
-        return outs, in_buffers, dynamic
-
-    def loop(self, op: LoopOp) -> None:
-        binding, old_order = self.binding, array_ints(op.order)
-        fixed, inits = iter(op.carried), iter(op.inits)
-        starts = [
-            binding.place(next(fixed)) if static else binding.buffer(next(inits))
-            for static in old_order
-        ]
-        body, values, types = self.fixpoint(op, starts)
-        order = [bool(s) or not is_dynamic(t) for s, t in zip(old_order, types, strict=True)]
-        results = iter(op.results_)
-        carried: list[SSAValue] = []
-        moving: list[SSAValue] = []
-        dynamic: list[tuple[SSAValue, Attribute]] = []
-        for start, t, was, static in zip(starts, types, old_order, order, strict=True):
-            if was:
-                carried.append(start)
-            elif static:
-                result = next(results)
-                carried.append(binding.allocate(result, t, result in binding.outputs))
-                binding.add(CopyOp(start, carried[-1]))
-            else:
-                moving.append(start)
-                dynamic.append((next(results), t))
-        rounds = self.rounds(op)
-        rows = [buffer_type(v, shape=(rounds, *shape_of(v))) for v in values[1 + len(order) :]]
-        scans, stacked, more = self.destinations(rows, op.stacked, iter(op.scans), results)
-        dynamic += more
-        new = LoopOp(
-            None if op.trip is None else binding.buffer(op.trip),
-            None if op.condition is None else binding.buffer(op.condition),
-            carried, moving, scans, order, stacked, [t for _, t in dynamic], Region(body),
-        )  # fmt: skip
-        binding.add(new)
-        binding.buffers.update(zip((v for v, _ in dynamic), new.results_, strict=True))
-
-    def fixpoint(
-        self, op: LoopOp, starts: Sequence[SSAValue]
-    ) -> tuple[Block, list[SSAValue], list[MemRefType[Attribute]]]:
-        """The body for the most precise types of carried values that hold in every round. Raises
-        UnfitBranch where their ranks change."""
-        first = [buffer_type(a) for a in op.body.block.args[:LOOP_ARGUMENTS]]
-        types = [buffer_type(v) for v in starts]
-        while True:
-            body, values = self.region(op.body, [*first, *types])
-            wider = [joined(t, v) for t, v in zip(types, values[1 : 1 + len(types)], strict=True)]
-            if wider == types:
-                return body, values, types
-            types = wider
-
-    def rounds(self, op: LoopOp) -> int:
-        """Return the number of iterations, if it is known."""
-        trip = None if op.trip is None else self.binding.elements(op.trip)
-        last = op.body.block.last_op
-        going = last is not None and last.operands[0] is op.body.block.args[1]
-        if trip is None or op.condition is not None or not going:
-            return DYNAMIC
-        return max(int(trip.item()), 0)
-
-
 KEPT = (TARGET, NO_REUSE, ORDER)  # of the attributes of a program
 
 
@@ -632,7 +508,8 @@ class Binding(Buffers):
             ),
         )  # fmt: skip
 
-    # ---- control flow
+    # ---- control flow: a value that is carried, stacked, or comes out of a branch has a buffer of
+    # its own if its shape is now known, else it stays a value
 
     def branch(self, op: IfOp | CaseOp) -> None:
         """The branch that a known condition, or index, takes; all of any other."""
@@ -646,7 +523,7 @@ class Binding(Buffers):
             for inner in op.walk():
                 for value in written(inner):
                     self.settled(owner_of(value))
-            ControlFlow(self, self.copy_ops).branch(op)
+            self.branches(op)
             return
         region = op.regions[number]
         last = region.block.last_op
@@ -664,11 +541,121 @@ class Binding(Buffers):
             elif value is not (place := self.place(next(fixed))):
                 self.add(CopyOp(value, place))
 
+    def region(self, old: Region, types: Sequence[Attribute] = ()) -> tuple[Block, list[SSAValue]]:
+        """The block of a region, for arguments of these types, and what it yields."""
+        block, last = Block(arg_types=types), old.block.last_op
+        assert last is not None
+        for arg, mine in zip(old.block.args, block.args, strict=True):
+            self.buffers[arg] = mine
+        around, self.block = self.block, block
+        at = self.at
+        self.copy_ops(old.block)
+        values = [self.buffer(v) for v in last.operands]
+        self.add(YieldOp(*values))
+        self.block, self.at = around, at
+        return block, values
+
+    def branches(self, op: IfOp | CaseOp) -> None:
+        """All branches. Raises UnfitBranch where one does not fit the sizes, or its results have
+        other ranks."""
+        condition = self.buffer(op.operands[0])
+        try:
+            blocks, values = zip(*map(self.region, op.regions), strict=True)
+        except GeError as e:
+            raise UnfitBranch(e.message, e.where, e.hint, e.notes) from None
+        joint = [reduce(joined, row, buffer_type(row[0])) for row in zip(*values, strict=True)]
+        outs, order, dynamic = self.destinations(joint, op.order, iter(op.outs), iter(op.results_))
+        types = [t for _, t in dynamic]
+        regions = list(map(Region, blocks))
+        if isinstance(op, CaseOp):
+            new = CaseOp(condition, outs, types, order, regions)
+        else:
+            new = IfOp(condition, outs, types, order, *regions)
+        self.add(new)
+        self.buffers.update(zip((v for v, _ in dynamic), new.results_, strict=True))
+
+    def destinations(
+        self,
+        types: Sequence[MemRefType[Attribute]],
+        order: DenseArrayBase,
+        fixed: Iterator[SSAValue],
+        passed: Iterator[SSAValue],
+    ) -> tuple[list[SSAValue], list[bool], list[tuple[SSAValue, Attribute]]]:
+        """Return where values of these types go: the buffers, which values go to one, and the
+        results that the others stay."""
+        outs = list[SSAValue]()
+        in_buffers: list[bool] = []
+        dynamic: list[tuple[SSAValue, Attribute]] = []
+        for t, static in zip(types, array_ints(order), strict=True):
+            in_buffers.append(bool(static) or not is_dynamic(t))
+            if static:
+                outs.append(self.place(next(fixed)))
+            elif in_buffers[-1]:
+                result = next(passed)
+                outs.append(self.allocate(result, t, result in self.outputs))
+            else:
+                dynamic.append((next(passed), t))
+        return outs, in_buffers, dynamic
+
     def loop(self, op: LoopOp) -> None:
         for inner in op.walk():
             for value in written(inner):
                 self.settled(owner_of(value))
-        ControlFlow(self, self.copy_ops).loop(op)
+        old_order = array_ints(op.order)
+        fixed, inits = iter(op.carried), iter(op.inits)
+        starts = [
+            self.place(next(fixed)) if static else self.buffer(next(inits)) for static in old_order
+        ]
+        body, values, types = self.fixpoint(op, starts)
+        order = [bool(s) or not is_dynamic(t) for s, t in zip(old_order, types, strict=True)]
+        results = iter(op.results_)
+        carried: list[SSAValue] = []
+        moving: list[SSAValue] = []
+        dynamic: list[tuple[SSAValue, Attribute]] = []
+        for start, t, was, static in zip(starts, types, old_order, order, strict=True):
+            if was:
+                carried.append(start)
+            elif static:
+                result = next(results)
+                carried.append(self.allocate(result, t, result in self.outputs))
+                self.add(CopyOp(start, carried[-1]))
+            else:
+                moving.append(start)
+                dynamic.append((next(results), t))
+        rounds = self.rounds(op)
+        rows = [buffer_type(v, shape=(rounds, *shape_of(v))) for v in values[1 + len(order) :]]
+        scans, stacked, more = self.destinations(rows, op.stacked, iter(op.scans), results)
+        dynamic += more
+        new = LoopOp(
+            None if op.trip is None else self.buffer(op.trip),
+            None if op.condition is None else self.buffer(op.condition),
+            carried, moving, scans, order, stacked, [t for _, t in dynamic], Region(body),
+        )  # fmt: skip
+        self.add(new)
+        self.buffers.update(zip((v for v, _ in dynamic), new.results_, strict=True))
+
+    def fixpoint(
+        self, op: LoopOp, starts: Sequence[SSAValue]
+    ) -> tuple[Block, list[SSAValue], list[MemRefType[Attribute]]]:
+        """The body for the most precise types of carried values that hold in every round. Raises
+        UnfitBranch where their ranks change."""
+        first = [buffer_type(a) for a in op.body.block.args[:LOOP_ARGUMENTS]]
+        types = [buffer_type(v) for v in starts]
+        while True:
+            body, values = self.region(op.body, [*first, *types])
+            wider = [joined(t, v) for t, v in zip(types, values[1 : 1 + len(types)], strict=True)]
+            if wider == types:
+                return body, values, types
+            types = wider
+
+    def rounds(self, op: LoopOp) -> int:
+        """Return the number of iterations, if it is known."""
+        trip = None if op.trip is None else self.elements(op.trip)
+        last = op.body.block.last_op
+        going = last is not None and last.operands[0] is op.body.block.args[1]
+        if trip is None or op.condition is not None or not going:
+            return DYNAMIC
+        return max(int(trip.item()), 0)
 
 
 def clean(block: Block) -> None:
