@@ -37,6 +37,7 @@ from ge.dialects.support.types import (
 )
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, volume
 from ge.transforms.analysis.parts import part_of
+from ge.transforms.analysis.permutations import inverse
 from ge.transforms.analysis.polynomials import number_of
 
 MOST_STEPS = 16
@@ -131,8 +132,7 @@ class Trace:
         op = self.at.owner
         match op:
             case TransposeOp():
-                order = array_ints(op.permutation)
-                front = [self.front[order.index(i)] for i in range(len(order))]
+                front = permute(self.front, inverse(array_ints(op.permutation)))
                 self.gain += 1
             case ReshapeOp() | SqueezeOp() | UnsqueezeOp():
                 front = regroup(self.front, self.dimensions.of(op.input))

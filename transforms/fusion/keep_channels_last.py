@@ -53,9 +53,10 @@ from ge.dialects.support.types import element_type, has_size, is_ranked, rank_of
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.library.asking import answers_in, cut_us, launch_us
 from ge.runtime.library.costs.structure import number_of
+from ge.transforms.analysis.permutations import composed
 from ge.transforms.fusion.groups import blocks_of
 from ge.transforms.graph.control_flow import insert_before
-from ge.transforms.graph.move_transposes import Move, carry_out, composed, takes_any_order
+from ge.transforms.graph.move_transposes import Move, carry_out, takes_any_order
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count, is_enabled
 from ge.transforms.rewriting.passes import Relation, Ulps

@@ -20,6 +20,7 @@ from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.support.types import rank_of
+from ge.transforms.analysis.permutations import last_swapped
 from ge.transforms.graph.canonical.local import Make, Replacement, SimplifyPass, rule
 from ge.transforms.graph.canonical.transposes import permutation
 
@@ -30,8 +31,7 @@ def untransposed(value: SSAValue) -> SSAValue | None:
     op = value.owner
     if not isinstance(op, TransposeOp) or (rank := rank_of(value)) < 2:
         return None
-    swapped = [*range(rank - 2), rank - 1, rank - 2]
-    return op.input if permutation(op) == swapped else None
+    return op.input if op.ints("permutation") == last_swapped(rank) else None
 
 
 @rule(MatmulOp, exact=False)

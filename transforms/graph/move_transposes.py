@@ -51,6 +51,7 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
+from ge.transforms.analysis.permutations import Order, composed, inverse, is_identity
 from ge.transforms.graph.canonical import transposes
 from ge.transforms.graph.canonical.local import simplify
 from ge.transforms.graph.canonical.transposes import moves_only_ones
@@ -60,20 +61,6 @@ from ge.transforms.rewriting.passes import BitExact, Relation, Ulps
 
 MOST_ORDERS = 4  # tried for a web: those that cancel the most bytes
 UNKNOWN_SIZE = 16  # what `?` counts as if bytes are compared
-
-Order = tuple[int, ...]
-
-
-def inverse(order: Sequence[int]) -> Order:
-    return tuple(sorted(range(len(order)), key=order.__getitem__))
-
-
-def composed(first: Sequence[int], then: Sequence[int]) -> Order:
-    return tuple(first[i] for i in then)
-
-
-def is_identity(order: Sequence[int]) -> bool:
-    return list(order) == list(range(len(order)))
 
 
 def full_shape(value: SSAValue, rank: int) -> Shape:

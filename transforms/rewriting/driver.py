@@ -24,6 +24,7 @@ from xdsl.pattern_rewriter import (
     PatternRewriteWalker,
     RewritePattern,
 )
+from xdsl.traits import is_side_effect_free
 
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.editing import fuse_locations
@@ -138,6 +139,21 @@ class _Dispatcher(RewritePattern):
                 o.location = location
         self.inserted.clear()
         self.removed.clear()
+
+
+def erase_dead(owners: Iterable[Operation | Block], rewriter: PatternRewriter) -> list[Operation]:
+    """Erase those of some ops without uses and side effects, and ops that only these used; returns
+    what was erased."""
+    todo, erased = list(owners), list[Operation]()
+    while todo:
+        op = todo.pop()
+        if not isinstance(op, Operation) or op.parent is None or not is_side_effect_free(op):
+            continue
+        if all(r.first_use is None for r in op.results):
+            todo += [v.owner for v in op.operands]
+            erased.append(op)
+            rewriter.erase(op)
+    return erased
 
 
 def may_try(pattern: RewritePattern, op: Operation) -> bool:

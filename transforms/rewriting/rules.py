@@ -27,7 +27,6 @@ import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
-from xdsl.traits import is_side_effect_free
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.constant import ConstantOp
@@ -42,6 +41,7 @@ from ge.runtime.library.asking import launch_us
 from ge.transforms.analysis.views import view_offsets
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import allows, count
+from ge.transforms.rewriting.driver import erase_dead
 from ge.transforms.rewriting.matching import Match, Miss, Op
 
 MOST_OPS = 64  # that `made_of` returns
@@ -191,15 +191,13 @@ def substitute(
     if new.type != old.type and isinstance(new.owner, Operation):
         set_type(new, refine(old.type, new.type))
     rewriter.replace_all_uses_with(old, new)
-    stack = [old.owner]
-    while stack:
-        dead = stack.pop()
-        if not isinstance(dead, Operation) or dead.parent is None:
-            continue
-        if all(r.first_use is None for r in dead.results):
-            owners = dict.fromkeys(o.owner for o in dead.operands)
-            stack.extend(o for o in owners if isinstance(o, Operation) and is_side_effect_free(o))
-            rewriter.erase(dead)
+    root = old.owner
+    if not isinstance(root, Operation) or root.parent is None:
+        return
+    if all(r.first_use is None for r in root.results):
+        before = [v.owner for v in root.operands]
+        rewriter.erase(root)
+        erase_dead(dict.fromkeys(before), rewriter)
 
 
 def is_attached(value: SSAValue) -> bool:

@@ -45,6 +45,7 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.runtime.data.arrays import Array, dense, dtype_of
+from ge.transforms.analysis.permutations import inverse
 from ge.transforms.graph.canonical.linear_maps import (
     as_type,
     is_prepared,
@@ -84,8 +85,7 @@ def top_k_of_rows(op: TopKOp, make: Make) -> Replacement:
     rows = make(TransposeOp, op.input, permutation=order)
     params = {**op.properties, "axis": rank - 1}
     found = make.op(TopKOp, rows, op.k_value, **params)
-    back = np.argsort(order).tolist()
-    return [make(TransposeOp, v, permutation=back) for v in found.results]
+    return [make(TransposeOp, v, permutation=inverse(order)) for v in found.results]
 
 
 @rule(TopKOp)
@@ -581,12 +581,12 @@ def dft_by_matmul(op: DftOp, make: Make) -> Replacement:
         return None
     at, rank, element = normalize_axis(axis[0], len(shape)), len(shape), element_type(op.input)
     given, count, ins, outs = shape[at], result[at], shape[-1], result[-1]
-    inverse, onesided = bool(op.inverse.value.data), bool(op.onesided.value.data)
+    is_inverse, onesided = bool(op.inverse.value.data), bool(op.onesided.value.data)
     if not numel(shape) or given * ins * count * outs > MOST:
         return None
-    if inverse and onesided:
+    if is_inverse and onesided:
         matrix = inverse_onesided(given, count)
-    elif inverse:
+    elif is_inverse:
         matrix = fourier(given, count, count, 1) / count
     else:
         length = given if op.length is None else op.length.value.data
@@ -599,7 +599,7 @@ def dft_by_matmul(op: DftOp, make: Make) -> Replacement:
     rows = shaped(make, rows, (numel(tuple(lines)), given * ins))
     y = make(MatmulOp, rows, make.dense(dense(weight.astype(dtype_of(own)))))
     y = shaped(make, as_type(make, y, element), (*lines, count, outs))
-    return make(TransposeOp, y, permutation=np.argsort(order).tolist())
+    return make(TransposeOp, y, permutation=inverse(order))
 
 
 @rule(StftOp, exact=False)

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import ModuleOp, UnknownLoc, i1
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
-from xdsl.traits import HasCanonicalizationPatternsTrait, is_side_effect_free
+from xdsl.traits import HasCanonicalizationPatternsTrait
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph import elementwise as g
@@ -55,7 +55,7 @@ from ge.dialects.support.types import (
 from ge.runtime.data.arrays import array_of, type_of
 from ge.transforms.graph.fold_constants import fold, fold_identity
 from ge.transforms.rewriting.counts import allows, count, disabled_at_hand
-from ge.transforms.rewriting.driver import Table, enabled, rewrite
+from ge.transforms.rewriting.driver import Table, enabled, erase_dead, rewrite
 from ge.transforms.rewriting.passes import BitExact, Relation, Ulps
 
 OpT = TypeVar("OpT", bound=TensorOp)
@@ -143,19 +143,9 @@ def replace(
     op: Operation, make: Make, values: Sequence[SSAValue | None], rewriter: PatternRewriter
 ) -> None:
     """Replace the op by new ones, which are where it was, and erase the ops that only it used."""
-    todo, removed = [v.owner for v in op.operands], [op]
+    before = [v.owner for v in op.operands]
     rewriter.replace(op, make.ops, values)
-    while todo:
-        dead = todo.pop()
-        if (
-            isinstance(dead, Operation)
-            and dead.parent is not None
-            and all(r.first_use is None for r in dead.results)
-            and is_side_effect_free(dead)
-        ):
-            todo.extend(v.owner for v in dead.operands)
-            removed.append(dead)
-            rewriter.erase(dead)
+    removed = [op, *erase_dead(before, rewriter)]
     for new in make.ops:
         if isinstance(new.location, UnknownLoc):
             new.location = fuse_locations(removed)

@@ -30,6 +30,7 @@ from ge.dialects.support.types import (
     rank_of,
     shape_of,
 )
+from ge.transforms.analysis.permutations import composed, inverse, is_identity
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
 
 
@@ -118,9 +119,8 @@ def transpose_twice(op: TransposeOp, make: Make) -> Replacement:
     """One after the other, as one."""
     if not isinstance(inner := op.input.owner, TransposeOp):
         return None
-    first = permutation(inner)
-    order = [first[i] for i in permutation(op)]
-    if order == sorted(order):
+    order = composed(permutation(inner), permutation(op))
+    if is_identity(order):
         return inner.input
     return make(TransposeOp, inner.input, permutation=order)
 
@@ -182,8 +182,7 @@ class Chain:
         if (value := reshaped(make, source, tuple(dims))) is None:
             return None
         if order != sorted(order):
-            back = sorted(range(len(order)), key=order.__getitem__)
-            value = make(TransposeOp, value, permutation=back)
+            value = make(TransposeOp, value, permutation=inverse(order))
         return reshaped(make, value, result)
 
 

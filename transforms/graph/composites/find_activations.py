@@ -33,10 +33,9 @@ from dataclasses import dataclass
 from math import pi, sqrt
 from typing import Any, ClassVar
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import Float64Type, ModuleOp
+from xdsl.dialects.builtin import Float64Type
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
 
@@ -53,7 +52,7 @@ from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import allows, is_enabled
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Number, Op, Pattern, Value
-from ge.transforms.rewriting.passes import Relation, Ulps
+from ge.transforms.rewriting.passes import FunctionPass, Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule, Search, loss_us, substitute
 
 x = Value("x")
@@ -402,20 +401,18 @@ class FindBareSoftplus(FindUnary):
 
 
 @dataclass(frozen=True)
-class FindActivationsPass(ModulePass):
+class FindActivationsPass(FunctionPass):
     """Replace activation functions that are written out by graph ops. `aggressive`: also where
     the written form overflows and the op does not."""
 
     name = "find-activations"
-    LOCAL: ClassVar[bool] = True
-
     aggressive: bool = False
 
     @property
     def RELATION(self) -> Relation:
         return Ulps(overflow=self.aggressive)
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def run(self, func: FuncOp) -> None:
         patterns: list[RewritePattern] = [
             NarrowComputation(),
             FindRelu(),
@@ -426,4 +423,4 @@ class FindActivationsPass(ModulePass):
             FindStableSoftplus(),
             FindActivation(),
         ]
-        rewrite(op, [*patterns, FindBareSoftplus()] if self.aggressive else patterns)
+        rewrite(func.body, [*patterns, FindBareSoftplus()] if self.aggressive else patterns)

@@ -11,19 +11,18 @@ each, operands and result are transposed.
 
 from typing import ClassVar
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import element_type, normalize_axis, rank_of
+from ge.transforms.analysis.permutations import last_swapped
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op, Value
-from ge.transforms.rewriting.passes import Relation, Ulps
+from ge.transforms.rewriting.passes import FunctionPass, Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule
 
 
@@ -68,16 +67,14 @@ class FindGroupedMatmulOnTheLeft(FindGroupedMatmul):
 
 def turned(value: SSAValue, emit: Emit) -> SSAValue:
     """Matrices transposed."""
-    *batch, row, col = range(rank_of(value))
-    return emit(TransposeOp, value, permutation=[*batch, col, row])
+    return emit(TransposeOp, value, permutation=last_swapped(rank_of(value)))
 
 
-class FindGroupedMatmulPass(ModulePass):
+class FindGroupedMatmulPass(FunctionPass):
     """Replace matmuls by gathered matrices."""
 
     name = "find-grouped-matmul"
-    LOCAL: ClassVar[bool] = True
     RELATION: ClassVar[Relation] = Ulps()
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [FindGroupedMatmul(), FindGroupedMatmulOnTheLeft()])
+    def run(self, func: FuncOp) -> None:
+        rewrite(func.body, [FindGroupedMatmul(), FindGroupedMatmulOnTheLeft()])

@@ -13,17 +13,15 @@ softmax does not: those stay.
 
 from typing import ClassVar
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 
 from ge.dialects.graph.elementwise import DivOp, ExpOp, LogOp, MulOp, ReciprocalOp, SubOp
 from ge.dialects.graph.normalization import LogSoftmaxOp, SoftmaxLike, SoftmaxOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op, Value
-from ge.transforms.rewriting.passes import Relation, Ulps
+from ge.transforms.rewriting.passes import FunctionPass, Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule
 
 
@@ -68,12 +66,11 @@ class FindLogSoftmax(FindSoftmax):
     pattern = Op(SubOp, SHIFTED, Op(LogOp, SUM))
 
 
-class FindSoftmaxPass(ModulePass):
+class FindSoftmaxPass(FunctionPass):
     """Replace softmax and its logarithm that are written out by graph ops."""
 
     name = "find-softmax"
-    LOCAL: ClassVar[bool] = True
     RELATION: ClassVar[Relation] = Ulps()
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [FindSoftmax(), FindSoftmaxByReciprocal(), FindLogSoftmax()])
+    def run(self, func: FuncOp) -> None:
+        rewrite(func.body, [FindSoftmax(), FindSoftmaxByReciprocal(), FindLogSoftmax()])

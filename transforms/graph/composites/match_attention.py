@@ -43,6 +43,7 @@ from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, Unsqueeze
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import array_ints, element_type, numel, rank_of, shape_of
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, Sizes, volume
+from ge.transforms.analysis.permutations import last_swapped
 from ge.transforms.analysis.polynomials import number_of
 from ge.transforms.graph.composites.absorb_attention_layout import is_empty, target_of
 from ge.transforms.graph.composites.narrow_computation import before_widening
@@ -240,11 +241,6 @@ def guarded(value: SSAValue) -> g.SelectOp | None:
     return select if zero and select.condition is test.result and select.on_false is value else None
 
 
-def swapped(rank: int) -> tuple[int, ...]:
-    """The permutation that exchanges the last two dimensions."""
-    return (*range(rank - 2), rank - 1, rank - 2)
-
-
 def keeps_weights(op: Operation, index: int, dimensions: Dimensions) -> bool:
     """Return whether an op on the weights, its operand `index`, leaves the last two dimensions."""
     if isinstance(op, g.CastOp):
@@ -284,7 +280,9 @@ def find_weights(softmax: SoftmaxOp, dimensions: Dimensions, quantized: bool) ->
             break
         elif weights.transposed:
             break
-        elif isinstance(op, TransposeOp) and array_ints(op.permutation) == swapped(rank_of(value)):
+        elif isinstance(op, TransposeOp) and array_ints(op.permutation) == last_swapped(
+            rank_of(value)
+        ):
             weights = replace(weights, transposed=True)
         elif not keeps_weights(op, use.index, dimensions):
             break
@@ -368,7 +366,7 @@ class AttentionBuilder:
     def operand(self, value: SSAValue, transposed: bool, batch: Size, heads: Size) -> SSAValue:
         sizes, wanted = self.operand_sizes(value, transposed, batch, heads)
         if transposed:
-            value = self.emit(TransposeOp, value, permutation=swapped(len(sizes)))
+            value = self.emit(TransposeOp, value, permutation=last_swapped(len(sizes)))
         return self.viewed(value, wanted)
 
     def mask(self, mask: Mask, level: Sizes, batch: Size, heads: Size) -> SSAValue:
@@ -432,7 +430,7 @@ class AttentionBuilder:
         if levels[last] != sizes:
             result = self.emit(ReshapeOp, result, shape=back, allow_zero=is_empty(levels[last]))
         if self.weights.transposed:
-            result = self.emit(TransposeOp, result, permutation=swapped(len(levels[last])))
+            result = self.emit(TransposeOp, result, permutation=last_swapped(len(levels[last])))
         return result
 
 
