@@ -375,6 +375,8 @@ class Program:
             parts.append(f"weights {c.memory['weight_bytes'] / mib:.2f} MiB")
         if left := accuracy_text(c.quantization):
             parts.append(f"{c.options.quantize}: {left}")
+        if left := accuracy_text(c.precision, c.precision.get("ranges") == "random inputs"):
+            parts.append(f"{c.options.precision}: {left}")
         if c.tiles:
             parts.append(str(c.tiles))
         elif "launches" in c.ops:
@@ -387,13 +389,16 @@ class Program:
         return "\n".join((", ".join(parts), *gears))
 
 
-def accuracy_text(quantization: Mapping[str, Any]) -> str:
-    """Say in words what accuracy quantizing leaves on the samples; empty if that is not known."""
-    left: Mapping[str, float] = quantization.get("left_db", {})
+def accuracy_text(told: Mapping[str, Any], is_random: bool = False) -> str:
+    """Say in words what accuracy quantizing, or a precision, leaves on the samples; empty if that
+    is not known."""
+    left: Mapping[str, float] = told.get("left_db", {})
     if not left:
         return ""
     name = min(left, key=left.__getitem__)
-    which = f"worst of {len(left)} outputs" if len(left) > 1 else "on the samples"
+    which = "on random inputs" if is_random else "on the samples"
+    if len(left) > 1:
+        which = f"worst of {len(left)} outputs" + (", on random inputs" if is_random else "")
     return f"{left[name]:.1f} dB of '{name}' ({which})"
 
 

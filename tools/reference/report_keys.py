@@ -69,6 +69,7 @@ KEYS: Mapping[str, str] = {
     "precision.kept.[].name": "its name in the model",
     "precision.kept.[].why": "the reason",
     "precision.clipped.*": "the largest element of a constant that was clipped",
+    "precision.left_db.*": "signal to noise of an output, on the samples or random inputs",
     "engines.by_hand": "ops whose engine was chosen by hand",
     "engines.latency_us": "latency with that choice",
     "engines.without_us": "latency without",

@@ -2,7 +2,7 @@
 that depend on inputs by the calibration table, by samples or by random inputs."""
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from xdsl.dialects.builtin import bf16, f16, f32
@@ -14,7 +14,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, element_type, is_ranked
-from ge.runtime.data.arrays import Array, dtype_of, float_limits
+from ge.runtime.data.arrays import Array, dtype_of, float_limits, kind_of
 from ge.transforms.precision.modes import Mode
 from ge.transforms.quantization.data import Calibration, Samples, inputs_of
 from ge.transforms.quantization.layers import ConstantValues, base_name, numbered, value_name
@@ -27,6 +27,9 @@ SCORES = "refine-precision-scores"
 
 # How many times as large as on samples, and as on random inputs, values may get
 MARGIN, RANDOM_MARGIN = 4.0, 16.0
+
+LOUD = 256.0  # times as large as normally distributed inputs pixels of 8 bits may be
+GROWTH = 8.0  # times as large is then what is not bounded
 
 
 def is_f32(value: SSAValue) -> bool:
@@ -55,7 +58,8 @@ def largest_score(op: AttentionLike, query: Array, key: Array) -> float:
 
 @dataclass
 class Magnitudes:
-    """Facts of the values of a function, before it is rewritten."""
+    """Facts of the values of a function, before it is rewritten. `known`: largest magnitudes;
+    `loud`: those with inputs that are `LOUD` times as large, where inputs are at random."""
 
     main: FuncOp
     calibration: Calibration
@@ -64,6 +68,7 @@ class Magnitudes:
     known: dict[SSAValue, float] = field(default_factory=dict[SSAValue, float])
     fixed: dict[SSAValue, float | None] = field(default_factory=dict[SSAValue, float | None])
     scores: dict[AttentionLike, float] = field(default_factory=dict[AttentionLike, float])
+    loud: dict[SSAValue, float] = field(default_factory=dict[SSAValue, float])
 
     def __post_init__(self) -> None:
         self.constants = ConstantValues(self.main.body.block)
@@ -96,20 +101,28 @@ class Magnitudes:
         titles = dict(zip(attentions, numbered(map(base_name, attentions)), strict=True))
         missing = [v for v, n in names.items() if table.vector(DECISION, n) is None]
         if missing and (samples := samples or self.calibration.random) is not None:
-            self._observe(samples, missing, attentions)
+            self._observe(samples, missing, attentions, self.known)
+            if self.calibration.samples is None and self.mode.has_less_range:
+                self._observe(times(samples, LOUD), missing, (), self.loud)
             for value, number in self.known.items():
-                table.set_vector(DECISION, names[value], [number])
+                loud = [self.loud[value]] if value in self.loud else []
+                table.set_vector(DECISION, names[value], [number, *loud])
             for op, number in self.scores.items():
                 table.set_vector(SCORES, titles[op], [number])
         for value, name in names.items():
             if (vector := table.vector(DECISION, name)) is not None:
                 self.known[value] = vector[0]
+                self.loud.update((value, number) for number in vector[1:2])
         for op, name in titles.items():
             if (vector := table.vector(SCORES, name)) is not None:
                 self.scores[op] = vector[0]
 
     def _observe(
-        self, samples: Samples, values: Collection[SSAValue], attentions: Collection[Operation]
+        self,
+        samples: Samples,
+        values: Collection[SSAValue],
+        attentions: Collection[Operation],
+        known: dict[SSAValue, float],
     ) -> None:
         wanted: dict[Operation, list[int]] = {}
         for value in values:
@@ -117,13 +130,13 @@ class Magnitudes:
                 wanted.setdefault(value.op, []).append(value.index)
             else:
                 arrays = samples.arrays.get(value_name(value))
-                self.known[value] = 0.0 if arrays is None else magnitude(arrays)
+                known[value] = 0.0 if arrays is None else magnitude(arrays)
 
         def watch(step: ObservedOp) -> None:
             for i in wanted.get(step.op, ()):
                 value = step.op.results[i]
-                self.known[value] = max(self.known.get(value, 0.0), magnitude(step.results[i]))
-            if isinstance(step.op, AttentionLike):
+                known[value] = max(known.get(value, 0.0), magnitude(step.results[i]))
+            if step.op in attentions and isinstance(step.op, AttentionLike):
                 score = largest_score(step.op, *step.operands[:2])
                 self.scores[step.op] = max(self.scores.get(step.op, 0.0), score)
 
@@ -167,9 +180,26 @@ class Magnitudes:
         what += " on random inputs" if self.calibration.estimated and not fixed else ""
         if largest * margin > self.largest:
             return f"{what}, {self.mode.format} {self.largest:.6g}"
+        if (loud := self.loud.get(value, 0.0)) > self.largest:
+            what = (
+                f"'{name_of(value)}' reaches {loud:.4g} on inputs of {LOUD:g} times the deviation"
+            )
+            return f"{what} of random ones, {self.mode.format} {self.largest:.6g}"
         if 0.0 < largest < self.least:
             return f"{what} at most, and {self.mode.format} loses digits below {self.least:.2g}"
         return ""
+
+    def grows(self, value: SSAValue) -> bool:
+        """Return whether a value grows with inputs of which nothing is known."""
+        loud = self.loud.get(value, 0.0)
+        return self.calibration.estimated and loud > GROWTH * self.known.get(value, 0.0)
+
+
+def times(samples: Samples, factor: float) -> Samples:
+    """The samples, with floats so many times as large."""
+    arrays = samples.arrays.items()
+    larger = {n: a * a.dtype.type(factor) if kind_of(a.dtype) == "f" else a for n, a in arrays}
+    return replace(samples, arrays=larger)
 
 
 def name_of(value: SSAValue) -> str:

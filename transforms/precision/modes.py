@@ -84,7 +84,8 @@ class Kept:
 @dataclass
 class Outcome:
     """`ranges`: where they come from; `narrow`: how many ops are computed in `format`; `clipped`:
-    how large the largest elements of clipped constants were."""
+    how large the largest elements of clipped constants were; `left_db`: signal to noise of outputs
+    that are not exact, on samples or random inputs."""
 
     mode: str = ""
     format: str = ""
@@ -92,9 +93,13 @@ class Outcome:
     narrow: int = 0
     kept: list[Kept] = field(default_factory=list[Kept])
     clipped: dict[str, float] = field(default_factory=dict[str, float])
+    left_db: dict[str, float] = field(default_factory=dict[str, float])
 
     def report(self) -> dict[str, Any]:
-        return asdict(self) if self.mode else {}
+        if not self.mode:
+            return {}
+        facts = asdict(self)
+        return facts if self.left_db else {k: v for k, v in facts.items() if k != "left_db"}
 
 
 def collecting() -> AbstractContextManager[Outcome]:

@@ -25,16 +25,19 @@ launch. An op is kept in float32 where keep_dtype names it, and where
 - an operand or a result is known not to fit: a constant by its elements, what depends on inputs by
   how large it gets on samples, with a margin;
 - nothing is known, and exp, powers, squares, sums or quotients are likely not to fit;
+- its result grows with inputs of which nothing is known, and norms alone read it;
+- samples show that the model is not right otherwise (`judging.py`);
+- integers are made of its result: one step of rounding may be another integer;
 - rounding its operand would show: angles of sin and cos, exponents and scores of hundreds. What
   computes such an operand is kept too, back to the last norm.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import copysign, inf
+from math import copysign, inf, isfinite
 from typing import ClassVar
 
-from xdsl.dialects.builtin import FloatAttr, f32
+from xdsl.dialects.builtin import FloatAttr, IntegerType, f32, i1
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -67,6 +70,7 @@ from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.signal import DftOp, StftOp
 from ge.dialects.graph.support.parameters import holds
 from ge.dialects.support.boxes import MOVING, Access
+from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.editing import erase
 from ge.dialects.support.element_types import row_of
 from ge.dialects.support.errors import GeError
@@ -81,11 +85,12 @@ from ge.dialects.support.types import (
 )
 from ge.runtime.data.arrays import array_of, dtype_of
 from ge.transforms.precision import modes
+from ge.transforms.precision.judging import Fault, Judge
 from ge.transforms.precision.magnitudes import Magnitudes, is_f32, name_of
 from ge.transforms.precision.modes import MODES, Mode
 from ge.transforms.quantization.data import CalibratedPass, Calibration, calibration_at_hand
 from ge.transforms.quantization.emitting import Emitter
-from ge.transforms.quantization.layers import base_name
+from ge.transforms.quantization.layers import base_name, computed_outputs, numbered
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.passes import Relation, Unbounded
 
@@ -95,6 +100,9 @@ ALWAYS_F32 = (
     AffineGridOp, CumulativeOp, DequantizeOp, DetOp, DftOp, DynamicQuantizeOp, GridSampleOp,
     QuantizeOp, RandomOp, RangeOp, RequantizeOp, StftOp,
 )  # fmt: skip
+
+FAULTS = "refine-precision-faults"  # in the table: dB, and 1 where all before an op is kept too
+WANTED = {"f16": 40.0, "bf16": 30.0}  # dB of outputs
 
 F32_IF_MIXED = (ExpOp, LogOp, PowOp, ReciprocalOp, ReduceOp, SoftmaxLike, SqrtOp, Trigonometric)
 
@@ -122,11 +130,13 @@ def may_explode(op: Operation) -> bool:
 @dataclass
 class Decisions:
     """`narrow`: the ops in the narrow format, in order; `kept`: why others are not that would be;
+    `faults`: those that lose too much on samples;
     `clipped`: the constants that are to be limited to what the format has; `values`: what narrow
     ops result in, and integer sums that were dequantized, which are rounded for narrow users."""
 
     magnitudes: Magnitudes
     clip: bool = False
+    faults: Mapping[Operation, Fault] = field(default_factory=dict[Operation, Fault])
     narrow: dict[TensorOp, None] = field(default_factory=dict[TensorOp, None])
     kept: dict[Operation, str] = field(default_factory=dict[Operation, str])
     clipped: dict[SSAValue, float] = field(default_factory=dict[SSAValue, float])
@@ -139,6 +149,7 @@ class Decisions:
     def run(self) -> None:
         ops = list(self.magnitudes.main.body.block.ops)
         sensitive, calibration = dict(self._sensitive(ops)), calibration_at_hand()
+        unknown = dict(self._only_normalized(ops))
         for op in ops:
             if isinstance(op, Control):
                 self.kept[op] = "what is in a branch or loop stays f32"
@@ -146,7 +157,7 @@ class Decisions:
                 self.values.update(r for r in op.results if r not in self.magnitudes.constants)
             elif isinstance(op, TensorOp) and self._may_be_narrow(op) and self._is_wanted(op):
                 named = "keep_dtype names it" if calibration.keeps(op) else ""
-                if reason := named or sensitive.get(op) or self._misfit(op):
+                if reason := named or sensitive.get(op) or self._misfit(op) or unknown.get(op):
                     self.kept[op] = reason
                 else:
                     self.narrow[op] = None
@@ -199,6 +210,11 @@ class Decisions:
 
     def _sensitive(self, ops: Sequence[Operation]) -> Iterator[tuple[Operation, str]]:
         seen = set[Operation]()
+        for op, fault in self.faults.items():
+            yield op, f"in {self.mode.format} {fault}"
+            for before in self._producers(op, set() if fault.all else seen, fault):
+                if before not in self.faults:
+                    yield before, f"it computes an operand of '{base_name(op)}', where {fault}"
         for op in reversed(ops):
             if not isinstance(op, TensorOp) or not op.operands or not is_f32(op.operands[0]):
                 continue
@@ -206,6 +222,25 @@ class Decisions:
                 yield op, reason
                 for before in self._producers(op, seen):
                     yield before, f"it computes the operand of {op.name}, where {reason}"
+
+    def _only_normalized(self, ops: Sequence[Operation]) -> Iterator[tuple[Operation, str]]:
+        """Yield the ops whose results norms alone read, where all their operands grow with inputs
+        of which nothing is known: the model takes inputs of any size, which a narrow format with
+        less range does not."""
+        known, found = self.magnitudes, set[Operation]()
+        for op in reversed(ops):
+            if (
+                not isinstance(op, TensorOp)
+                or not op.results
+                or not all(map(known.grows, op.results))
+            ):
+                continue
+            users = [use.operation for r in op.results for use in r.uses]
+            moving = [v for v in op.operands if v not in known.constants]
+            normalized = (u in found or (isinstance(u, TensorOp) and u.NORMALIZES) for u in users)
+            if users and moving and all(map(known.grows, moving)) and all(normalized):
+                found.add(op)
+                yield op, "it grows with inputs of which nothing is known, up to the next norm"
 
     def _shows(self, op: TensorOp) -> str:
         """Return why rounding the operand of an op would show in its result; empty if it would
@@ -218,6 +253,8 @@ class Decisions:
                 return ""
             reach = "may be large" if largest is None else f"reach {largest:.4g}"
             return f"angles {reach}"
+        if isinstance(op, CastOp) and isinstance(t := element_type(op.result), IntegerType):
+            return "" if t == i1 else "integers are made"
         if isinstance(op, AttentionLike):
             largest = self.magnitudes.scores.get(op)
         elif not isinstance(op, ExpOp | SoftmaxLike):
@@ -225,18 +262,48 @@ class Decisions:
         fits = largest is None or largest <= 2.0 ** (row.precision - 2)  # half a step is an eighth
         return "" if fits else f"exponents reach {largest:.4g}"
 
-    def _producers(self, op: TensorOp, seen: set[Operation]) -> Iterator[Operation]:
-        """Yield the ops that compute the operand of an op, query and key of attention, back to the
-        last norm, as far as they were not seen for a later op."""
-        stack = list(op.operands[: 2 if isinstance(op, AttentionLike) else 1])
+    def _producers(
+        self, op: Operation, seen: set[Operation], fault: Fault | None = None
+    ) -> Iterator[Operation]:
+        """Yield the ops that compute the operand of an op, query and key of attention, all operands
+        of one with a fault, back to the last norm (or to the inputs, if a fault says so), as far as
+        they were not seen for a later op."""
+        first = 2 if isinstance(op, AttentionLike) else 1
+        stack = list(op.operands[: None if fault else first])
         while stack:
             before = stack.pop().owner
             if not isinstance(before, TensorOp) or before in seen or before.regions:
                 continue
             seen.add(before)
             yield before
-            if is_product(before) or before.ACCESS in (*MOVING, Access.POINTWISE):
-                stack += [v for v in before.operands if is_f32(v)]
+            passes_on = is_product(before) or before.ACCESS in (*MOVING, Access.POINTWISE)
+            if passes_on or (fault is not None and fault.all):
+                stack += [v for v in before.operands if fault is not None or is_f32(v)]
+
+
+def judged(magnitudes: Magnitudes, clip: bool) -> dict[Operation, Fault]:
+    """The ops that lose too much in the narrow format: as the table has them, or found on samples
+    (inputs at random, where there are none) and added there."""
+    main, calibration, mode = magnitudes.main, magnitudes.calibration, magnitudes.mode
+    ops = list(main.body.block.ops)
+    titles = dict(zip(ops, numbered(map(base_name, ops)), strict=True))
+    samples = calibration.samples or calibration.random
+    if samples is None:
+        table = ((op, calibration.table.vector(FAULTS, name)) for op, name in titles.items())
+        return {op: Fault(v[0], len(v) > 1 and v[1] > 0) for op, v in table if v}
+
+    def narrowed(faults: Mapping[Operation, Fault]) -> dict[Operation, list[int]]:
+        decisions = Decisions(magnitudes, clip, faults)
+        decisions.run()
+        return {op: narrowed_operands(op) for op in decisions.narrow}
+
+    wanted = WANTED[mode.format]
+    faults, twins = Judge(main, samples, magnitudes.element, wanted).run(narrowed)
+    left = {n: twins.decibels(v) for n, v in computed_outputs(main).items() if v in twins.sums}
+    calibration.left_of_floats.update(left)
+    for op, fault in faults.items():
+        calibration.table.set_vector(FAULTS, titles[op], [fault.db, float(fault.all)])
+    return faults
 
 
 RULE = "refine-precision"
@@ -337,9 +404,15 @@ class Refinement:
 
 def tell(refinement: Refinement) -> None:
     decisions, mode = refinement.decisions, refinement.decisions.mode
-    told = modes.current()
+    told, left = modes.current(), calibration_at_hand().left_of_floats
     told.mode, told.format, told.narrow = mode.name, mode.format, len(refinement.narrow)
     told.ranges = decisions.magnitudes.source
+    told.left_db = {n: db for n, db in left.items() if isfinite(db)}
+    for name, db in left.items():
+        if db < WANTED[mode.format]:
+            of = f"{db:.1f} dB" if isfinite(db) else "numbers that are infinite, or none"
+            what = f"output '{name}' has {of} in {mode.name} on {told.ranges}"
+            warning(refinement.main, f"{what}: keep it in f32 with --keep-dtype")
     for op in refinement.narrow:
         if is_product(op):
             remarks.applied(RULE, op, f"'{base_name(op)}' in {mode.format}")
@@ -371,7 +444,8 @@ class RefinePrecisionPass(CalibratedPass):
     def run(self, main: FuncOp, calibration: Calibration) -> None:
         if self.mode not in MODES:
             raise GeError(f"mode is one of {', '.join(MODES)}, not '{self.mode}'")
-        decisions = Decisions(Magnitudes(main, calibration, MODES[self.mode]), self.clip)
+        magnitudes = Magnitudes(main, calibration, MODES[self.mode])
+        decisions = Decisions(magnitudes, self.clip, judged(magnitudes, self.clip))
         decisions.run()
         refinement = Refinement(main, decisions)
         refinement.run()

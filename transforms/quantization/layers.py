@@ -201,6 +201,18 @@ def base_name(op: Operation) -> str:
     return next(hints, op.name)
 
 
+def computed_outputs(main: FuncOp) -> dict[str, SSAValue]:
+    """The results of a function that ops of its block compute, by their names in the model."""
+    end = main.body.block.last_op
+    assert end is not None
+    attrs = [None] * len(end.operands) if main.res_attrs is None else main.res_attrs.data
+    named = {
+        ((attr and name_of(attr.data)) or f"result{i}"): value
+        for i, (attr, value) in enumerate(zip(attrs, end.operands, strict=True))
+    }
+    return {name: value for name, value in named.items() if isinstance(value.owner, Operation)}
+
+
 def all_names(op: Operation) -> list[str]:
     """The names of all nodes of the model that became an op."""
     names: list[str] = []

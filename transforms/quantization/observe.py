@@ -81,6 +81,11 @@ class Observer:
         weight that the payload does not have."""
         return self._evaluated.value(value)
 
+    def compute(self, op: Operation, operands: Sequence[Array]) -> list[Array]:
+        """The results of an op without regions for other operands. Raises GeError where it cannot
+        be computed."""
+        return self._evaluated.compute(op, operands)
+
     def run(self, samples: Samples, watchers: Mapping[Operation, Watcher]) -> None:
         """Show each watcher its op, once for each chunk of samples. Raises GeError where an op
         cannot be computed."""

@@ -13,7 +13,6 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.stated import name_of
 from ge.dialects.support import diagnostics
 from ge.dialects.support.types import byte_size, has_size, numel, shape_of, tensor
 from ge.dialects.targets.target import Target
@@ -30,7 +29,13 @@ from ge.transforms.quantization.data import (
     calibrating,
     calibration_at_hand,
 )
-from ge.transforms.quantization.layers import Embedding, Layer, embeddings, layers
+from ge.transforms.quantization.layers import (
+    Embedding,
+    Layer,
+    computed_outputs,
+    embeddings,
+    layers,
+)
 from ge.transforms.quantization.linear_layers import BITS, integers_us
 from ge.transforms.quantization.lower_quantization import LowerQuantizationPass
 from ge.transforms.quantization.noise import Arrays, total_noise
@@ -58,7 +63,7 @@ class Trials:
     @cached_property
     def samples(self) -> Samples:
         """The samples that outputs are judged on."""
-        size = sum(byte_size(v.type) for v in _results(self.main).values() if has_size(v))
+        size = sum(byte_size(v.type) for v in computed_outputs(self.main).values() if has_size(v))
         chunks = max(min(SAMPLES // self.given.chunk, BYTES // max(size, 1)), 1)
         return canonical(self.given).part(0, chunks * self.given.chunk)
 
@@ -172,23 +177,11 @@ class Trials:
                 facts[name].range = range_of(self.layers[name].input)
 
 
-def _results(main: FuncOp) -> dict[str, SSAValue]:
-    """The results of a function that ops of its block compute, by their names in the model."""
-    end = main.body.block.last_op
-    assert end is not None
-    attrs = [None] * len(end.operands) if main.res_attrs is None else main.res_attrs.data
-    named = {
-        ((attr and name_of(attr.data)) or f"result{i}"): value
-        for i, (attr, value) in enumerate(zip(attrs, end.operands, strict=True))
-    }
-    return {name: value for name, value in named.items() if isinstance(value.owner, Operation)}
-
-
 def outputs(main: FuncOp, samples: Samples) -> dict[str, Array]:
     """Return a function's outputs for samples, joined along the first dimension."""
     parts: dict[str, list[Array]] = {}
     watched: dict[Operation, dict[str, SSAValue]] = {}
-    for name, value in _results(main).items():
+    for name, value in computed_outputs(main).items():
         assert isinstance(value.owner, Operation)
         watched.setdefault(value.owner, {})[name] = value
         parts[name] = []

@@ -1,0 +1,175 @@
+"""Judge ops that would be narrow by the noise of what the model computes then, on samples.
+
+Each op is computed twice, in the order of the program: from exact operands, and from what narrow
+ops before it have left, rounded where it is narrow itself. The results of both say how many dB a
+value has. Where an output has less than is asked for, the ops that are to blame are those of its
+ancestors which are the first to be below it: their operands are good, their results are not. That
+is so for differences of near-equal numbers, norms of small deviations, integers made of floats, and
+whatever overflows. They become float32 with all that computes their operands back to the last norm,
+and if that was not enough, back to the inputs; then the model is computed again.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from ge.runtime.data.accuracy import decibels, powers
+from ge.runtime.data.arrays import Array, dtype_of
+from ge.transforms.quantization.data import Samples
+from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher, canonical
+
+JUDGED = 32  # samples, at least
+ROUNDS = 8  # at most, each a run of the model in both forms
+
+DROP = 20.0  # dB that an op loses which is to blame although its operands were bad already
+NONE = -999.0  # dB of a value that is infinite or nan where it should not be
+
+
+@dataclass
+class Twins:
+    """The values of a function in both forms. `operands`: which operands of a narrow op are
+    rounded; `rounded`: the values of the present chunk that differ from the exact ones; `sums`: the
+    signal and the noise of values so far."""
+
+    observer: Observer
+    element: Attribute
+    operands: Mapping[Operation, list[int]]
+    rounded: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
+    weights: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
+    sums: dict[SSAValue, list[float]] = field(default_factory=dict[SSAValue, list[float]])
+    left: Counter[SSAValue] = field(default_factory=Counter[SSAValue])
+
+    def run(self, samples: Samples) -> None:
+        ops = [op for op in self.observer.block.ops if op.results]
+        watchers: dict[Operation, Watcher] = dict.fromkeys(ops, self.watch)
+        for first in range(0, samples.count, samples.chunk):
+            self.rounded.clear()
+            self.left = Counter(v for op in ops for v in op.operands)
+            self.observer.run(samples.part(first, samples.chunk), watchers)
+
+    def watch(self, step: ObservedOp) -> None:
+        op = step.op
+        narrow = self.operands.get(op)
+        changed = any(v in self.rounded for v in op.operands)
+        if (narrow is not None or changed) and not op.regions:
+            self._compute(step, narrow)
+        for value in op.operands:
+            self.left[value] -= 1
+            if not self.left[value]:
+                self.rounded.pop(value, None)
+
+    def _compute(self, step: ObservedOp, narrow: list[int] | None) -> None:
+        op = step.op
+        pairs = zip(op.operands, step.operands, strict=True)
+        operands = [self.rounded.get(value, array) for value, array in pairs]
+        for i in narrow or ():
+            operands[i] = self._operand(op.operands[i], operands[i])
+        results = self.observer.compute(op, operands)
+        for value, want, got in zip(op.results, step.results, results, strict=True):
+            if narrow is not None and want.dtype == np.float32:
+                got = self._round(got)
+            if got.shape != want.shape:  # of data: what follows is computed from the exact ones
+                self.sums[value] = [0.0, np.inf]
+                continue
+            self.rounded[value] = got
+            found = np.add(self.sums.get(value, [0.0, 0.0]), powers(want, got))
+            self.sums[value] = found.tolist()
+
+    def _operand(self, value: SSAValue, array: Array) -> Array:
+        if value not in self.observer.constants:
+            return self._round(array)
+        if value not in self.weights:
+            self.weights[value] = self._round(array)
+        return self.weights[value]
+
+    def _round(self, array: Array) -> Array:
+        with np.errstate(all="ignore"):
+            return array.astype(dtype_of(self.element)).astype(np.float32)
+
+    def decibels(self, value: SSAValue) -> float:
+        """The dB of a value; inf where it is exact."""
+        signal, noise = self.sums.get(value, (1.0, 0.0))
+        return decibels(signal, noise)
+
+
+@dataclass(frozen=True)
+class Fault:
+    """Why an op stays in float32. `db`: of its result in the narrow format, `NONE` for none; `all`:
+    whether that is so of everything before it, not just back to the last norm."""
+
+    db: float
+    all: bool = False
+
+    def __str__(self) -> str:
+        return (
+            f"its result has {self.db:.1f} dB" if self.db > NONE else "its result is not a number"
+        )
+
+
+# Which operands of which ops are rounded, with such faults
+Narrowed = Callable[[Mapping[Operation, Fault]], Mapping[Operation, list[int]]]
+
+
+@dataclass
+class Judge:
+    """Judges one function. `wanted`: the dB that outputs have to have."""
+
+    main: FuncOp
+    given: Samples
+    element: Attribute
+    wanted: float
+
+    @cached_property
+    def samples(self) -> Samples:
+        some = canonical(self.given)
+        return some.part(0, -(-JUDGED // some.chunk) * some.chunk)
+
+    @cached_property
+    def observer(self) -> Observer:
+        return Observer(self.main)
+
+    def outputs(self) -> list[SSAValue]:
+        end = self.main.body.block.last_op
+        assert end is not None
+        return list(end.operands)
+
+    def run(self, narrow: Narrowed) -> tuple[dict[Operation, Fault], Twins]:
+        """Return the ops that are to stay in float32, and what values are like then. Raises GeError
+        where an op cannot be computed."""
+        faults: dict[Operation, Fault] = {}
+        for left in reversed(range(ROUNDS)):
+            twins = Twins(self.observer, self.element, narrow(faults))
+            twins.run(self.samples)
+            more = self.faults(twins, faults, is_last=left < 2)
+            if not left or all(faults.get(op) == fault for op, fault in more.items()):
+                return faults, twins
+            faults |= more
+        raise AssertionError
+
+    def faults(
+        self, twins: Twins, known: Mapping[Operation, Fault], is_last: bool
+    ) -> dict[Operation, Fault]:
+        """The ops to blame for outputs that have less than is wanted; with `is_last` those that
+        compute the outputs, with all before them."""
+        found: dict[Operation, Fault] = {}
+        bad = [v for v in self.outputs() if twins.decibels(v) < self.wanted]
+        seen = set[SSAValue]()
+        while bad:
+            value = bad.pop()
+            op = value.owner
+            if value in seen or not isinstance(op, Operation):
+                continue
+            seen.add(value)
+            db, operands = twins.decibels(value), list(map(twins.decibels, op.operands))
+            if not is_last:
+                bad += [v for v, d in zip(op.operands, operands, strict=True) if d < self.wanted]
+            if is_last or min(operands, default=math.inf) > min(self.wanted, db + DROP):
+                old = known.get(op)
+                found[op] = Fault(max(db, NONE) if old is None else old.db, is_last or op in known)
+        return found
