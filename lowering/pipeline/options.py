@@ -301,11 +301,11 @@ class Options:
     )  # fmt: skip
     accuracy: str = option(
         "",
-        "the accuracy that outputs keep on the samples (snr>=25 dB, cos>=0.999): as few and "
-        "as cheap layers as possible stay in 16 bits or in floats; ge-calibrate's table "
-        "lists them",
+        "the accuracy that outputs keep on the samples (snr>=25 dB, cos>=0.999, snr(y)>=25 for "
+        "one output): as few and as cheap layers as possible stay in more bits; ge-calibrate's "
+        "table lists them",
         variable="GE_ACCURACY", metavar="BOUND", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
-        read=bound, of="quantize",
+        read=bound, of="quantize precision",
     )  # fmt: skip
     memory: int = option(
         1,

@@ -251,7 +251,8 @@ def precision(options: Options) -> Passes:
     integers."""
     from ge.transforms.precision.refine_precision import RefinePrecisionPass
 
-    refine = RefinePrecisionPass(mode=options.precision, clip=options.precision_clip)
+    accuracy = "" if options.quantize else options.accuracy  # which that of integers meets
+    refine = RefinePrecisionPass("", options.precision, options.precision_clip, accuracy)
     return [*lowered_quantization(options), refine]
 
 

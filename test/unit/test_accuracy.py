@@ -291,9 +291,11 @@ def test_an_accuracy_needs_samples(told: Told, data: Path, tmp_path: Path):
     table.write_text("[ranges]\nx = [-1.0, 1.0]\n")
     asked[1] = "int8"
     assert "for an accuracy give samples" in told([*asked, "--calibration", str(table)])
-    assert "--accuracy has nothing to do without --quantize" in told(["--accuracy", "snr>=25"])
-    asked = ["--accuracy", "snr>=25", "--precision", "fp16", "--calibration", str(data)]
-    assert "--accuracy has nothing to do without --quantize" in told(asked)
+    asked = ["--accuracy", "snr>=25"]
+    assert "--accuracy has nothing to do without --quantize or --precision" in told(asked)
+    asked += ["--precision", "fp16"]
+    assert "an accuracy is measured on samples; give --calibration X.npz" in told(asked)
+    assert "has nothing to do" not in told([*asked, "--calibration", str(data)])
 
 
 def test_weights_alone_are_chosen_from_too(told: Told, data: Path):

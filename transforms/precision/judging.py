@@ -1,4 +1,4 @@
-"""Judge ops that would be narrow by the noise of what the model computes then, on samples.
+"""RoundingJudge ops that would be narrow by the noise of what the model computes then, on samples.
 
 Each op is computed twice, in the order of the program: from exact operands, and from what narrow
 ops before it have left, rounded where it is narrow itself. The results of both say how many dB a
@@ -117,13 +117,13 @@ Narrowed = Callable[[Mapping[Operation, Fault]], Mapping[Operation, list[int]]]
 
 
 @dataclass
-class Judge:
-    """Judges one function. `wanted`: the dB that outputs have to have."""
+class RoundingJudge:
+    """Judges one function. `wanted`: the dB that values which it returns have to have."""
 
     main: FuncOp
     given: Samples
     element: Attribute
-    wanted: float
+    wanted: Mapping[SSAValue, float]
 
     @cached_property
     def samples(self) -> Samples:
@@ -133,11 +133,6 @@ class Judge:
     @cached_property
     def observer(self) -> Observer:
         return Observer(self.main)
-
-    def outputs(self) -> list[SSAValue]:
-        end = self.main.body.block.last_op
-        assert end is not None
-        return list(end.operands)
 
     def run(self, narrow: Narrowed) -> tuple[dict[Operation, Fault], Twins]:
         """Return the ops that are to stay in float32, and what values are like then. Raises GeError
@@ -158,18 +153,19 @@ class Judge:
         """The ops to blame for outputs that have less than is wanted; with `is_last` those that
         compute the outputs, with all before them."""
         found: dict[Operation, Fault] = {}
-        bad = [v for v in self.outputs() if twins.decibels(v) < self.wanted]
-        seen = set[SSAValue]()
-        while bad:
-            value = bad.pop()
-            op = value.owner
-            if value in seen or not isinstance(op, Operation):
-                continue
-            seen.add(value)
-            db, operands = twins.decibels(value), list(map(twins.decibels, op.operands))
-            if not is_last:
-                bad += [v for v, d in zip(op.operands, operands, strict=True) if d < self.wanted]
-            if is_last or min(operands, default=math.inf) > min(self.wanted, db + DROP):
-                old = known.get(op)
-                found[op] = Fault(max(db, NONE) if old is None else old.db, is_last or op in known)
+        for output, wanted in self.wanted.items():
+            bad, seen = [output], set[SSAValue]()
+            while bad:
+                value = bad.pop()
+                op, db = value.owner, twins.decibels(value)
+                if db >= wanted or value in seen or not isinstance(op, Operation):
+                    continue
+                seen.add(value)
+                if not is_last:
+                    bad += op.operands
+                least = min(map(twins.decibels, op.operands), default=math.inf)
+                if is_last or least >= wanted or least > db + DROP:
+                    old = known.get(op)
+                    worst = max(db, NONE) if old is None else old.db
+                    found[op] = Fault(worst, is_last or op in known)
         return found

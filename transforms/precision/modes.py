@@ -16,11 +16,13 @@ ORIGIN = "origin"
 @dataclass(frozen=True)
 class Mode:
     """`format`: the narrow one. `mixed`: for matmuls, convolutions and attention, and what only
-    passes their results on; norms, softmax, reductions and sums stay in float32."""
+    passes their results on; norms, softmax, reductions and sums stay in float32. `wide`: nothing
+    passes them on either, and those of matmuls are not rounded (others are, once)."""
 
     name: str
     format: str
     mixed: bool = False
+    wide: bool = False
 
     @property
     def has_less_range(self) -> bool:
@@ -33,6 +35,7 @@ _MODES = (
     Mode("bf16", "bf16"),
     Mode("mixed", "f16", mixed=True),
     Mode("mixed_bf16", "bf16", mixed=True),
+    Mode("cube_fp16in_fp32out", "f16", mixed=True, wide=True),
 )
 
 MODES = {mode.name: mode for mode in _MODES}
@@ -41,6 +44,7 @@ MODES = {mode.name: mode for mode in _MODES}
 NAMES = {
     **{name: name for name in (ORIGIN, *MODES)},
     "force_fp16": "fp16",
+    "force_fp32": ORIGIN,
     "must_keep_origin_dtype": ORIGIN,
     "allow_fp32_to_fp16": "mixed",
     "allow_mix_precision": "mixed",
@@ -51,13 +55,9 @@ NAMES = {
     "mixed_bfloat16": "mixed_bf16",
 }
 
-_ROUNDED = "products of f16 have results of f16 here: take mixed, or origin for products of f32"
-
 _HIF8 = "there is no HiFloat8 here: take fp16, or --quantize int8"
 
 NOT_HERE = {
-    "force_fp32": _ROUNDED,
-    "cube_fp16in_fp32out": _ROUNDED,
     "cube_hif8": _HIF8,
     "mixed_hif8": _HIF8,
 }

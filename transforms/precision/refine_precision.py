@@ -62,7 +62,7 @@ from ge.dialects.graph.elementwise import (
     Trigonometric,
 )
 from ge.dialects.graph.image import AffineGridOp, GridSampleOp
-from ge.dialects.graph.linear import DetOp
+from ge.dialects.graph.linear import DetOp, MatmulOp
 from ge.dialects.graph.normalization import SoftmaxLike
 from ge.dialects.graph.quantization import DequantizeOp, DynamicQuantizeOp, QuantizeOp, RequantizeOp
 from ge.dialects.graph.recurrent import Recurrent
@@ -85,9 +85,10 @@ from ge.dialects.support.types import (
 )
 from ge.runtime.data.arrays import array_of, dtype_of
 from ge.transforms.precision import modes
-from ge.transforms.precision.judging import Fault, Judge
+from ge.transforms.precision.judging import Fault, RoundingJudge
 from ge.transforms.precision.magnitudes import Magnitudes, is_f32, name_of
 from ge.transforms.precision.modes import MODES, Mode
+from ge.transforms.quantization.accuracy import Accuracy, accuracy_of
 from ge.transforms.quantization.data import CalibratedPass, Calibration, calibration_at_hand
 from ge.transforms.quantization.emitting import Emitter
 from ge.transforms.quantization.layers import base_name, computed_outputs, numbered
@@ -161,7 +162,8 @@ class Decisions:
                     self.kept[op] = reason
                 else:
                     self.narrow[op] = None
-                    self.values.update(filter(is_f32, op.results))
+                    if not self.mode.wide:
+                        self.values.update(filter(is_f32, op.results))
 
     def _may_be_narrow(self, op: TensorOp) -> bool:
         return (
@@ -281,9 +283,10 @@ class Decisions:
                 stack += [v for v in before.operands if fault is not None or is_f32(v)]
 
 
-def judged(magnitudes: Magnitudes, clip: bool) -> dict[Operation, Fault]:
+def judged(magnitudes: Magnitudes, clip: bool, accuracy: Accuracy | None) -> dict[Operation, Fault]:
     """The ops that lose too much in the narrow format: as the table has them, or found on samples
-    (inputs at random, where there are none) and added there."""
+    (inputs at random, where there are none) and added there. Raises GeError for an accuracy of an
+    output that is none."""
     main, calibration, mode = magnitudes.main, magnitudes.calibration, magnitudes.mode
     ops = list(main.body.block.ops)
     titles = dict(zip(ops, numbered(map(base_name, ops)), strict=True))
@@ -297,9 +300,12 @@ def judged(magnitudes: Magnitudes, clip: bool) -> dict[Operation, Fault]:
         decisions.run()
         return {op: narrowed_operands(op) for op in decisions.narrow}
 
-    wanted = WANTED[mode.format]
-    faults, twins = Judge(main, samples, magnitudes.element, wanted).run(narrowed)
-    left = {n: twins.decibels(v) for n, v in computed_outputs(main).items() if v in twins.sums}
+    outputs = computed_outputs(main)
+    wanted = dict.fromkeys(outputs.values(), WANTED[mode.format])
+    if accuracy is not None:
+        wanted |= {outputs[name]: accuracy.decibels for name in accuracy.of(outputs)}
+    faults, twins = RoundingJudge(main, samples, magnitudes.element, wanted).run(narrowed)
+    left = {n: twins.decibels(v) for n, v in outputs.items() if v in twins.sums}
     calibration.left_of_floats.update(left)
     for op, fault in faults.items():
         calibration.table.set_vector(FAULTS, titles[op], [fault.db, float(fault.all)])
@@ -347,7 +353,10 @@ class Refinement:
         before = list(op.operands)
         for i in narrowed_operands(op):
             op.operands[i] = self.narrowed(op.operands[i])
-        expected = [tensor(shape_of(r), self.element) if is_f32(r) else r.type for r in op.results]
+        element = self.element
+        if isinstance(op, MatmulOp) and self.decisions.mode.wide:
+            op.properties["to"] = element = f32
+        expected = [tensor(shape_of(r), element) if is_f32(r) else r.type for r in op.results]
         try:
             fits = all(map(is_refinement, op.inferred(), expected))
         except VerifyException:
@@ -432,20 +441,24 @@ def tell(refinement: Refinement) -> None:
 @dataclass(frozen=True)
 class RefinePrecisionPass(CalibratedPass):
     """Compute ops of f32 in 16-bit floats. `mode`: fp16, bf16, mixed or mixed_bf16; `clip`:
-    constants that the format does not hold are clipped, else what uses them stays f32; `data`:
-    samples (.npz) or a table (.toml)."""
+    constants that the format does not hold are clipped, else what uses them stays f32; `accuracy`:
+    what outputs keep, snr>=50 (40 dB in f16 and 30 in bf16 where it is not given); `data`: samples
+    (.npz) or a table (.toml)."""
 
     name = "refine-precision"
     RELATION: ClassVar[Relation] = Unbounded()
 
     mode: str = "fp16"
     clip: bool = False
+    accuracy: str = ""
 
     def run(self, main: FuncOp, calibration: Calibration) -> None:
         if self.mode not in MODES:
             raise GeError(f"mode is one of {', '.join(MODES)}, not '{self.mode}'")
         magnitudes = Magnitudes(main, calibration, MODES[self.mode])
-        decisions = Decisions(magnitudes, self.clip, judged(magnitudes, self.clip))
+        decisions = Decisions(
+            magnitudes, self.clip, judged(magnitudes, self.clip, accuracy_of(self.accuracy))
+        )
         decisions.run()
         refinement = Refinement(main, decisions)
         refinement.run()
