@@ -50,7 +50,7 @@ weighted (float[8, 2] x) => (float[8, 2] y) <float[2, 2] w = {1.5, -2, 3, 4}> { 
 """
 
 # Those of a test that is about something else
-FEW = ("--explain-variants", "fp16,share-io,state")
+FEW = ("--explain-variants", "fp16,bf16,share-io,state")
 
 FLAGS = ["--timing-only", "--explain", "3"]
 
@@ -221,7 +221,7 @@ def test_all_names_stand_for_something():
 def program(tmp_path: Path) -> str:
     path = str(tmp_path / "p.mlir")
     model = written(tmp_path, WIDE)
-    assert not ge_compile([model, "-o", path, "--precision", "fp16"])
+    assert not ge_compile([model, "-o", path, "--precision", "bf16"])
     return path
 
 
@@ -233,10 +233,10 @@ def test_a_program_alone_has_no_changes_to_try(tmp_path: Path, program: str):
 
 def test_with_its_model_a_program_is_compared(tmp_path: Path, program: str):
     model = str(tmp_path / "m.onnx")
-    found = explained(tmp_path, program, "--model", model, "--explain-variants", "fp16")
+    found = explained(tmp_path, program, "--model", model, "--explain-variants", "bf16")
     by_name = {t["name"]: t["us"] for t in found["tried"]}
     us = json.loads((tmp_path / "report.json").read_text())["time"]["latency_us"]
-    assert by_name["fp16"] == pytest.approx(us)
+    assert by_name["bf16"] == pytest.approx(us)
     assert by_name["compiled anew"] > us
 
 
