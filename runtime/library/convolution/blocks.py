@@ -130,12 +130,8 @@ class ConvolutionWriter:
     def place(self, i: SharedIndex) -> tuple[Index, Index, Sequence[Any]]:
         """Place of a block: image, first channel, first pixel (with its plane, if there are
         any)."""
-        c, cut = self.c, self.cut
-        down, high, across = cut.counts(self.w)
-        block, place = c.now(i // (high * across)), c.now(i % (high * across))
-        at = c.now(place // across * cut.lines), c.now(place % across * cut.cols)
-        image, plane = self.w.image_of(c, block // down)
-        return image, c.now(block % down * cut.m), (*plane, *at)
+        cut = self.cut
+        return self.w.place(self.c, i, cut.counts(self.w), (cut.m, cut.lines, cut.cols))
 
     def group(self, image: Index) -> Scalar:
         return image % self.w.groups if self.w.groups > 1 else 0

@@ -277,13 +277,8 @@ class SlidingWriter:
 
     def write(self) -> None:
         c, cut, w, rest = self.c, self.cut, self.w, self.rest
-        _, high, across = cut.counts(w)
         for i in c.share(cut.blocks(w)):
-            block, place = c.now(i // (high * across)), c.now(i % (high * across))
-            pixel = c.now(place // across * cut.lines), c.now(place % across * cut.cols)
-            down = ceil(w.channels / cut.rows)
-            image, plane = w.image_of(c, block // down)
-            row, at = c.now(block % down * cut.rows), (*plane, *pixel)
+            image, row, at = w.place(c, i, cut.counts(w), (cut.rows, cut.lines, cut.cols))
             known: dict[SSAValue, Expression] = {}
             for value, ring in self.rings.items():
                 if rest.others[value] == "all":

@@ -500,15 +500,12 @@ class PoolingWriter:
 
     def write(self) -> None:
         c, cut, w = self.c, self.cut, self.w
-        down, high, across = cut.counts(self.p)
-        whole = w.planes * high * across == 1  # all blocks have the same pixels
+        counts = cut.counts(self.p)
+        whole = w.planes * prod(counts[1:]) == 1  # all blocks have the same pixels
         if self.p.covered and whole:
             self.share_out((0,) * len(w.result))
         for i in c.share(cut.blocks(self.p)):
-            block, place = c.now(i // (high * across)), c.now(i % (high * across))
-            pixel = c.now(place // across * cut.lines), c.now(place % across * cut.cols)
-            _, plane = w.image_of(c, block // down)
-            row, at = c.now(block % down * cut.channels), (*plane, *pixel)
+            _, row, at = w.place(c, i, counts, (cut.channels, cut.lines, cut.cols))
             if self.p.covered and not whole:
                 self.share_out(at)
             known: dict[SSAValue, v.Expression] = {}

@@ -66,6 +66,17 @@ class Windows:
         number = c.now(number)
         return c.now(number // self.planes), (c.now(number % self.planes),)
 
+    def place(
+        self, c: Tracer, i: Index, counts: tuple[int, int, int], sizes: tuple[int, int, int]
+    ) -> tuple[Index, Index, tuple[Index, ...]]:
+        """The place of block number `i`, of so many blocks of channels, lines and columns in these
+        sizes: its image, first channel and first pixel (with its plane, if there are any)."""
+        (down, high, across), (channels, lines, cols) = counts, sizes
+        block, place = c.now(i // (high * across)), c.now(i % (high * across))
+        at = c.now(place // across * lines), c.now(place % across * cols)
+        image, plane = self.image_of(c, block // down)
+        return image, c.now(block % down * channels), (*plane, *at)
+
     def starts(self, at: Sequence[Scalar], tap: Sequence[Scalar]) -> list[Scalar]:
         """The place that this kernel element has in the window of a pixel of the result."""
         dims = zip(at, tap, self.strides, self.dilations, self.pads, strict=True)
