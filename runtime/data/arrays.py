@@ -52,6 +52,24 @@ def kind_of(dtype: np.dtype[Any]) -> str:
     return "f" if row.is_float else "i" if row.is_signed else "u"
 
 
+def compute_dtype(x: Array) -> np.dtype[Any]:
+    """The type in which an array is computed with."""
+    return np.dtype(np.float32) if x.dtype in NARROW_FLOATS else x.dtype
+
+
+def widen(x: Array) -> Array:
+    return x.astype(compute_dtype(x), copy=False)
+
+
+def rounded(x: Array, dtype: np.dtype[Any], out: Array | None = None) -> Array:
+    """x converted to `dtype`, in `out`, which may be x, if given."""
+    if out is None:
+        return x.astype(dtype, copy=False)
+    if out is not x:
+        out[...] = x
+    return out
+
+
 def float_limits(dtype: np.dtype[Any]) -> Any:
     return cast(Any, ml_dtypes).finfo(dtype)
 

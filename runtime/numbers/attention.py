@@ -15,9 +15,9 @@ from ge.dialects.fused_op import FlashAttentionOp
 from ge.dialects.graph import attention as g
 from ge.dialects.graph.attention import AppendOp, AttentionOp
 from ge.dialects.support.errors import GeError
-from ge.runtime.data.arrays import Array, contiguous
+from ge.runtime.data.arrays import Array, contiguous, widen
 from ge.runtime.numbers import Fn, kernel
-from ge.runtime.numbers.reduction import row_sums, widen
+from ge.runtime.numbers.reduction import row_sums
 
 
 def in_blocks(table: Array, size: int, rows: range) -> Array:

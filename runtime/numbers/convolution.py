@@ -11,20 +11,18 @@ from ge.dialects.graph import convolution as g
 from ge.dialects.graph.support.window import Window
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Shape, element_type
-from ge.runtime.data.arrays import Array, dtype_of
+from ge.runtime.data.arrays import Array, compute_dtype, dtype_of, rounded
 from ge.runtime.numbers import Fn, kernel
 from ge.runtime.numbers.correlation import Correlation, Epilogue, Matmul, pad, padded_shape
 from ge.runtime.numbers.linear import (
     Converted,
     DerivedArrays,
-    compute_dtype,
     even_ends,
     exact_dtype,
     exact_ends,
     exact_matmul,
     exact_terms,
     magnitude,
-    rounded,
     whole_dtype,
 )
 from ge.runtime.numbers.plan import Action, Plan, Scratch

@@ -12,7 +12,7 @@ import numpy as np
 from ge.dialects.graph import activation
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph import elementwise as trig
-from ge.runtime.data.arrays import BFLOAT16, NARROW_FLOATS, Array
+from ge.runtime.data.arrays import BFLOAT16, Array, compute_dtype, rounded
 from ge.runtime.numbers import Fn, array_kernel, kernel
 
 BLOCK = 32768  # elements in a block: a few temporaries of it fit in a core's L2 cache
@@ -29,7 +29,7 @@ def in_blocks(formula: Callable[[Array], Array]) -> Fn:
             np.copyto(out, run(x))
             return out
         source, target = x.reshape(-1), out.reshape(-1)
-        wide = np.float32 if x.dtype in NARROW_FLOATS else x.dtype
+        wide = compute_dtype(x)
         for i in range(0, source.size, BLOCK):
             block = source[i : i + BLOCK].astype(wide, copy=False)
             target[i : i + BLOCK] = formula(block)
@@ -206,14 +206,6 @@ def hard_swish(x: Array) -> Array:
     return y
 
 
-def store(result: Array, out: Array | None) -> Array:
-    """The result, in `out` if that is given."""
-    if out is None:
-        return result
-    np.copyto(out, result)
-    return out
-
-
 _UFUNCS: dict[type[Any], Any] = {
     g.AbsOp: np.absolute,
     g.NegOp: np.negative,
@@ -288,7 +280,7 @@ def div(x: Array, y: Array, out: Array | None = None) -> Array:
     quotient = np.floor_divide(x, y)
     if x.dtype.kind == "i":  # floor to truncation: one up where the signs differ
         quotient = quotient + ((quotient * y != x) & ((x < 0) != (y < 0)))
-    return store(quotient, out)
+    return rounded(quotient, x.dtype, out)
 
 
 @kernel(g.ModOp, into=True)
@@ -303,12 +295,12 @@ def power(x: Array, y: Array, out: Array | None = None) -> Array:
     if x.dtype.kind in "iu" and y.dtype.kind in "iu" and (y >= 0).all():
         # Modulo 2^64 first: an exponent need not fit into the type of the base.
         wrapped = np.power(x.astype(np.uint64), y.astype(np.uint64))
-        return store(wrapped.astype(x.dtype), out)
+        return rounded(wrapped, x.dtype, out)
     wide = np.float64 if x.dtype.itemsize > 4 or x.dtype.kind in "iu" else np.float32
     base = x.astype(wide)
     if (y == 0.5).any():  # where numpy takes a root: that of -0.0 is -0.0, of -inf nan
         base = np.where((y == 0.5) & ((base == 0) | (base == -np.inf)), np.abs(base), base)
-    return store(np.power(base, y.astype(wide)).astype(x.dtype), out)
+    return rounded(np.power(base, y.astype(wide)), x.dtype, out)
 
 
 @kernel(g.ShiftOp, into=True)
@@ -344,12 +336,14 @@ def is_inf(op: g.IsInfOp) -> Fn:
 def clamp(x: Array, low: Array | None, high: Array | None, out: Array | None = None) -> Array:
     if x.dtype.itemsize == 1 and x.dtype.isbuiltin != 1:  # ml_dtypes has no clip for small types
         arrays = (None if a is None else a.astype(np.float32) for a in (x, low, high))
-        return store(clamp(*arrays).astype(x.dtype), out)
+        return rounded(clamp(*arrays), x.dtype, out)
     if x.dtype.kind == "f":  # np.maximum by one number takes three times as long
         least = -np.inf if low is None else low.item()
         return x.clip(least, np.inf if high is None else high.item(), out=out)
     if low is None:
-        return store(x, out) if high is None else np.minimum(x, high.reshape(()), out=out)
+        return (
+            rounded(x, x.dtype, out) if high is None else np.minimum(x, high.reshape(()), out=out)
+        )
     if high is None:
         return np.maximum(x, low.reshape(()), out=out)
     if x.dtype != BFLOAT16:  # of which np.clip would make float32

@@ -11,10 +11,9 @@ from ge.dialects.graph import image as g
 from ge.dialects.graph.image import NonMaxSuppressionOp
 from ge.dialects.graph.support.window import coordinates, nearest_index
 from ge.dialects.support.errors import GeError
-from ge.runtime.data.arrays import Array, dtype_of
+from ge.runtime.data.arrays import Array, compute_dtype, dtype_of, rounded, widen
 from ge.runtime.numbers import Fn, kernel
 from ge.runtime.numbers.convolution import dimensions
-from ge.runtime.numbers.linear import compute_dtype, rounded
 
 
 def linear_weight(distance: Array) -> Array:
@@ -200,7 +199,7 @@ def grid_sample(op: g.GridSampleOp) -> Fn:
         sizes = x.shape[2:]
         wide = x.astype(compute_float(x), copy=False)
         result = np.zeros((*x.shape[:2], *grid.shape[1:-1]), wide.dtype)
-        for n, places in enumerate(grid.astype(compute_dtype(grid))):
+        for n, places in enumerate(widen(grid)):
             taps = [axis_taps(places[..., -1 - i], size) for i, size in enumerate(sizes)]
             for choice in np.ndindex(*(len(t) for t in taps)):
                 picked: list[tuple[Array, Array]] = [taps[i][c] for i, c in enumerate(choice)]

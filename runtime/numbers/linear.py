@@ -16,7 +16,7 @@ from ge.dialects.graph import linear as g
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import element_type
-from ge.runtime.data.arrays import NARROW_FLOATS, Array, dtype_of
+from ge.runtime.data.arrays import Array, compute_dtype, dtype_of, rounded, widen
 from ge.runtime.numbers import Fn, array_kernel, kernel
 from ge.runtime.numbers.indexing import as_index
 from ge.runtime.numbers.shape import refusing
@@ -57,10 +57,6 @@ class Converted(DerivedArrays):
         if x.dtype == dtype and turned.flags.c_contiguous:
             return turned
         return self(x, dtype, lambda: turned.astype(dtype, order="C"))
-
-
-def compute_dtype(x: Array) -> np.dtype[Any]:
-    return FLOAT32 if x.dtype in NARROW_FLOATS else x.dtype
 
 
 def magnitude(x: Array) -> int:
@@ -243,20 +239,12 @@ def grouped_matmul(op: g.GroupedMatmulOp) -> Fn:
     return refusing(run)
 
 
-def rounded(x: Array, dtype: np.dtype[Any], out: Array | None = None) -> Array:
-    """x converted to `dtype`, in `out` if given."""
-    if out is None:
-        return x.astype(dtype, copy=False)
-    out[...] = x
-    return out
-
-
 @kernel(g.EinsumOp)
 def einsum(op: g.EinsumOp) -> Fn:
     equation, dtype = op.equation.data, dtype_of(element_type(op.result))
 
     def run(*arrays: Array) -> Array:
-        wide = [a.astype(compute_dtype(a), copy=False) for a in arrays]
+        wide = list(map(widen, arrays))
         return rounded(np.asarray(np.einsum(equation, *wide, optimize=len(wide) > 1)), dtype)
 
     return run
@@ -264,4 +252,4 @@ def einsum(op: g.EinsumOp) -> Fn:
 
 @array_kernel(g.DetOp)
 def det(x: Array) -> Array:
-    return rounded(np.asarray(np.linalg.det(x.astype(compute_dtype(x), copy=False))), x.dtype)
+    return rounded(np.asarray(np.linalg.det(widen(x))), x.dtype)

@@ -9,11 +9,10 @@ import numpy as np
 from ge.dialects.graph import pooling as g
 from ge.dialects.graph.support.window import Window
 from ge.dialects.support.types import Shape
-from ge.runtime.data.arrays import Array
+from ge.runtime.data.arrays import Array, rounded, widen
 from ge.runtime.numbers import Fn, kernel
 from ge.runtime.numbers.convolution import dimensions
 from ge.runtime.numbers.correlation import tap_range
-from ge.runtime.numbers.linear import compute_dtype, rounded
 from ge.runtime.numbers.reduction import lowest
 
 
@@ -58,7 +57,7 @@ def pool(op: g.PoolOp) -> Fn:
     def run(x: Array) -> Array:
         resolved = window.resolved(x.shape[2:])
         places = resolved.output(x.shape[2:])
-        wide = x.astype(compute_dtype(x), copy=False)
+        wide = widen(x)
         if kind == "max":
             y = slide_all(wide, resolved, places, np.maximum, lowest(wide.dtype))
         elif kind == "average":
@@ -82,7 +81,7 @@ def max_pool_indices(op: g.MaxPoolIndicesOp) -> Fn:
         places = resolved.output(sizes)
         order = "F" if column_major else "C"
         index_of = np.arange(int(np.prod(sizes))).reshape(sizes, order=order)
-        wide = x.astype(compute_dtype(x), copy=False)
+        wide = widen(x)
         best = np.full((*x.shape[:2], *places), lowest(wide.dtype), wide.dtype)
         indices = np.full(best.shape, -1, np.int64)
         for tap in np.ndindex(*resolved.kernel):
@@ -128,7 +127,7 @@ def lrn(op: g.LrnOp) -> Fn:
     around = Window((size,), (1,), (1,), ((size - 1) // 2, size // 2))
 
     def run(x: Array) -> Array:
-        wide = x.astype(compute_dtype(x), copy=False)
+        wide = widen(x)
         t = wide.dtype.type
         squares = slide(wide * wide, 1, around, 0, x.shape[1], np.add, 0)
         return rounded(wide / (t(bias) + t(alpha / size) * squares) ** t(beta), x.dtype)
@@ -179,7 +178,7 @@ def roi_align(op: g.RoiAlignOp) -> Fn:
         return samples.mean(axis=(2, 4)) if average else samples.max(axis=(2, 4))
 
     def run(x: Array, rois: Array, batch_indices: Array) -> Array:
-        wide = x.astype(compute_dtype(x), copy=False)
+        wide = widen(x)
         result = np.empty((len(rois), x.shape[1], rows, columns), wide.dtype)
         for n, roi in enumerate(rois):
             result[n] = region(wide[batch_indices[n]], roi)

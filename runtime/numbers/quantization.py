@@ -12,17 +12,16 @@ from ge.dialects.graph import quantization as g
 from ge.dialects.support.element_types import is_float, is_integer, row_of
 from ge.dialects.support.types import Shape, element_type
 from ge.runtime.data.arrays import (
-    NARROW_FLOATS,
     Array,
     dtype_of,
     float_limits,
     integer_limits,
     kind_of,
+    rounded,
+    widen,
 )
 from ge.runtime.numbers import Fn, array_kernel, kernel
-from ge.runtime.numbers.elementwise import store
 from ge.runtime.numbers.linear import DerivedArrays, magnitude
-from ge.runtime.numbers.reduction import widen
 
 
 @kernel(elementwise.CastOp, into=True)
@@ -33,7 +32,7 @@ def cast(op: elementwise.CastOp) -> Fn:
         saturate, rounding = bool(op.saturate.value.data), op.rounding.data
 
         def run_small(x: Array, out: Array | None = None) -> Array:
-            return store(to_small_float(x, to, saturate, rounding), out)
+            return rounded(to_small_float(x, to, saturate, rounding), to, out)
 
         return run_small
     widens = source is not None and source.storage_only and not source.is_float
@@ -43,15 +42,14 @@ def cast(op: elementwise.CastOp) -> Fn:
             x = float_to_int64(x, to)
         elif widens:  # ml_dtypes does not convert its types to each other
             x = x.astype(np.int8)
-        return store(x.astype(to), out)
+        return rounded(x.astype(to), to, out)  # never x itself, which others may read
 
     return run
 
 
 def float_to_int64(x: Array, to: np.dtype[Any]) -> Array:
     """Floats rounded toward zero, in an integer type that `to` wraps around from."""
-    if x.dtype in NARROW_FLOATS:
-        x = x.astype(np.float32)
+    x = widen(x)
     if to == np.uint64:
         return np.where(x < 2.0**63, x.astype(np.int64).astype(to), x.astype(to))
     return x.astype(np.int64)

@@ -10,10 +10,9 @@ from xdsl.dialects.builtin import DenseArrayBase, Float64Type
 from ge.dialects.graph import recurrent as g
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import array_floats
-from ge.runtime.data.arrays import Array
+from ge.runtime.data.arrays import Array, widen
 from ge.runtime.numbers import Fn, kernel
 from ge.runtime.numbers.elementwise import sigmoid, softplus
-from ge.runtime.numbers.reduction import widen
 
 Activation = Callable[[Array], Array]
 State = tuple[Array, ...]
@@ -110,7 +109,7 @@ def gru_step(
     return step
 
 
-def rounded(h: Array) -> Array:
+def in_8_bits(h: Array) -> Array:
     """The state rounded to 8 bits, by the range of each row (see graph.dynamic_quantize)."""
     low, high = h.min(-1, keepdims=True, initial=0), h.max(-1, keepdims=True, initial=0)
     scale = (high - low) / h.dtype.type(255)
@@ -125,11 +124,11 @@ def lstm_step(
 ) -> Step:
     r, hidden, (f, g_, h_) = weights.T, weights.shape[1], functions
     p_i, p_o, p_f = (0, 0, 0) if peepholes is None else np.split(peepholes, 3)
-    coupled, in_8_bits = bool(op.input_forget.value.data), bool(op.quantize_state.value.data)
+    coupled, is_rounded = bool(op.input_forget.value.data), bool(op.quantize_state.value.data)
 
     def step(inputs: Array, state: State) -> State:
         h, c = state
-        gates = inputs + (rounded(h) if in_8_bits else h) @ r
+        gates = inputs + (in_8_bits(h) if is_rounded else h) @ r
         i, o, forget, cell = (gates[:, k * hidden : (k + 1) * hidden] for k in range(4))
         i = f(i + p_i * c)
         forget = 1 - i if coupled else f(forget + p_f * c)

@@ -14,7 +14,7 @@ from ge.dialects.graph import normalization as g
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import array_ints
-from ge.runtime.data.arrays import BFLOAT16, NARROW_FLOATS, Array
+from ge.runtime.data.arrays import BFLOAT16, NARROW_FLOATS, Array, rounded, widen
 from ge.runtime.numbers import Fn, kernel
 
 Axes = tuple[int, ...]
@@ -117,7 +117,7 @@ def arg_reduce(op: ArgReduceOp) -> Fn:
 
 
 def running(x: Array, kind: str, axis: int, exclusive: bool, reverse: bool) -> Array:
-    wide = np.moveaxis(x.astype(np.float32) if x.dtype in NARROW_FLOATS else x, axis, -1)
+    wide = np.moveaxis(widen(x), axis, -1)
     wide = wide[..., ::-1] if reverse else wide
     ufunc = np.add if kind == "sum" else np.multiply
     result = np.empty(wide.shape, wide.dtype)
@@ -141,18 +141,6 @@ def cumulative(op: CumulativeOp) -> Fn:
         return running(x, kind, axis, exclusive, reverse) if x.ndim else x.copy()
 
     return run
-
-
-def widen(x: Array) -> Array:
-    return x.astype(np.float32) if x.dtype.itemsize == 2 else x
-
-
-def narrow(y: Array, like: Array, out: Array | None) -> Array:
-    if out is None:
-        return y.astype(like.dtype, copy=False)
-    if out is not y:
-        out[...] = y
-    return out
 
 
 def temporary(x: Array, out: Array | None) -> Array:
@@ -215,11 +203,11 @@ def softmax(op: g.SoftmaxLike) -> Fn:
             moved = np.moveaxis(wide, axis, -1).copy()  # it is changed in place
             matrix = moved.reshape(-1, moved.shape[-1])
             in_row_blocks(rows, matrix, matrix)
-            return narrow(np.moveaxis(moved, -1, axis), x, out)
+            return rounded(np.moveaxis(moved, -1, axis), x.dtype, out)
         columns = math.prod(x.shape[axis % x.ndim :])
         y = temporary(wide, out)
         in_row_blocks(rows, wide.reshape(-1, columns), y.reshape(-1, columns))
-        return narrow(y, x, out)
+        return rounded(y, x.dtype, out)
 
     return run
 
@@ -259,7 +247,7 @@ def trailing_norm(op: g.LayerNormOp | g.RmsNormOp) -> Fn:
         y *= widen(scale)
         if bias is not None:
             y += widen(bias)
-        return narrow(y, x, out)
+        return rounded(y, x.dtype, out)
 
     return run
 
@@ -281,7 +269,7 @@ def group_norm(op: g.GroupNormOp) -> Fn:
         by_channel = y.reshape(batch, channels, -1)
         by_channel *= factor.reshape(batch, channels, 1)
         by_channel += widen(bias)[:, None]
-        return narrow(y, x, out)
+        return rounded(y, x.dtype, out)
 
     return run
 
@@ -300,6 +288,6 @@ def batch_norm(op: g.BatchNormOp) -> Fn:
         shape = (-1, *(1,) * (x.ndim - 2))
         y = np.multiply(wide, factor.reshape(shape), out=temporary(wide, out))
         y += offset.reshape(shape)
-        return narrow(y, x, out)
+        return rounded(y, x.dtype, out)
 
     return run

@@ -5,12 +5,12 @@ from xdsl.dialects.builtin import IntegerAttr
 
 from ge.dialects.graph.signal import DftOp, MelWeightMatrixOp, StftOp
 from ge.dialects.support.errors import GeError
-from ge.runtime.data.arrays import NARROW_FLOATS, Array, dtype_of
+from ge.runtime.data.arrays import Array, dtype_of, widen
 from ge.runtime.numbers import Fn, kernel
 
 
 def as_complex(x: Array) -> Array:
-    wide = x.astype(np.float32) if x.dtype in NARROW_FLOATS else x
+    wide = widen(x)
     if x.shape[-1] == 1:
         return wide[..., 0]
     return wide[..., 0] + 1j * wide[..., 1]
