@@ -90,8 +90,6 @@ from xdsl.utils.str_enum import StrEnum
 
 from ge.dialects.support.element_types import ELEMENT_TYPES, row_of, ui8
 
-_FITTING = "_ge_fitting"  # in attributes, which are immutable: constraints that they fit, by ids
-
 RANKS = {0: "a scalar", 1: "a vector", 2: "a matrix"}
 
 
@@ -100,12 +98,8 @@ class Named(MessageConstraint[AttributeCovT]):
     """A constraint whose message says what is expected."""
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
-        known: dict[int, object] = vars(attr).setdefault(_FITTING, {})
-        if id(self) in known:
-            return
         try:
             self.constr.verify(attr, constraint_context)
-            known[id(self)] = self
         except VerifyException:
             text = f"expected {self.message}, not {attr}{self.way_out(attr)}"
             raise VerifyException(text) from None

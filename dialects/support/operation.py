@@ -1,4 +1,4 @@
-"""The base of all ops of ge: an xDSL op with a fast constructor, `isinstance` (not through
+"""The base of all ops of ge: an xDSL op with a fast `isinstance` (not through
 ABCMeta), `__hash__`, `has_trait` and accessors, which compilation calls millions of times.
 
 Operands, results and regions that a class names are read straight from the op's tuples. xDSL's own
@@ -40,11 +40,8 @@ from xdsl.irdl import (
     IRDLOperation,
     OpDef,
     OptionalDef,
-    OptOperandDef,
     VarIRConstruct,
-    VarOperandDef,
 )
-from xdsl.irdl import VariadicDef as Variadic
 from xdsl.irdl import operations as irdl
 from xdsl.irdl.declarative_assembly_format import FormatProgram, ParsingState
 from xdsl.parser import Parser
@@ -187,8 +184,6 @@ class Methods(NamedTuple):
         return cls(classmethod(parse), print)
 
 
-VALUES = (OpResult, BlockArgument)
-
 NOWHERE = UnknownLoc()
 
 NO_VALUES: SSAValues[Any] = SSAValues()
@@ -271,33 +266,6 @@ class GeOp(IRDLOperation, metaclass=OpClass):
 
     __eq__ = object.__eq__  # pyright: ignore[reportAssignmentType]
     __hash__ = object.__hash__
-
-    def __init__(
-        self,
-        *,
-        operands: Sequence[Any] = (),
-        result_types: Sequence[Any] = (),
-        regions: Sequence[Any] = (),
-        properties: Mapping[str, Attribute | None] = NOTHING,
-        attributes: Mapping[str, Attribute | None] = NOTHING,
-        **others: Any,
-    ) -> None:
-        args = operands, result_types, regions
-        values = None if others else _plain_operands(type(self), *args)
-        if values is None:
-            super().__init__(
-                operands=operands, result_types=result_types, regions=regions,
-                properties=properties, attributes=attributes, **others,
-            )  # fmt: skip
-            return
-        initialize(
-            self,
-            values,
-            result_types,
-            {k: v for k, v in properties.items() if v is not None},
-            {k: v for k, v in attributes.items() if v is not None},
-            regions,
-        )
 
     def __init_subclass__(cls, **others: Any) -> None:
         super().__init_subclass__(**others)
@@ -422,44 +390,6 @@ def _cloned_region(region: Region, values: dict[SSAValue, SSAValue]) -> Region:
 @cache
 def _trait(kind: type[GeOp], trait: type[OpTrait] | OpTrait) -> OpTrait | None:
     return super(GeOp, kind).get_trait(trait)
-
-
-def _plain_operands(
-    kind: type[GeOp],
-    operands: Sequence[Any],
-    result_types: Sequence[Any],
-    regions: Sequence[Any],
-) -> list[SSAValue] | None:
-    """The operands; None if an argument of the constructor needs conversion or refusal."""
-    shape = _shape(kind)
-    if shape is None or (len(result_types), len(regions)) != shape[1:]:
-        return None
-    if len(operands) != len(shape[0]):
-        return None
-    values: list[SSAValue] = []
-    for arg, kind_of_operand in zip(operands, shape[0], strict=True):
-        if type(arg) in VALUES:
-            values.append(arg)
-        elif kind_of_operand is VarOperandDef and type(arg) in (list, tuple):
-            if not all(type(v) in VALUES for v in arg):
-                return None
-            values += arg
-        elif kind_of_operand is not OptOperandDef or arg is not None:
-            return None
-    plain = not any(type(t) in (list, tuple) or t is None for t in result_types)
-    return values if plain and all(type(r) is Region for r in regions) else None
-
-
-@cache
-def _shape(kind: type[GeOp]) -> tuple[tuple[type, ...], int, int] | None:
-    """The kinds of operands, and how many results and regions there are; None where sizes are kept
-    in attributes, or results, regions and successors are several or none."""
-    definition = kind.get_irdl_definition()
-    rest = (*definition.results, *definition.regions)
-    if definition.options or definition.successors or any(isinstance(d, Variadic) for _, d in rest):
-        return None
-    kinds = tuple(type(d) for _, d in definition.operands)
-    return kinds, len(definition.results), len(definition.regions)
 
 
 @cache

@@ -96,7 +96,6 @@ class TextPrinter(Printer):
         self.attributes: dict[Any, str] = {} if attributes is None else attributes
         # by ids, and with what has them: hashes of structures, and of values, take longest
         self.by_id: dict[int, tuple[Attribute, str]] = {}
-        self.variables: dict[tuple[int, int], tuple[Attribute, str]] = {}
         self.names: dict[int, tuple[SSAValue, str]] = {}
 
     def print_whole(self, op: Operation) -> None:
@@ -261,16 +260,11 @@ class TextPrinter(Printer):
 
     def variable_text(self, variable: AttributeVariable, attribute: Attribute) -> str:
         """The text of an attribute as a format's variable has it."""
-        ids = id(variable), id(attribute)
-        if (known := self.variables.get(ids)) is not None:
-            return known[1]
         key = type(variable), attribute
         if (text := self.attributes.get(key)) is None:
             text = self._apart(lambda: variable.print_attr(self, attribute))
-            if "\n" in text:
-                return text
-            self.attributes[key] = text
-        self.variables[ids] = attribute, text
+            if "\n" not in text:
+                self.attributes[key] = text
         return text
 
     def _apart(self, write: Callable[[], object]) -> str:
