@@ -4,11 +4,14 @@ computed in: the one place where tolerances of numbers against other programs' a
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array, kind_of
+
+Arrays: TypeAlias = Mapping[str, Array]  # outputs of all samples, by name
 
 LEAST = 1e-6  # an error is part of the largest magnitude, or of this where that is less
 
@@ -39,6 +42,34 @@ def cosine_of(signal: float, noise: float, other: float) -> float:
     if not signal or not other or noise == math.inf:
         return 1.0 if signal == other else 0.0
     return (signal + other - noise) / (2 * math.sqrt(signal) * math.sqrt(other))
+
+
+# ---- all outputs of a model --------------------------------------------------------------------
+
+
+def floats_of(want: Arrays) -> list[str]:
+    return [name for name, array in want.items() if kind_of(array.dtype) == "f"]
+
+
+def total_noise(want: Arrays, got: Arrays) -> float:
+    """The noise of outputs as part of their power, of those of floats if there are any."""
+    pairs = (powers(want[name], got[name]) for name in floats_of(want) or want)
+    return sum(noise / (signal or 1.0) for signal, noise in pairs)
+
+
+def decibels_of(want: Arrays, got: Arrays) -> dict[str, float]:
+    """The signal-to-noise ratio of each output of floats."""
+    return {name: decibels(*powers(want[name], got[name])) for name in floats_of(want)}
+
+
+def worst(metric: str, want: Arrays, got: Arrays) -> float:
+    """The least of a metric over all outputs of floats."""
+    if not (names := floats_of(want)):
+        hint = "compare outputs with a function of your own: ge.quantize(..., accuracy=...)"
+        raise GeError(f"the model has no outputs of floats for '{metric}'", hint=hint)
+    if metric == "snr":
+        return min(decibels_of(want, got).values())
+    return min(cosine(want[name], got[name]) for name in names)
 
 
 # ---- tolerances ------------------------------------------------------------------------------

@@ -20,12 +20,11 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.driver.calibration import table_for
 from ge.lowering.driver.compiler import context
 from ge.lowering.pipeline.options import Options
-from ge.runtime.data.accuracy import cosine, decibels, powers
+from ge.runtime.data.accuracy import Arrays, cosine, decibels, powers, worst
 from ge.runtime.data.arrays import Array
 from ge.tools.commands import ge_calibrate, ge_compile
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.choose_precision import Promotion, steps_of
-from ge.transforms.quantization.noise import Arrays, worst
 from ge.transforms.quantization.table import read_table
 
 pytestmark = pytest.mark.usefixtures("without_programs")

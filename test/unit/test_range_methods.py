@@ -106,7 +106,7 @@ def test_a_method_cuts_off_what_layers_do_not_need():
 def test_where_outputs_lose_ranges_stay_min_max(
     monkeypatch: pytest.MonkeyPatch, without: float, loss: str
 ):
-    x, told, noises = normal(64, 8, seed=6), list[Diagnostic](), iter([without, 2.0])
+    x, told, noises = normal(64, 8, seed=6), list[Diagnostic](), iter([2.0, without])
     monkeypatch.setattr(Trials, "whole_noise", lambda self: next(noises))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     monkeypatch.setattr("ge.transforms.quantization.search_ranges.LEAST_GAIN", 1e9)
     with diagnostic_handler(told.append):

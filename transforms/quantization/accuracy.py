@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from ge.dialects.support.errors import GeError
 
 if TYPE_CHECKING:
-    from ge.transforms.quantization.noise import Arrays
+    from ge.runtime.data.accuracy import Arrays
 
 Score: TypeAlias = "Callable[[Arrays, Arrays], float]"  # of outputs and labels, by name
 
@@ -65,7 +65,7 @@ class Accuracy:
         function fails."""
         if self.score is not None:
             return self._score(self.score, got, labels)
-        from ge.transforms.quantization.noise import worst
+        from ge.runtime.data.accuracy import worst
 
         names = self.of(want)
         return worst(self.metric, {name: want[name] for name in names}, got)

@@ -23,7 +23,6 @@ from ge.dialects.targets.target import Target
 from ge.runtime.data.accuracy import decibels
 from ge.transforms.quantization.accuracy import Accuracy, accuracy_of
 from ge.transforms.quantization.data import CalibratedPass, Calibration
-from ge.transforms.quantization.insert_quantization import insert_quantization
 from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, Scheme, scheme_of
 from ge.transforms.quantization.table import LayerFacts
 from ge.transforms.quantization.trials import Trials, layer_us
@@ -69,17 +68,16 @@ def steps_of(
 
 @dataclass
 class PrecisionSearch:
-    """The search for one function."""
+    """The search for one function. `facts`: of the layers that can be quantized."""
 
     trials: Trials
-    scheme: Scheme
-    target: Target
-    facts: Mapping[str, LayerFacts]  # of the layers that can be quantized
+    facts: Mapping[str, LayerFacts]
 
     def wider(self) -> list[Scheme]:
         """Schemes of more bits that the target multiplies."""
-        bits, rates = self.scheme.activation_bits, self.target.macs_per_cycle
-        found = SCHEMES.values() if self.scheme.is_calibrated else ()
+        scheme, rates = self.trials.scheme, self.trials.target.macs_per_cycle
+        found = SCHEMES.values() if scheme.is_calibrated else ()
+        bits = scheme.activation_bits
         return [s for s in found if s.activation_bits > bits and s.rate in rates]
 
     def steps(self) -> list[Promotion]:
@@ -93,8 +91,8 @@ class PrecisionSearch:
             if layer is None:  # a table, which has 8 bits or is of floats
                 found += steps_of(name, noise, [(FLOAT, 0.0, 0.0)])
                 continue
-            us = partial(layer_us, layer, target=self.target)
-            least = us(self.scheme)
+            us = partial(layer_us, layer, target=self.trials.target)
+            least = us(self.trials.scheme)
             facts.extra_us = us(None) - least
             choices = [
                 (s.name, self.trials.noise({**others, name: s.name}), us(s) - least)
@@ -103,9 +101,12 @@ class PrecisionSearch:
             found += steps_of(name, noise, [*choices, (FLOAT, 0.0, facts.extra_us)])
         return sorted(found, key=lambda s: -s.worth)
 
-    def choose(self, accuracy: Accuracy, first: float, least: float) -> Precisions:
-        """The precisions with which a metric, which is `first` without any, is at least `least`.
-        Raises GeError where that takes all layers in floats."""
+    def meet(self, accuracy: Accuracy) -> Precisions:
+        """The precisions with which the outputs have an accuracy. Raises GeError where that takes
+        all layers in floats."""
+        least = accuracy.bound(self.trials.wanted, self.trials.samples.labels)
+        if (first := self.trials.value(accuracy, {})) >= least:
+            return {}
         steps = self.steps()
 
         def value(count: int) -> float:
@@ -143,55 +144,31 @@ class ChoosePrecisionPass(CalibratedPass):
     accuracy: str = ""
 
     def run(self, main: FuncOp, calibration: Calibration) -> None:
-        scheme, accuracy = (
-            scheme_of(self.scheme),
-            calibration.accuracy or accuracy_of(self.accuracy),
-        )
+        scheme = scheme_of(self.scheme)
+        accuracy = calibration.accuracy or accuracy_of(self.accuracy)
         if calibration.samples is None:
             return
         target, symmetric = Target.load(self.target), not self.asymmetric
-        insert = partial(
-            insert_quantization, scheme=scheme, target=target, skip=self.skip, symmetric=symmetric
-        )
-        trials = Trials(main, calibration.samples, insert, target.requantize)
+        trials = Trials(main, calibration.samples, scheme, target, self.skip, symmetric)
         chosen: Precisions = {}
         if accuracy is not None or calibration.sensitivity:
-            chosen = self.search(trials, scheme, target, calibration, accuracy)
+            chosen = searched(trials, calibration, accuracy)
         calibration.left.update(trials.left(chosen))
 
-    def search(
-        self,
-        trials: Trials,
-        scheme: Scheme,
-        target: Target,
-        calibration: Calibration,
-        accuracy: Accuracy | None,
-    ) -> Precisions:
-        """The precisions that an accuracy asks for; what layers are like goes to their facts."""
-        facts = trials.quantized({}, trials.few)[1]
-        calibration.layers.update(facts)
-        quantized = {name: f for name, f in facts.items() if f.scheme != FLOAT}
-        search = PrecisionSearch(trials, scheme, target, quantized)
-        chosen: Precisions = {}
-        if accuracy is not None:
-            chosen = meet(accuracy, search)
-            calibration.table.layers.update(chosen)
-        if calibration.sensitivity:
-            if not any(f.alone_db is not None for f in facts.values()):
-                search.steps()
-            trials.accumulated(chosen, facts)
-        return chosen
 
-
-def meet(accuracy: Accuracy, search: PrecisionSearch) -> Precisions:
-    trials = search.trials
-    least = accuracy.bound(trials.wanted, trials.samples.labels)
-    if (first := trials.value(accuracy, {})) >= least:
-        return {}
-    chosen = search.choose(accuracy, first, least)
+def searched(trials: Trials, calibration: Calibration, accuracy: Accuracy | None) -> Precisions:
+    """The precisions that an accuracy asks for; what layers are like goes to their facts."""
+    facts = trials.quantized({}, trials.few)[1]
+    calibration.layers.update(facts)
+    search = PrecisionSearch(trials, {n: f for n, f in facts.items() if f.scheme != FLOAT})
+    chosen: Precisions = search.meet(accuracy) if accuracy is not None else {}
     for name, precision in chosen.items():
-        facts = search.facts[name]
-        facts.reason = f"{accuracy} asks for it"
-        what = f"'{name}' in {precision} for {accuracy}: {facts.alone_db:.1f} dB alone"
-        remarks.applied(NAME, trials.op_of(name), what)
+        op = trials.op_of(name)
+        calibration.decide(name, op, precision, f"{accuracy} asks for it")
+        what = f"'{name}' in {precision} for {accuracy}: {facts[name].alone_db:.1f} dB alone"
+        remarks.applied(NAME, op, what)
+    if calibration.sensitivity:
+        if not any(f.alone_db is not None for f in facts.values()):
+            search.steps()
+        trials.accumulated(chosen, facts)
     return chosen

@@ -129,7 +129,7 @@ class _Corrections:
 
 def corrections(main: FuncOp, samples: Samples) -> dict[str, Means]:
     """The correction of each quantized layer that has weights, by its name."""
-    samples = first(canonical(samples), SAMPLES)
+    samples = canonical(samples).first(SAMPLES)
     quantized = {layer.name: layer.op for layer in layers(main) if is_quantized(layer)}
     reference, result = float_model(main), _Corrections()
     twins = {layer.name: layer.op for layer in layers(reference) if layer.name in quantized}
@@ -139,11 +139,6 @@ def corrections(main: FuncOp, samples: Samples) -> dict[str, Means]:
             watchers: dict[Operation, Watcher] = {op: partial(watch, n) for n, op in ops.items()}
             Observer(function).run(samples, watchers)
     return {name: estimate.shrunk() for name, estimate in result.estimates.items()}
-
-
-def first(samples: Samples, count: int) -> Samples:
-    """Whole chunks with at least so many samples, or all."""
-    return samples.part(0, -(-count // samples.chunk) * samples.chunk)
 
 
 # ---- the rewrite -------------------------------------------------------------------------------

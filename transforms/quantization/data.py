@@ -99,6 +99,10 @@ class Samples:
     def part(self, first: int, count: int) -> "Samples":
         return self.picked(range(first, min(first + count, self.count)))
 
+    def first(self, count: int) -> "Samples":
+        """Whole chunks with at least so many samples, or all."""
+        return self.part(0, -(-count // self.chunk) * self.chunk)
+
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """The shapes of the inputs in a chunk."""
         return {
@@ -134,6 +138,11 @@ class Calibration:
 
     def facts(self, name: str, op: Operation) -> LayerFacts:
         return self.layers.setdefault(name, LayerFacts(name, op.name))
+
+    def decide(self, name: str, op: Operation, precision: str, reason: str) -> None:
+        """Compute a layer in a precision, which insert-quantization obeys, and report why."""
+        self.facts(name, op).reason = reason
+        self.table.layers[name] = precision
 
 
 def calibrating(calibration: Calibration) -> AbstractContextManager[Calibration]:

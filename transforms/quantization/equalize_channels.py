@@ -16,11 +16,13 @@ a scale of its own). alpha = 1 makes all channels equally large, 0 all weights (
 the outputs of these layers, or none.
 """
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
@@ -37,8 +39,9 @@ from ge.transforms.quantization.channel_groups import (
 )
 from ge.transforms.quantization.data import CalibratedPass, Calibration
 from ge.transforms.quantization.layers import ConstantValues, Layer, LayerOp, layers
-from ge.transforms.quantization.observe import LayerSamples, folds, layer_samples
+from ge.transforms.quantization.observe import LayerSamples, layer_samples
 from ge.transforms.quantization.schemes import INT8, Scheme, scheme_of
+from ge.transforms.quantization.trials import LEAST_GAIN, Attempt, decide, fold_errors
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.passes import Relation, Ulps
 
@@ -48,42 +51,47 @@ BLOCK_ALPHAS = (0.25, 0.4, 0.55, 0.7)  # for weights alone
 
 MARGINS = (1.0, 1.12)  # of the range: equal channels are cut off more often by new samples
 
-LEAST_GAIN = 0.98  # of the error without factors: more is not worth a rewrite
-
 SPAN = 1e-4  # the least range and weight of a channel, of the largest
 
 
-def scale_groups(
-    main: FuncOp,
-    calibration: Calibration,
-    decision: str,
-    scheme: Scheme,
-    belongs: Callable[[ChannelGroup], bool],
-    tells: Callable[[LayerOp], bool],
-) -> None:
-    """Divide the groups that belong to this decision by the factors that the table has, or, with
-    samples, by those with the least error, which are added to the table. Layers for which it
-    `tells` are remarked if they are in no group."""
-    table, scaled = calibration.table, False
-    samples = {} if calibration.samples is None else layer_samples(main, calibration)
-    for first, group in find_groups(main, decision, tells):
-        if not belongs(group):
-            continue
-        vector = table.vector(decision, first.name)
-        if vector is None and calibration.samples is not None:
-            factors = choose(group, samples, scheme, decision)
-            if factors is None:
+@dataclass(frozen=True)
+class ScalingPass(CalibratedPass):
+    """Divide groups of channels by the factors that the table has, or, with samples, by those with
+    the least error, which are added to the table."""
+
+    RELATION: ClassVar[Relation] = Ulps(1024, half=64, overflow=True)
+
+    scheme: str = INT8
+
+    @abstractmethod
+    def belongs(self, group: ChannelGroup) -> bool:
+        """Return whether this pass divides a group."""
+
+    @abstractmethod
+    def tells(self, op: LayerOp) -> bool:
+        """Return whether a layer is remarked if it is in no group."""
+
+    def run(self, main: FuncOp, calibration: Calibration) -> None:
+        table, scaled, scheme = calibration.table, False, scheme_of(self.scheme)
+        samples = {} if calibration.samples is None else layer_samples(main, calibration)
+        for first, group in find_groups(main, self.name, self.tells):
+            if not self.belongs(group):
                 continue
-            vector = table.set_vector(decision, first.name, map(float, factors))
-            apply(group, np.array(vector, np.float32), samples)
-            scaled = True
-        elif vector is not None and len(vector) == group.channels:
-            divide(group, np.array(vector, np.float32))
-        else:
-            continue
-        remarks.applied(decision, first.op, f"{group.channels} channels")
-    if scaled:
-        update_ranges(main, calibration)
+            vector = table.vector(self.name, first.name)
+            if vector is None and calibration.samples is not None:
+                factors = choose(group, samples, scheme, self.name)
+                if factors is None:
+                    continue
+                vector = table.set_vector(self.name, first.name, map(float, factors))
+                apply(group, np.array(vector, np.float32), samples)
+                scaled = True
+            elif vector is not None and len(vector) == group.channels:
+                divide(group, np.array(vector, np.float32))
+            else:
+                continue
+            remarks.applied(self.name, first.op, f"{group.channels} channels")
+        if scaled:
+            update_ranges(main, calibration)
 
 
 def find_groups(
@@ -130,38 +138,36 @@ def update_ranges(main: FuncOp, calibration: Calibration) -> None:
 
 
 def choose(
-    group: ChannelGroup, samples: Mapping[LayerOp, LayerSamples], scheme: Scheme, decision: str
+    group: ChannelGroup, samples: Mapping[LayerOp, LayerSamples], scheme: Scheme, name: str
 ) -> Array | None:
     """The factors with the least error, None where none are better than ones."""
     users = [samples[op] for op in group.users if op in samples]
     if len(users) < len(group.users):
-        remarks.missed(decision, next(iter(group.users)), "a layer was not observed")
+        remarks.missed(name, next(iter(group.users)), "a layer was not observed")
         return None
     candidates = [None, *(BLOCK_ALPHAS if scheme.block else ALPHAS)]
     errors = [error_of(users, alpha, scheme) for alpha in candidates]
-    best = int(np.argmin(errors))
-    alpha = candidates[best]
-    if alpha is None or errors[best] > errors[0] * LEAST_GAIN:
-        what = f"the error of the outputs would not fall: {errors[0]:.3g}"
-        remarks.missed(decision, users[0].layer.op, what)
+    decision = decide(candidates, errors, LEAST_GAIN)
+    if decision.chosen is None:
+        what = f"the error of the outputs would not fall: {decision.before:.3g}"
+        remarks.missed(name, users[0].layer.op, what)
         return None
-    return factors_of(users, [u.bounds for u in users], alpha)
+    return factors_of(users, [u.bounds for u in users], decision.chosen)
 
 
 def error_of(users: Sequence[LayerSamples], alpha: float | None, scheme: Scheme) -> float:
-    """The error of the outputs of layers, each judged on samples that had no part in factors and
-    ranges."""
-    totals = np.zeros((len(users), len(MARGINS)))
-    for others, judged in folds(len(users[0].low)):
+    """The error of the outputs of layers, with ranges that are as wide as is best for each."""
+
+    def attempts(others: NDArray[np.bool_]) -> Iterator[Attempt]:
         ranges = [u.ranges(others) for u in users]
         factors = None if alpha is None else factors_of(users, ranges, alpha)
-        for i, (user, (low, high)) in enumerate(zip(users, ranges, strict=True)):
+        for low, high in ranges:
             if factors is not None:
                 low, high = low / factors, high / factors
             least, most = float(low.min()), float(high.max())
-            wider = [(least * m, most * m) for m in MARGINS]
-            totals[i] += user.errors(judged, wider, scheme, factors)
-    return float(totals.min(1).sum())
+            yield [(least * m, most * m) for m in MARGINS], factors
+
+    return float(fold_errors(users, scheme, attempts).min(1).sum())
 
 
 def factors_of(
@@ -193,19 +199,15 @@ def is_behind_norm(op: LayerOp) -> bool:
 
 
 @dataclass(frozen=True)
-class EqualizeChannelsPass(CalibratedPass):
+class EqualizeChannelsPass(ScalingPass):
     """Scale channels between layers.
     `scheme`: of activations and weights, int8 or int16; `data`: a file with samples (.npz) or a
     table (.toml), else what is at hand."""
 
     name = "equalize-channels"
-    RELATION: ClassVar[Relation] = Ulps(1024, half=64, overflow=True)
 
-    scheme: str = INT8
+    def belongs(self, group: ChannelGroup) -> bool:
+        return is_between_layers(group)
 
-    def run(self, main: FuncOp, calibration: Calibration) -> None:
-        def tells(op: LayerOp) -> bool:
-            return not is_behind_norm(op)
-
-        scheme = scheme_of(self.scheme)
-        scale_groups(main, calibration, self.name, scheme, is_between_layers, tells)
+    def tells(self, op: LayerOp) -> bool:
+        return not is_behind_norm(op)

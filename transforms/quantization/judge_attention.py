@@ -96,11 +96,9 @@ class JudgeAttentionPass(CalibratedPass):
         names = {layer.op: layer.name for layer in found if not insertion.reason(layer)}
         if not names:
             return
-        some = canonical(calibration.samples)
-        some = some.part(0, -(-JUDGED // some.chunk) * some.chunk)
+        some = canonical(calibration.samples).first(JUDGED)
         ops = (op for op in names if isinstance(op, AttentionOp))
         for op, noise in noises(main, some, ops).items():
             if noise > MOST_NOISE:
                 reason = f"in integers its results have {decibels(1.0, noise):.1f} dB"
-                calibration.facts(names[op], op).reason = reason
-                calibration.table.layers[names[op]] = FLOAT
+                calibration.decide(names[op], op, FLOAT, reason)

@@ -16,11 +16,9 @@ and their largest, over all samples. Counts of elements in fixed bins do not dep
 are put into batches, or on their order, and take the same memory for any number of them.
 """
 
-import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import accumulate
 from typing import cast
 
@@ -31,18 +29,16 @@ from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
-from ge.runtime.data.accuracy import decibels
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.calibrate import set_range
 from ge.transforms.quantization.data import CalibratedPass, Calibration, Samples
-from ge.transforms.quantization.insert_quantization import ANY, Limits, insert_quantization
+from ge.transforms.quantization.insert_quantization import ANY, Limits
 from ge.transforms.quantization.observe import (
     LayerSamples,
     ObservedOp,
     Observer,
     Watcher,
     exact_sum,
-    folds,
     layer_samples,
 )
 from ge.transforms.quantization.schemes import (
@@ -55,7 +51,15 @@ from ge.transforms.quantization.schemes import (
     scheme_of,
 )
 from ge.transforms.quantization.table import Range
-from ge.transforms.quantization.trials import Trials
+from ge.transforms.quantization.trials import (
+    LEAST_GAIN,
+    Attempt,
+    Decision,
+    Trials,
+    decide,
+    fold_errors,
+    tried,
+)
 from ge.transforms.rewriting import remarks
 
 BINS = 2048
@@ -141,8 +145,6 @@ def candidates(
 
 FACTORS = (1.0, 0.8, 0.9, 1.06, 1.12, 1.25)  # of the range of the samples
 
-LEAST_GAIN = 0.98  # of the error at min-max
-
 NAME = "search-ranges"
 
 
@@ -152,41 +154,37 @@ def widened(low: Array, high: Array, factor: float, limits: Range) -> Range:
     return max(least * factor, limits[0]), min(most * factor, limits[1])
 
 
-def errors_of(users: Sequence[LayerSamples], limits: Range, scheme: Scheme) -> NDArray[np.float64]:
-    """For each factor the error of the outputs of layers that read one value."""
-    errors = np.zeros(len(FACTORS))
-    for others, judged in folds(len(users[0].low)):
-        ranges = [widened(*users[0].ranges(others), f, limits) for f in FACTORS]
-        for user in users:
-            errors += user.errors(judged, ranges, scheme)
-    return errors
+def searched(readers: Sequence[LayerSamples], limits: Range, scheme: Scheme) -> Decision[Range]:
+    """The best factor, judged by the layers that read a value."""
+    first = readers[0]
+
+    def attempts(others: NDArray[np.bool_]) -> list[Attempt]:
+        some = first.ranges(others)
+        return [([widened(*some, f, limits) for f in FACTORS], None)] * len(readers)
+
+    ranges = [widened(*first.bounds, f, limits) for f in FACTORS]
+    return decide(ranges, fold_errors(readers, scheme, attempts).sum(0).tolist(), LEAST_GAIN)
 
 
-Choice = tuple[Range, float, float]  # a range, and the errors of layers at min-max and with it
-
-
-def searched(readers: Sequence[LayerSamples], limits: Range, scheme: Scheme) -> Choice:
-    """The best factor."""
-    errors = errors_of(readers, limits, scheme)
-    best = int(np.argmin(errors))
-    if errors[best] > errors[0] * LEAST_GAIN:
-        best = 0
-    return widened(*readers[0].bounds, FACTORS[best], limits), errors[0], errors[best]
-
-
-def guarded(readers: Sequence[LayerSamples], low: float, high: float, scheme: Scheme) -> Choice:
+def guarded(
+    readers: Sequence[LayerSamples], low: float, high: float, scheme: Scheme
+) -> Decision[Range]:
     """A range, or min-max where layers are not more exact with it."""
-    whole = widened(*readers[0].bounds, 1.0, ANY)
+    whole = min_max(readers[0])
     ranges = [whole, (max(low, whole[0]), min(high, whole[1]))]
     every = np.ones(len(readers[0].low), np.bool_)
     errors = np.sum([user.errors(every, ranges, scheme) for user in readers], 0)
-    best = int(errors[1] < errors[0] * LEAST_GAIN)
-    return ranges[best], errors[0], errors[best]
+    return decide(ranges, errors.tolist(), LEAST_GAIN)
 
 
-def choices(
-    main: FuncOp, calibration: Calibration, scheme: Scheme, method: RangeMethod
-) -> dict[SSAValue, tuple[LayerSamples, Choice]]:
+def min_max(reader: LayerSamples) -> Range:
+    return widened(*reader.bounds, 1.0, ANY)
+
+
+Choices = dict[SSAValue, tuple[LayerSamples, Decision[Range]]]
+
+
+def choices(main: FuncOp, calibration: Calibration, scheme: Scheme, method: RangeMethod) -> Choices:
     """Return what a method chooses for the activations of layers, with one of the layers."""
     assert calibration.samples is not None
     users: dict[SSAValue, list[LayerSamples]] = {}
@@ -205,38 +203,33 @@ def choices(
     }
 
 
+def worse_by(trials: Trials, chosen: Choices) -> float:
+    """How many dB more noise the outputs of the model have than with min-max; 0 if no more."""
+    whole = {value: min_max(reader) for value, (reader, _) in chosen.items()}
+    ranges = {value: decision.chosen for value, (_, decision) in chosen.items()}
+
+    def write(ranges: Mapping[SSAValue, Range]) -> None:
+        for value, range in ranges.items():
+            set_range(value, range)
+
+    return 0.0 if ranges == whole else tried((ranges, whole), write, trials.whole_noise).gain
+
+
 def search_ranges(
-    main: FuncOp,
-    calibration: Calibration,
-    scheme: Scheme,
-    method: RangeMethod,
-    target: Target,
-    skip: Sequence[str] = (),
+    main: FuncOp, calibration: Calibration, trials: Trials, method: RangeMethod
 ) -> None:
     """Write the best ranges to the activations of layers and to the table. Those of another method
     than search stay min-max, all of them, where the outputs have less noise with that."""
-    assert calibration.samples is not None
-    chosen = choices(main, calibration, scheme, method)
-    insert = partial(insert_quantization, scheme=scheme, target=target, skip=skip)
-    trials = Trials(main, calibration.samples, insert, target.requantize)
-    whole = {v: widened(*reader.bounds, 1.0, ANY) for v, (reader, _) in chosen.items()}
-    ranges = {v: choice[0] for v, (_, choice) in chosen.items()}
-    noises: list[float] = []
-    for bounds in (whole, ranges) if method.name != SEARCH and ranges != whole else ():
-        for value, range in bounds.items():
-            set_range(value, range)
-        noises.append(trials.whole_noise())
-    is_worse = noises and noises[1] > noises[0]
-    for value, (reader, (_, before, after)) in chosen.items():
-        range = (whole if is_worse else ranges)[value]
+    chosen = choices(main, calibration, trials.scheme, method)
+    loss = 0.0 if method.name == SEARCH else worse_by(trials, chosen)
+    for value, (reader, decision) in chosen.items():
+        range = min_max(reader) if loss else decision.chosen
         low, high = calibration.table.set_range(reader.input, *range)
         set_range(value, (low, high))
-        if after < before and not is_worse:
-            gain = 10 * math.log10(before / after) if after else math.inf
-            what = f"range of '{reader.input}' is [{low:.4g}, {high:.4g}], {gain:.1f} dB"
+        if decision.after < decision.before and not loss:
+            what = f"range of '{reader.input}' is [{low:.4g}, {high:.4g}], {decision.gain:.1f} dB"
             remarks.applied(NAME, reader.layer.op, what)
-    if is_worse:
-        loss = decibels(noises[1], noises[0])
+    if loss:
         remarks.missed(NAME, main, f"ranges stay min-max: the outputs lost {loss:.1f} dB")
 
 
@@ -257,6 +250,6 @@ class SearchRangesPass(CalibratedPass):
     def run(self, main: FuncOp, calibration: Calibration) -> None:
         method = range_method_of(self.method)
         if calibration.samples is not None and method.name != MINMAX:
-            target = Target.load(self.target)
-            scheme = scheme_of(self.scheme)
-            search_ranges(main, calibration, scheme, method, target, self.skip)
+            scheme, target = scheme_of(self.scheme), Target.load(self.target)
+            trials = Trials(main, calibration.samples, scheme, target, self.skip)
+            search_ranges(main, calibration, trials, method)

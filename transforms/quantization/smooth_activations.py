@@ -10,40 +10,31 @@ al., arXiv 2306.00978). Factors are chosen by the error of the layers' outputs o
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
-
-from xdsl.dialects.func import FuncOp
 
 from ge.transforms.quantization.channel_groups import ChannelGroup
-from ge.transforms.quantization.data import CalibratedPass, Calibration
 from ge.transforms.quantization.equalize_channels import (
+    ScalingPass,
     is_behind_norm,
     is_between_layers,
-    scale_groups,
 )
 from ge.transforms.quantization.layers import LayerOp
-from ge.transforms.quantization.schemes import INT8, scheme_of
-from ge.transforms.rewriting.passes import Relation, Ulps
+from ge.transforms.quantization.schemes import scheme_of
 
 
 @dataclass(frozen=True)
-class SmoothActivationsPass(CalibratedPass):
+class SmoothActivationsPass(ScalingPass):
     """Scale channels behind norms, and between layers where weights alone are quantized.
     `scheme`: int8 or int16 (activations and weights), w8a16 or w4a16 (weights); `data`: a file with
     samples (.npz) or a table (.toml), else what is at hand."""
 
     name = "smooth-activations"
-    RELATION: ClassVar[Relation] = Ulps(1024, half=64, overflow=True)
 
-    scheme: str = INT8
+    @property
+    def is_for_weights(self) -> bool:
+        return not scheme_of(self.scheme).activation_bits
 
-    def run(self, main: FuncOp, calibration: Calibration) -> None:
-        scheme = scheme_of(self.scheme)
+    def belongs(self, group: ChannelGroup) -> bool:
+        return self.is_for_weights or not is_between_layers(group)
 
-        def belongs(group: ChannelGroup) -> bool:
-            return not (scheme.activation_bits and is_between_layers(group))
-
-        def tells(op: LayerOp) -> bool:
-            return not scheme.activation_bits or is_behind_norm(op)
-
-        scale_groups(main, calibration, self.name, scheme, belongs, tells)
+    def tells(self, op: LayerOp) -> bool:
+        return self.is_for_weights or is_behind_norm(op)

@@ -1,12 +1,20 @@
-"""Trials of a function's layers in several precisions on samples: the noise that each puts on the
-outputs, and the time that it saves."""
+"""Trials: what passes of quantization decide from samples, they decide here.
 
-from collections.abc import Callable, Mapping
+A *candidate* is a change to the function or to the table: a factor of a range, powers of channels,
+the precision of a layer. A *measure* is the error that it leaves: `fold_errors`, at the outputs of
+the layers that read a value, on samples that had no part in the candidate; `Trials`, at the outputs
+of the model, in simulated integers (`noise`) or in those that will run (`whole_noise`, `value`). A
+*decision* keeps the first candidate, which is what there is without a trial, unless another has
+clearly less error. What a new choice needs is its list of candidates and one of these measures.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, cast
+from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -16,8 +24,8 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.support import diagnostics
 from ge.dialects.support.types import byte_size, has_size, numel, shape_of, tensor
 from ge.dialects.targets.target import Target
-from ge.runtime.data.accuracy import decibels, powers
-from ge.runtime.data.arrays import Array, kind_of
+from ge.runtime.data.accuracy import Arrays, decibels, decibels_of, powers, total_noise
+from ge.runtime.data.arrays import Array
 from ge.runtime.library.asking import launch_us
 from ge.runtime.library.costs.estimates import hbm_bytes_per_us
 from ge.transforms.quantization.accuracy import Accuracy
@@ -29,6 +37,7 @@ from ge.transforms.quantization.data import (
     calibrating,
     calibration_at_hand,
 )
+from ge.transforms.quantization.insert_quantization import insert_quantization
 from ge.transforms.quantization.layers import (
     Embedding,
     Layer,
@@ -38,17 +47,83 @@ from ge.transforms.quantization.layers import (
 )
 from ge.transforms.quantization.linear_layers import BITS, integers_us
 from ge.transforms.quantization.lower_quantization import LowerQuantizationPass
-from ge.transforms.quantization.noise import Arrays, total_noise
-from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher, canonical
+from ge.transforms.quantization.observe import (
+    LayerSamples,
+    ObservedOp,
+    Observer,
+    Watcher,
+    canonical,
+    folds,
+)
 from ge.transforms.quantization.schemes import Scheme
-from ge.transforms.quantization.table import LayerFacts, Table
+from ge.transforms.quantization.table import LayerFacts, Range, Table
 from ge.transforms.rewriting import remarks
 
 SAMPLES = 256  # that outputs are judged on, at most
 BYTES = 64 << 20  # that their outputs take, at most, where that is more than one chunk
 ALONE = 32  # samples for the noise of each layer alone, at least
 
-Insert = Callable[[FuncOp], object]  # brings a function into QDQ form
+LEAST_GAIN = 0.98  # of the error of layers without a change: more is not worth one
+
+Candidate = TypeVar("Candidate")
+
+
+@dataclass(frozen=True)
+class Decision(Generic[Candidate]):
+    """The candidate that was chosen. `before`: the error of the first one; `after`: its own."""
+
+    chosen: Candidate
+    before: float
+    after: float
+
+    @property
+    def gain(self) -> float:
+        """How many dB less error there is than with the first candidate."""
+        return decibels(self.before, self.after)
+
+
+def decide(
+    candidates: Sequence[Candidate], errors: Sequence[float], share: float = 1.0
+) -> Decision[Candidate]:
+    """Choose the first candidate, or the best other one that has less than a share of its error."""
+    best = min(range(1, len(errors)), key=errors.__getitem__)
+    best = best if errors[best] < errors[0] * share else 0
+    return Decision(candidates[best], errors[0], errors[best])
+
+
+def tried(
+    candidates: Sequence[Candidate],
+    change: Callable[[Candidate], object],
+    measure: Callable[[], float],
+) -> Decision[Candidate]:
+    """Make the change of each candidate in turn and measure it."""
+    errors: list[float] = []
+    for candidate in candidates:
+        change(candidate)
+        errors.append(measure())
+    return decide(candidates, errors)
+
+
+Attempt = tuple[Sequence[Range], Array | None]  # ranges of a layer's input, divided by factors
+
+
+def fold_errors(
+    users: Sequence[LayerSamples],
+    scheme: Scheme,
+    attempts: Callable[[NDArray[np.bool_]], Iterable[Attempt]],
+) -> NDArray[np.float64]:
+    """The errors [layer, range] of the outputs of layers that read one value, each judged on
+    samples that had no part in what is attempted for the layers."""
+    return np.sum(
+        [
+            [
+                user.errors(judged, ranges, scheme, factors)
+                for user, (ranges, factors) in zip(users, attempts(others), strict=True)
+            ]
+            for others, judged in folds(len(users[0].low))
+        ],
+        0,
+    )
 
 
 @dataclass
@@ -57,8 +132,10 @@ class Trials:
 
     main: FuncOp
     given: Samples
-    insert: Insert
-    rounding: str = ""  # of sums to codes; that of the default target, where empty
+    scheme: Scheme
+    target: Target
+    skip: Sequence[str] = ()
+    symmetric: bool = True
 
     @cached_property
     def samples(self) -> Samples:
@@ -69,8 +146,7 @@ class Trials:
 
     @cached_property
     def few(self) -> Samples:
-        chunk = self.samples.chunk
-        return self.samples.part(0, -(-ALONE // chunk) * chunk)
+        return self.samples.first(ALONE)
 
     @cached_property
     def layers(self) -> dict[str, Layer]:
@@ -105,7 +181,7 @@ class Trials:
         copy, _ = self.quantized(precisions, samples)
         module = ModuleOp([copy])
         with diagnostics.without_remarks(), remarks.collecting():
-            LowerQuantizationPass(rounding=self.rounding).apply(Context(), module)
+            LowerQuantizationPass(rounding=self.target.requantize).apply(Context(), module)
         return outputs(copy, samples or self.samples)
 
     def quantized(
@@ -118,7 +194,7 @@ class Trials:
         facts = {name: replace(f) for name, f in before.layers.items()}
         calibration = Calibration(table, samples or self.samples, kept=before.kept, layers=facts)
         with diagnostics.without_remarks(), remarks.collecting(), calibrating(calibration):
-            self.insert(copy)
+            insert_quantization(copy, self.scheme, self.target, self.skip, self.symmetric)
             correct_bias(copy, calibration)
         return copy, calibration.layers
 
@@ -134,9 +210,7 @@ class Trials:
 
     def left(self, precisions: Mapping[str, str]) -> dict[str, float]:
         """The dB that outputs of floats have with these precisions, on a few of the samples."""
-        got = self.outputs_of_integers(precisions, self.few)
-        floats = {n: a for n, a in self.wanted_of_few.items() if kind_of(a.dtype) == "f"}
-        return {name: decibels(*powers(want, got[name])) for name, want in floats.items()}
+        return decibels_of(self.wanted_of_few, self.outputs_of_integers(precisions, self.few))
 
     # ---- what the layers are like
 
