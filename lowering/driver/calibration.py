@@ -213,10 +213,8 @@ def with_one_sample(program: Program, samples: Samples) -> tuple[Samples, Module
     try:
         return single, with_chunks(program, single)
     except GeError as e:
-        main, shapes = (
-            main_function(program.module),
-            {n: a.shape for n, a in samples.arrays.items()},
-        )
+        main = main_function(program.module)
+        shapes = {n: a.shape for n, a in samples.arrays.items()}
         args = () if main is None else (arg for arg in main.args if not is_seed(arg))
         if all(shapes.get(argument_name(arg)) == tuple(shape_of(arg)) for arg in args):
             whole = {name: a[None] for name, a in samples.arrays.items()}

@@ -33,7 +33,7 @@ from ge.dialects.support.types import DYNAMIC, Shape, array_ints, element_type, 
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.transforms.analysis.polynomials import number_of
 from ge.transforms.graph.control_flow import constant_before, insert_before, replace_op
-from ge.transforms.quantization.layers import LayerOp
+from ge.transforms.quantization.layers import LayerOp, output_axis, weight_axes
 
 Place = tuple[SSAValue, int]  # a value and the axis of its channels
 
@@ -113,7 +113,7 @@ class _Walk:
     def behind(self, op: Operation, value: SSAValue, axis: int) -> Iterable[Place]:
         """Return the values that scale along with a result of `op`."""
         if takes_factors(op, self.constants):
-            if axis != (rank_of(value) - 1 if isinstance(op, MatmulOp) else 1):
+            if axis != output_axis(op):
                 raise Blocked(f"the channels are not those of {op.name}", op)
             self.group.producers[op] = axis
             return ()
@@ -133,7 +133,7 @@ class _Walk:
 
     def ahead(self, op: Operation, index: int, value: SSAValue, axis: int) -> Iterable[Place]:
         """Return the values that scale along with operand `index` of `op`."""
-        if isinstance(op, MatmulOp | ConvOp | ConvTransposeOp):
+        if isinstance(op, LayerOp):
             if index or axis != input_axis(op) or not takes_factors(op, self.constants):
                 raise Blocked(f"{op.name} takes no factor for each channel", op)
             self.group.users[op] = None
@@ -201,8 +201,8 @@ class _Walk:
 def _is_linear(value: SSAValue) -> bool:
     op = value.owner
     if isinstance(op, g.AddOp):
-        return any(isinstance(v.owner, MatmulOp | ConvOp | ConvTransposeOp) for v in op.operands)
-    return isinstance(op, MatmulOp | ConvOp | ConvTransposeOp)
+        return any(isinstance(v.owner, LayerOp) for v in op.operands)
+    return isinstance(op, LayerOp)
 
 
 def _paired(
@@ -241,7 +241,7 @@ def divide(group: ChannelGroup, factors: Array) -> None:
     for op, axis in group.limits.items():
         spread_limits(op, axis, inverse)
     for op in group.users:
-        scale_inputs(op, factors)
+        scale_weight(op, weight_axes(op)[1], factors)
     axes = {n: a for v, a in group.values.items() for n in sources_of(cast(Operation, v.owner))}
     if axes and (main := next(iter(group.users)).parent_op()) is not None:
         state_divided(main, axes, map(float, factors))
@@ -258,16 +258,9 @@ def multiply(op: Operation, index: int, factors: Array) -> None:
 
 
 def scale_results(op: Operation, axis: int, factors: Array) -> None:
-    if isinstance(op, MatmulOp):
-        multiply(op, 1, factors.reshape(-1, 1) if op.transpose_rhs.value.data else factors)
-    elif isinstance(op, ConvOp | ConvTransposeOp):
-        shape = shape_of(op.weight)
-        if isinstance(op, ConvTransposeOp) and op.groups > 1:
-            by_group = np.repeat(factors.reshape(op.groups, -1), shape[0] // op.groups, 0)
-            multiply(op, 1, by_group.reshape(*shape[:2], *[1] * (len(shape) - 2)))
-        else:
-            multiply(op, 1, along(factors, isinstance(op, ConvTransposeOp), len(shape)))
-        if op.bias is not None:
+    if isinstance(op, LayerOp):
+        scale_weight(op, weight_axes(op)[0], factors)
+        if not isinstance(op, MatmulOp) and op.bias is not None:
             multiply(op, 2, factors)
     else:  # a norm
         rank = 1 if isinstance(op, GroupNormOp) else rank_of(op.results[0]) - axis
@@ -275,16 +268,14 @@ def scale_results(op: Operation, axis: int, factors: Array) -> None:
             multiply(op, i, along(factors, 0, rank))
 
 
-def scale_inputs(op: LayerOp, factors: Array) -> None:
-    if isinstance(op, MatmulOp):
-        multiply(op, 1, factors if op.transpose_rhs.value.data else factors.reshape(-1, 1))
-        return
-    shape = shape_of(op.weight)
-    if isinstance(op, ConvOp) and op.groups > 1:
+def scale_weight(op: LayerOp, axis: int, factors: Array) -> None:
+    """Multiply the weight of a layer by a factor for each channel along one of its axes."""
+    shape = shape_of(op.operands[1])
+    if isinstance(op, MatmulOp) or op.groups == 1 or axis == 0:
+        multiply(op, 1, along(factors, axis, len(shape)))
+    else:  # the axis has the channels of one group
         by_group = np.repeat(factors.reshape(op.groups, -1), shape[0] // op.groups, 0)
         multiply(op, 1, by_group.reshape(*shape[:2], *[1] * (len(shape) - 2)))
-    else:
-        multiply(op, 1, along(factors, isinstance(op, ConvOp), len(shape)))
 
 
 def spread_limits(op: g.ClampOp, axis: int, factors: Array) -> None:

@@ -26,11 +26,11 @@ from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
-from ge.dialects.support.types import element_type, rank_of, shape_of
+from ge.dialects.support.types import element_type, shape_of
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.transforms.graph.control_flow import constant_before, insert_before, replace_op
 from ge.transforms.quantization.data import CalibratedPass, Calibration, Chunk, Samples
-from ge.transforms.quantization.layers import ConstantValues, Layer, LayerOp, layers
+from ge.transforms.quantization.layers import ConstantValues, Layer, LayerOp, layers, output_axis
 from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher, canonical
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.passes import Relation, Unbounded
@@ -45,10 +45,6 @@ def is_quantized(layer: Layer) -> bool:
     return layer.weight is not None and any(
         isinstance(v.owner, DequantizeOp) for v in layer.op.operands[:2]
     )
-
-
-def output_axis(op: Operation) -> int:
-    return rank_of(op.results[0]) - 1 if isinstance(op, MatmulOp) else 1
 
 
 # ---- measuring ---------------------------------------------------------------------------------

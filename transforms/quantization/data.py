@@ -61,6 +61,9 @@ class Chunk:
         count = array.shape[0] // self.size
         return array.reshape(self.size, count, *array.shape[1:])[: self.count]
 
+    def rows_or_all(self, array: Array) -> Array:
+        return array if (rows := self.rows(array)) is None else rows
+
 
 @dataclass(frozen=True)
 class Samples:
@@ -198,11 +201,7 @@ def inputs_of(main: FuncOp) -> tuple[list[Input], int | None]:
     the first symbolic dimension that is the first of an input; without one, the first dimension of
     all inputs if they agree; else there is none."""
     args = [arg for arg in main.args if not is_seed(arg)]
-    types = [tensor_type(arg) for arg in args]
-    dims = [
-        dims_of(argument_attributes(main, arg.index), len(t.get_shape()))
-        for arg, t in zip(args, types, strict=True)
-    ]
+    types, dims = [tensor_type(arg) for arg in args], input_dims(main)
     symbol = next((d[0] for d in dims if d and d[0]), "")
     if symbol:
         batches = [d.index(symbol) if symbol in d else None for d in dims]
@@ -216,17 +215,21 @@ def inputs_of(main: FuncOp) -> tuple[list[Input], int | None]:
     return list(map(Input, names, types, batches)), None if fixed == DYNAMIC else fixed
 
 
+def input_dims(main: FuncOp) -> list[tuple[str, ...]]:
+    """The names of the dimensions of each input that the caller gives."""
+    return [
+        dims_of(argument_attributes(main, arg.index), len(tensor_type(arg).get_shape()))
+        for arg in main.args
+        if not is_seed(arg)
+    ]
+
+
 def has_unrelated_batches(main: FuncOp) -> bool:
     """Return whether the first dimension of each input has a name that is nowhere else: some
     exporters name each dimension that they do not know, so that names say nothing of the batch."""
-    args = [arg for arg in main.args if not is_seed(arg)]
-    ranks = [len(tensor_type(arg).get_shape()) for arg in args]
-    dims = [
-        dims_of(argument_attributes(main, arg.index), rank)
-        for arg, rank in zip(args, ranks, strict=True)
-    ]
+    dims = input_dims(main)
     names = [n for d in dims for n in d]
-    return len(args) > 1 and all(d and d[0] and names.count(d[0]) == 1 for d in dims)
+    return len(dims) > 1 and all(d and d[0] and names.count(d[0]) == 1 for d in dims)
 
 
 def have_one_count(path: str | Path, inputs: Sequence[Input]) -> bool:

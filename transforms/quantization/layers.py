@@ -76,27 +76,30 @@ class Layer:
         """The axis of output channels in the weight (of a grouped transposed convolution: those of
         one group)."""
         assert self.weight is not None
-        if isinstance(self.op, MatmulOp):
-            rank = rank_of(self.op.operands[self.weight])
-            return matmul_axes(self.op, self.weight, rank)[0]
-        return 0 if isinstance(self.op, ConvOp) else 1
+        return weight_axes(self.linear, self.weight)[0]
 
     @property
     def input_axis(self) -> int:
         """The axis of input channels in the weight (of a grouped convolution: those of one
         group)."""
         assert self.weight is not None
-        if isinstance(self.op, MatmulOp):
-            rank = rank_of(self.op.operands[self.weight])
-            return matmul_axes(self.op, self.weight, rank)[1]
-        return 1 if isinstance(self.op, ConvOp) else 0
+        return weight_axes(self.linear, self.weight)[1]
 
 
-def matmul_axes(op: MatmulOp, operand: int, rank: int) -> tuple[int, int]:
-    """The axes of one operand of a matmul: that of the result, and that which is summed over."""
+def weight_axes(op: LayerOp, operand: int = 1) -> tuple[int, int]:
+    """The axes of the weight of a layer, or of one operand of a matmul: that of the result, and
+    that which is summed over."""
+    if not isinstance(op, MatmulOp):
+        return (0, 1) if isinstance(op, ConvOp) else (1, 0)
+    rank = rank_of(op.operands[operand])
     turned = bool((op.transpose_lhs, op.transpose_rhs)[operand].value.data)
     summed = rank - 1 if turned == (operand == 1) else rank - 2
     return 2 * rank - 3 - summed, summed
+
+
+def output_axis(op: Operation) -> int:
+    """The axis of the channels in a layer's result."""
+    return rank_of(op.results[0]) - 1 if isinstance(op, MatmulOp) else 1
 
 
 class ConstantValues(Container[SSAValue]):

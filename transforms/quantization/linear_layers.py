@@ -75,6 +75,7 @@ from ge.transforms.quantization.grids import (
     known,
     scalar,
 )
+from ge.transforms.quantization.layers import weight_axes
 from ge.transforms.quantization.signed_codes import OFFSET, shifted
 from ge.transforms.rewriting import remarks
 
@@ -254,12 +255,10 @@ def matmul_layer(op: MatmulOp, floats: bool = False) -> LinearLayer:
     lhs = Quantized.of(op.lhs, "left operand", floats)
     rhs = Quantized.of(op.rhs, "right operand", floats)
     if lhs.is_weight and not rhs.is_weight:
-        x, weight, transposed, free = rhs, lhs, bool(op.transpose_lhs.value.data), -2
+        x, weight = rhs, lhs
     else:
-        x, weight, transposed, free = lhs, rhs, bool(op.transpose_rhs.value.data), -1
-    rank = rank_of(weight.values)
-    outputs = rank - 3 - free if transposed else rank + free
-    summed = 2 * rank - 3 - outputs
+        x, weight = lhs, rhs
+    outputs, summed = weight_axes(op, int(weight is rhs))
     if x.grid.axis is not None:
         raise Refused("its input has a scale for each channel")
     if weight.factor is not None:
@@ -270,9 +269,7 @@ def matmul_layer(op: MatmulOp, floats: bool = False) -> LinearLayer:
     if weight.grid.axis not in (None, outputs):
         raise Refused("its weight has scales along the summed dimension")
     weight.check_symmetric("weight")
-    if not weight.is_weight and x.grid.zero != 0:
-        raise Refused("both operands are computed, and one has a zero point")
-    if not weight.is_weight and weight.grid.zero:
+    if not weight.is_weight and (x.grid.zero != 0 or weight.grid.zero):
         raise Refused("both operands are computed, and one has a zero point")
     if not is_static((shape_of(weight.values)[outputs],)) and x.grid.zero != 0:
         raise Refused("the size of its weight is not known")

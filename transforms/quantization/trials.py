@@ -225,19 +225,14 @@ class Trials:
 
         def watch(name: str, step: ObservedOp) -> None:
             bounds = range_of(self.layers[name].input)
-            x, y = (
-                array if (rows := step.chunk.rows(array)) is None else rows
-                for array in (step.operands[self.layers[name].activations[0]], step.results[0])
-            )
-            seen[name] = y
+            x = step.chunk.rows_or_all(step.operands[self.layers[name].activations[0]])
+            seen[name] = step.chunk.rows_or_all(step.results[0])
             if bounds is not None:
                 outside = np.count_nonzero((x < bounds[0]) | (x > bounds[1]))
                 sums[name][2:] += np.array([outside, x.size])
 
         def compare(name: str, step: ObservedOp) -> None:
-            rows = step.chunk.rows(step.results[0])
-            got = step.results[0] if rows is None else rows
-            sums[name][:2] += powers(seen.pop(name), got)
+            sums[name][:2] += powers(seen.pop(name), step.chunk.rows_or_all(step.results[0]))
 
         samples = self.samples
         for first in range(0, samples.count, samples.chunk):
