@@ -31,7 +31,7 @@ def test_unit_tests_begin_alike() -> None:
         command, cwd=ROOT / "test", env=BARE, capture_output=True, text=True, check=True
     )
     variables, tool = run.stdout.splitlines()
-    assert variables == "['GE_SANITIZE']"
+    assert variables == "['GE_PACKAGES_OFF', 'GE_SANITIZE']"
     assert tool == str(Path(sys.executable).parent / "iree-opt")
 
 

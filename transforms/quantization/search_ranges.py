@@ -204,7 +204,7 @@ def choices(main: FuncOp, calibration: Calibration, scheme: Scheme, method: Rang
 
 
 def worse_by(trials: Trials, chosen: Choices) -> float:
-    """How many dB more noise the outputs of the model have than with min-max; 0 if no more."""
+    """Return by how many dB the outputs have more noise than with min-max; 0 if no more."""
     whole = {value: min_max(reader) for value, (reader, _) in chosen.items()}
     ranges = {value: decision.chosen for value, (_, decision) in chosen.items()}
 

@@ -78,7 +78,7 @@ class Decision(Generic[Candidate]):
 
     @property
     def gain(self) -> float:
-        """How many dB less error there is than with the first candidate."""
+        """Return by how many dB the error is less than with the first candidate."""
         return decibels(self.before, self.after)
 
 
