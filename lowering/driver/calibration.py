@@ -37,13 +37,16 @@ from ge.lowering.pipeline.instrumentation import dumps_for
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import PassManager
 from ge.lowering.pipeline.stages import Passes, enabled, to_calibrate, to_quantized
+from ge.runtime.data.arrays import kind_of
 from ge.runtime.data.files import Outputs, write_module
+from ge.runtime.data.npz import read_npz
 from ge.runtime.data.weights import weights_at_hand, weights_of
 from ge.transforms.graph.infer_shapes import refresh_signature
 from ge.transforms.precision import modes
 from ge.transforms.precision.magnitudes import random_samples
 from ge.transforms.precision.modes import MODES, ORIGIN
 from ge.transforms.quantization.data import (
+    PREFIX,
     Calibration,
     Samples,
     calibrating,
@@ -94,6 +97,8 @@ def kept_names(program: Program, entries: Sequence[str]) -> frozenset[str]:
 
 
 MOST_BYTES = 1 << 28  # of one value of a chunk, where that can be had
+
+SCALED = 100.0  # times as large is data that another scale was applied to: 255 for pixels
 
 MOST_MACS = 10**12  # of a model that is run on random inputs: about a minute
 
@@ -192,6 +197,8 @@ def observed(program: Program, options: Options, ctx: Context, wanted: Calibrati
     samples = read(options.calibration_files, free, fixed)
     if samples.count == 1:
         warning(free, "one sample alone says little about ranges; take a hundred")
+    for line in doubts(samples, options.calibration_files):
+        warning(free, line)
     try:
         module = with_chunks(program, samples)
     except GeError:  # a model may state a batch of any size and yet take one sample only
@@ -203,6 +210,25 @@ def observed(program: Program, options: Options, ctx: Context, wanted: Calibrati
         module = with_chunks(program, samples)
     decide(module, program, options, ctx, replace(wanted, samples=samples))
     return wanted.table
+
+
+def doubts(samples: Samples, files: Sequence[str]) -> Iterator[str]:
+    """Yield what is strange about samples of floats: inputs of one value, and files of which one is
+    some hundred times as large as another, as if it were scaled and the other not."""
+    for name, array in samples.arrays.items():
+        if kind_of(array.dtype) != "f" or array.size < 2:
+            continue
+        if array.min() == array.max():
+            yield f"input '{name}' is {array.flat[0]:g} everywhere in the samples: no range to see"
+        if len(files) < 2:
+            continue
+        keys = (name, PREFIX + name)
+        parts = {file: read_npz(file, keys) for file in files}
+        tops = {f: max(float(abs(a).max()) for a in p.values()) for f, p in parts.items() if p}
+        least, most = min(tops, key=tops.__getitem__), max(tops, key=tops.__getitem__)
+        if tops[most] >= SCALED * tops[least]:
+            reach = f"{tops[least]:.4g} in {least} and {tops[most]:.4g} in {most}"
+            yield f"input '{name}' reaches {reach}: is one of them scaled?"
 
 
 def with_one_sample(program: Program, samples: Samples) -> tuple[Samples, ModuleOp]:

@@ -196,14 +196,15 @@ def decides(options: Options) -> bool:
 
 
 def layer_facts() -> dict[str, Any]:
-    """Return what is known of the layers that were to be quantized, and the dB of outputs that are
-    left on the samples, if there were some."""
+    """Return what is known of the layers that were to be quantized, and the dB of outputs, and
+    the share of decisions, that are left on the samples, if there were some."""
     from ge.transforms.quantization.data import calibration_at_hand
 
     known = calibration_at_hand()
     left = {name: db for name, db in known.left.items() if math.isfinite(db)}
     entries = [facts.entry() for facts in known.layers.values()]
-    return {"layers": entries, **({"left_db": left} if left else {})}
+    figures = {"left_db": left, "unchanged": known.unchanged}
+    return {"layers": entries, **{key: found for key, found in figures.items() if found}}
 
 
 def lower_verified(

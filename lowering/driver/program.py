@@ -393,13 +393,15 @@ def accuracy_text(told: Mapping[str, Any], is_random: bool = False) -> str:
     """Say in words what accuracy quantizing, or a precision, leaves on the samples; empty if that
     is not known."""
     left: Mapping[str, float] = told.get("left_db", {})
+    unchanged: Mapping[str, float] = told.get("unchanged", {})
+    same = [f"{share:.1%} of '{n}' unchanged" for n, share in unchanged.items()]
     if not left:
-        return ""
+        return ", ".join(same)
     name = min(left, key=left.__getitem__)
     which = "on random inputs" if is_random else "on the samples"
     if len(left) > 1:
         which = f"worst of {len(left)} outputs" + (", on random inputs" if is_random else "")
-    return f"{left[name]:.1f} dB of '{name}' ({which})"
+    return ", ".join((f"{left[name]:.1f} dB of '{name}' ({which})", *same))
 
 
 def count_work(module: ModuleOp) -> int:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 from collections.abc import Callable
 from functools import cache
 from itertools import pairwise
@@ -295,6 +296,29 @@ def test_an_accuracy_needs_samples(told: Told, data: Path, tmp_path: Path):
     asked += ["--precision", "fp16"]
     assert "an accuracy is measured on samples; give --calibration X.npz" in told(asked)
     assert "has nothing to do" not in told([*asked, "--calibration", str(data)])
+
+
+def test_little_accuracy_is_told_with_its_layers(told: Told, model: Path, data: Path):
+    text = told(["--quantize", "w4a16", "--calibration", str(data)])
+    assert "warning: w4a16 leaves " in text
+    assert "of 'y' on the samples; most cost '" in text
+    assert "dB alone): --quantize-skip '" in text
+    assert "--accuracy 'snr>=25' as many as that takes" in text
+    found = ge.compile(str(model), quantize="w4a16", calibration=data)
+    assert 0.5 < found.report()["quantization"]["unchanged"]["i"] < 1
+    assert "% of 'i' unchanged" in found.summary("net")
+    assert "leaves" not in told(["--quantize", "int8", "--calibration", str(data)])
+
+
+def test_strange_samples_are_told(told: Told, tmp_path: Path):
+    x, files = uniform(40, seed=3), [tmp_path / "a.npz", tmp_path / "b.npz"]
+    for file, scale in zip(files, (1, 255), strict=True):
+        np.savez(file, x=x * np.float32(scale))
+    both = os.pathsep.join(map(str, files))
+    assert "b.npz: is one of them scaled?" in told(["--quantize", "int8", "--calibration", both])
+    np.savez(files[0], x=np.zeros_like(x))
+    text = told(["--quantize", "int8", "--calibration", str(files[0])])
+    assert "input 'x' is 0 everywhere in the samples: no range to see" in text
 
 
 def test_weights_alone_are_chosen_from_too(told: Told, data: Path):

@@ -322,7 +322,7 @@ def test_ranges_are_tried_without_the_layers_that_stay_float(monkeypatch: pytest
         tried.append([facts.scheme for facts in trials.quantized({})[1].values()])
         return 0.0
 
-    monkeypatch.setattr(Trials, "whole_noise", noise)
+    monkeypatch.setattr(Trials, "noise_of_integers", noise)
     monkeypatch.setattr(search_ranges, "LEAST_GAIN", 100)  # any range is tried
     search = SearchRangesPass(method="percentile:99", skip=("in0",))
     calibration = Calibration(samples=samples_of(normal(64, 5, 8, seed=3)))

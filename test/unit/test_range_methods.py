@@ -107,11 +107,27 @@ def test_where_outputs_lose_ranges_stay_min_max(
     monkeypatch: pytest.MonkeyPatch, without: float, loss: str
 ):
     x, told, noises = normal(64, 8, seed=6), list[Diagnostic](), iter([2.0, without])
-    monkeypatch.setattr(Trials, "whole_noise", lambda self: next(noises))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(Trials, "noise_of_integers", lambda self: next(noises))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     monkeypatch.setattr("ge.transforms.quantization.search_ranges.LEAST_GAIN", 1e9)
     with diagnostic_handler(told.append):
         assert ranges("percentile:90", x) == ranges("minmax", x)
-    assert f"ranges stay min-max: the outputs lost {loss}" in told[-1].message
+    assert f"ranges are those of minmax: outputs gain {loss}" in told[-1].message
+
+
+@pytest.mark.parametrize(("noises", "best"), [
+    ((2.0, 1.0, 3.0), "minmax"), ((2.0, 3.0, 1.0), "percentile:99.9"),
+    ((2.0, 1.99, 3.0), "search"),
+])  # fmt: skip
+def test_the_search_is_judged_by_outputs(
+    monkeypatch: pytest.MonkeyPatch, noises: tuple[float, ...], best: str
+):
+    x = np.append(normal(400, 8, seed=5), np.full((1, 8), 14, np.float32), 0)
+    monkeypatch.setattr("ge.transforms.quantization.search_ranges.LEAST_GAIN", 1e9)
+    given = iter((1.0, 2.0, *noises))
+    monkeypatch.setattr(Trials, "noise_of_integers", lambda self: next(given))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    others, found, whole = (ranges(m, x) for m in ("percentile:99.9", "search", "minmax"))
+    assert (found == whole) == (best == "minmax")
+    assert (found == others) == (best == "percentile:99.9")
 
 
 def test_elements_of_half_precision_are_counted():

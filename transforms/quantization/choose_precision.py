@@ -11,12 +11,14 @@ corrected biases, on all samples. Without an accuracy, and without samples, noth
 measured noise is kept for reports where these are asked for.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from xdsl.dialects.func import FuncOp
 
+from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
@@ -29,6 +31,8 @@ from ge.transforms.quantization.trials import Trials, layer_us
 from ge.transforms.rewriting import remarks
 
 NAME = "choose-precision"
+LITTLE = 25.0  # dB of an output: below it is told
+NAMED = 3  # layers that are told then
 LEAST_US = 0.05  # that more bits cost: what is below is not known so exactly
 
 Precisions = Mapping[str, str]
@@ -153,7 +157,24 @@ class ChoosePrecisionPass(CalibratedPass):
         chosen: Precisions = {}
         if accuracy is not None or calibration.sensitivity:
             chosen = searched(trials, calibration, accuracy)
-        calibration.left.update(trials.left(chosen))
+        left, unchanged = trials.left(chosen)
+        calibration.left.update(left)
+        calibration.unchanged.update(unchanged)
+        if accuracy is None and min(left.values(), default=math.inf) < LITTLE:
+            tell_of_little(trials, left)
+
+
+def tell_of_little(trials: Trials, left: Mapping[str, float]) -> None:
+    """Warn of outputs that keep little of what they are, with the layers that cost most and the
+    ways out."""
+    output = min(left, key=left.__getitem__)
+    layers = trials.costliest(trials.quantized({}, trials.few)[1], NAMED)
+    named = ", ".join(f"'{name}' ({db:.1f} dB alone)" for name, db in layers) or "no layer alone"
+    skip = ",".join(name for name, _ in layers)
+    ways = f"--quantize-skip '{skip}' leaves these in floats, " if skip else ""
+    what = f"{trials.scheme.name} leaves {left[output]:.1f} dB of '{output}' on the samples"
+    bound = f"--accuracy 'snr>={LITTLE:g}' as many as that takes"
+    warning(trials.main, f"{what}; most cost {named}: {ways}{bound}")
 
 
 def searched(trials: Trials, calibration: Calibration, accuracy: Accuracy | None) -> Precisions:

@@ -134,6 +134,7 @@ class Calibration:
     sensitivity: bool = False  # whether the noise of all layers is to be measured
     layers: dict[str, LayerFacts] = field(default_factory=dict[str, LayerFacts])
     left: dict[str, float] = field(default_factory=dict[str, float])  # dB of outputs on the samples
+    unchanged: dict[str, float] = field(default_factory=dict[str, float])  # share of other outputs
     left_of_floats: dict[str, float] = field(default_factory=dict[str, float])  # of 16 bits
 
     def keeps(self, op: Operation) -> bool:

@@ -47,6 +47,9 @@ class RangeMethod:
     name: str
     percent: float = 100.0
 
+    def __str__(self) -> str:
+        return f"{self.name}:{self.percent:g}" if self.name == "percentile" else self.name
+
     @classmethod
     def parsed(cls, text: str) -> "RangeMethod":
         """Return the range method of a text. Raises ValueError, which says what is expected."""

@@ -8,8 +8,9 @@ The range of some of the calibration samples, times a factor, is judged on the o
 of the outputs of all layers that read the value; min-max is one of the choices, and stays where
 none is clearly better. A range never leaves what an op can return at all (relu, clamp, softmax).
 Other methods (see schemes.py) give one range for a value; it is taken where layers are more exact
-with it than with min-max. With these the model is quantized both ways in the end: where its outputs
-have more noise than with min-max, all ranges stay min-max.
+with it than with min-max. In the end the model is quantized with the ranges of the method and with
+those of min-max, and beside the search with those of percentiles too: where its outputs have less
+noise with others, all ranges are those.
 
 Percentiles, and the range of the least divergence, follow from how elements lie between their least
 and their largest, over all samples. Counts of elements in fixed bins do not depend on how samples
@@ -203,34 +204,53 @@ def choices(main: FuncOp, calibration: Calibration, scheme: Scheme, method: Rang
     }
 
 
-def worse_by(trials: Trials, chosen: Choices) -> float:
-    """Return by how many dB the outputs have more noise than with min-max; 0 if no more."""
-    whole = {value: min_max(reader) for value, (reader, _) in chosen.items()}
-    ranges = {value: decision.chosen for value, (_, decision) in chosen.items()}
+Ranges = dict[SSAValue, Range]
 
-    def write(ranges: Mapping[SSAValue, Range]) -> None:
-        for value, range in ranges.items():
-            set_range(value, range)
+RIVALS = (RangeMethod("percentile", 99.99), RangeMethod("percentile", 99.9))
 
-    return 0.0 if ranges == whole else tried((ranges, whole), write, trials.whole_noise).gain
+CLEARLY = 0.97  # of the noise of outputs (0.13 dB): what is above is no reason to leave a method
+
+
+def written(ranges: Ranges) -> None:
+    for value, range in ranges.items():
+        set_range(value, range)
+
+
+def best_for_outputs(
+    main: FuncOp, calibration: Calibration, trials: Trials, method: RangeMethod, chosen: Choices
+) -> tuple[str, Decision[Ranges]]:
+    """Return the ranges that leave outputs with least noise, and the name of their method: those
+    of `method`, those of min-max, and beside the search those of percentiles. It judges by layers,
+    each by itself, which says little of models whose errors cancel, or add up, further on."""
+    rivals = {str(method): {value: decision.chosen for value, (_, decision) in chosen.items()}}
+    rivals[MINMAX] = {value: min_max(reader) for value, (reader, _) in chosen.items()}
+    for other in RIVALS if method.name == SEARCH else ():
+        found = choices(main, calibration, trials.scheme, other)
+        ranges = {value: decision.chosen for value, (_, decision) in found.items()}
+        rivals[str(other)] = rivals[MINMAX] | ranges
+    names = [n for i, n in enumerate(rivals) if rivals[n] not in [*rivals.values()][:i]]
+    if len(names) == 1:
+        return names[0], Decision(rivals[names[0]], 0.0, 0.0)
+    share = CLEARLY if method.name == SEARCH else 1.0
+    decision = tried([rivals[n] for n in names], written, trials.noise_of_integers, share)
+    return next(n for n in names if rivals[n] is decision.chosen), decision
 
 
 def search_ranges(
     main: FuncOp, calibration: Calibration, trials: Trials, method: RangeMethod
 ) -> None:
-    """Write the best ranges to the activations of layers and to the table. Those of another method
-    than search stay min-max, all of them, where the outputs have less noise with that."""
+    """Write the best ranges to the activations of layers and to the table: those of a method,
+    unless the outputs have less noise with others."""
     chosen = choices(main, calibration, trials.scheme, method)
-    loss = 0.0 if method.name == SEARCH else worse_by(trials, chosen)
+    name, best = best_for_outputs(main, calibration, trials, method, chosen)
     for value, (reader, decision) in chosen.items():
-        range = min_max(reader) if loss else decision.chosen
-        low, high = calibration.table.set_range(reader.input, *range)
+        low, high = calibration.table.set_range(reader.input, *best.chosen[value])
         set_range(value, (low, high))
-        if decision.after < decision.before and not loss:
+        if decision.after < decision.before and name == str(method):
             what = f"range of '{reader.input}' is [{low:.4g}, {high:.4g}], {decision.gain:.1f} dB"
             remarks.applied(NAME, reader.layer.op, what)
-    if loss:
-        remarks.missed(NAME, main, f"ranges stay min-max: the outputs lost {loss:.1f} dB")
+    if name != str(method):
+        remarks.missed(NAME, main, f"ranges are those of {name}: outputs gain {best.gain:.1f} dB")
 
 
 @dataclass(frozen=True)

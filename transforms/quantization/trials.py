@@ -3,11 +3,13 @@
 A *candidate* is a change to the function or to the table: a factor of a range, powers of channels,
 the precision of a layer. A *measure* is the error that it leaves: `fold_errors`, at the outputs of
 the layers that read a value, on samples that had no part in the candidate; `Trials`, at the outputs
-of the model, in simulated integers (`noise`) or in those that will run (`whole_noise`, `value`). A
-*decision* keeps the first candidate, which is what there is without a trial, unless another has
-clearly less error. What a new choice needs is its list of candidates and one of these measures.
+of the model, in simulated integers (`noise`) or in those that will run (`noise_of_integers`,
+`value`). A *decision* keeps the first candidate, which is what there is without a trial, unless
+another has clearly less error. What a new choice needs is its list of candidates and one of these
+measures.
 """
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -24,8 +26,8 @@ from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.support import diagnostics
 from ge.dialects.support.types import byte_size, has_size, numel, shape_of, tensor
 from ge.dialects.targets.target import Target
-from ge.runtime.data.accuracy import Arrays, decibels, decibels_of, powers, total_noise
-from ge.runtime.data.arrays import Array
+from ge.runtime.data.accuracy import Arrays, decibels, powers, total_noise
+from ge.runtime.data.arrays import Array, kind_of
 from ge.runtime.library.asking import launch_us
 from ge.runtime.library.costs.estimates import hbm_bytes_per_us
 from ge.transforms.quantization.accuracy import Accuracy
@@ -55,13 +57,14 @@ from ge.transforms.quantization.observe import (
     canonical,
     folds,
 )
-from ge.transforms.quantization.schemes import Scheme
+from ge.transforms.quantization.schemes import FLOAT, Scheme
 from ge.transforms.quantization.table import LayerFacts, Range, Table
 from ge.transforms.rewriting import remarks
 
 SAMPLES = 256  # that outputs are judged on, at most
 BYTES = 64 << 20  # that their outputs take, at most, where that is more than one chunk
 ALONE = 32  # samples for the noise of each layer alone, at least
+MOST_ALONE = 24  # layers that are tried alone to say which cost most
 
 LEAST_GAIN = 0.98  # of the error of layers without a change: more is not worth one
 
@@ -95,13 +98,14 @@ def tried(
     candidates: Sequence[Candidate],
     change: Callable[[Candidate], object],
     measure: Callable[[], float],
+    share: float = 1.0,
 ) -> Decision[Candidate]:
-    """Make the change of each candidate in turn and measure it."""
+    """Make the change of each candidate in turn, measure it, and decide."""
     errors: list[float] = []
     for candidate in candidates:
         change(candidate)
         errors.append(measure())
-    return decide(candidates, errors)
+    return decide(candidates, errors, share)
 
 
 Attempt = tuple[Sequence[Range], Array | None]  # ranges of a layer's input, divided by factors
@@ -169,9 +173,10 @@ class Trials:
     def wanted_of_few(self) -> Arrays:
         return outputs(self.main, self.few)
 
-    def whole_noise(self) -> float:
-        """The noise of the outputs as part of their power, with all layers quantized."""
-        return total_noise(self.wanted, self.outputs_of_integers({}))
+    def noise_of_integers(self) -> float:
+        """The noise of the outputs as part of their power, with all layers quantized, from a few
+        of the samples."""
+        return total_noise(self.wanted_of_few, self.outputs_of_integers({}, self.few))
 
     def outputs_of_integers(
         self, precisions: Mapping[str, str], samples: Samples | None = None
@@ -208,9 +213,31 @@ class Trials:
         copy, _ = self.quantized(precisions, self.few)
         return total_noise(self.wanted_of_few, outputs(copy, self.few))
 
-    def left(self, precisions: Mapping[str, str]) -> dict[str, float]:
-        """The dB that outputs of floats have with these precisions, on a few of the samples."""
-        return decibels_of(self.wanted_of_few, self.outputs_of_integers(precisions, self.few))
+    def left(self, precisions: Mapping[str, str]) -> tuple[dict[str, float], dict[str, float]]:
+        """The dB that outputs of floats have with these precisions, and the share of elements of
+        others (decisions) that stay as they are, on a few of the samples."""
+        got, wanted = self.outputs_of_integers(precisions, self.few), self.wanted_of_few
+        floats = {name for name, want in wanted.items() if kind_of(want.dtype) == "f"}
+        others = {name for name in wanted if name not in floats and wanted[name].size}
+        return (
+            {name: decibels(*powers(wanted[name], got[name])) for name in sorted(floats)},
+            {name: float(np.mean(wanted[name] == got[name])) for name in sorted(others)},
+        )
+
+    def costliest(self, facts: Mapping[str, LayerFacts], count: int) -> list[tuple[str, float]]:
+        """The quantized layers that alone put most noise on the outputs, with the dB that each
+        leaves. Of many, those are tried whose results lose most where all are quantized."""
+        names = [name for name, f in facts.items() if f.scheme != FLOAT and name in self.layers]
+        if len(names) > MOST_ALONE:
+            self.accumulated({}, facts)
+            lost = {n: db for n in names if (db := facts[n].accumulated_db) is not None}
+            names = sorted(lost, key=lost.__getitem__)[:MOST_ALONE]
+        floats = dict.fromkeys((n for n, f in facts.items() if f.scheme != FLOAT), FLOAT)
+        found = [
+            (name, decibels(1.0, self.noise({n: f for n, f in floats.items() if n != name})))
+            for name in names
+        ]
+        return sorted(found, key=lambda entry: entry[1])[:count]
 
     # ---- what the layers are like
 
