@@ -214,7 +214,8 @@ def test_a_node_that_makes_much_of_rounding_is_not_to_blame(mode: str, peer: str
     network(good, noisy=200.0)
     network(bad, wrong, noisy=200.0)
     flags = {"fp16": ["--precision", "fp16"],
-             "int8": ["--quantize", "int8", "--calibration", samples, "--tolerance", "snr>=30"],
+             "int8": ["--quantize", "int8", "--calibration", samples, "--ranges", "minmax",
+                      "--tolerance", "snr>=30"],
              }.get(mode, [])  # fmt: skip
     with_peer = ["--model", str(good)] if peer == "onnxruntime" else []
     flags += ["--compare", str(good) if peer == "graph" else peer, *with_peer]

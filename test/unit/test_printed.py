@@ -68,7 +68,7 @@ SAID = {
 def run(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.chdir(tmp_path)
     Path("m.mlir").write_text(MODULE)
-    np.savez("x.npz", x=np.ones((8, 64), np.float32))
+    np.savez("x.npz", x=np.linspace(-1, 1, 512, dtype=np.float32).reshape(8, 64))
     Path("always.sh").write_text("#!/bin/sh\nexit 1\n")
     Path("always.sh").chmod(0o755)
 

@@ -208,7 +208,7 @@ Ranges = dict[SSAValue, Range]
 
 RIVALS = (RangeMethod("percentile", 99.99), RangeMethod("percentile", 99.9))
 
-CLEARLY = 0.97  # of the noise of outputs (0.13 dB): what is above is no reason to leave a method
+CLEARLY = 10**-0.03  # of the noise of outputs, 0.3 dB less: else a method is not left
 
 
 def written(ranges: Ranges) -> None:

@@ -9,7 +9,6 @@ another has clearly less error. What a new choice needs is its list of candidate
 measures.
 """
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -221,7 +220,7 @@ class Trials:
         others = {name for name in wanted if name not in floats and wanted[name].size}
         return (
             {name: decibels(*powers(wanted[name], got[name])) for name in sorted(floats)},
-            {name: float(np.mean(wanted[name] == got[name])) for name in sorted(others)},
+            {n: np.count_nonzero(wanted[n] == got[n]) / wanted[n].size for n in sorted(others)},
         )
 
     def costliest(self, facts: Mapping[str, LayerFacts], count: int) -> list[tuple[str, float]]:
