@@ -2,6 +2,7 @@
 that depend on inputs by the calibration table, by samples or by random inputs."""
 
 from collections.abc import Callable, Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -103,7 +104,8 @@ class Magnitudes:
         if missing and (samples := samples or self.calibration.random) is not None:
             self._observe(samples, missing, attentions, self.known)
             if self.calibration.samples is None and self.mode.has_less_range:
-                self._observe(times(samples, LOUD), missing, (), self.loud)
+                with suppress(GeError):  # indices that are made of them may be out of bounds
+                    self._observe(times(samples, LOUD), missing, (), self.loud)
             for value, number in self.known.items():
                 loud = [self.loud[value]] if value in self.loud else []
                 table.set_vector(DECISION, names[value], [number, *loud])
