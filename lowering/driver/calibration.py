@@ -226,7 +226,7 @@ def doubts(samples: Samples, files: Sequence[str]) -> Iterator[str]:
         parts = {file: read_npz(file, keys) for file in files}
         tops = {f: max(float(abs(a).max()) for a in p.values()) for f, p in parts.items() if p}
         least, most = min(tops, key=tops.__getitem__), max(tops, key=tops.__getitem__)
-        if tops[most] >= SCALED * tops[least]:
+        if tops[most] > 0 and tops[most] >= SCALED * tops[least]:
             reach = f"{tops[least]:.4g} in {least} and {tops[most]:.4g} in {most}"
             yield f"input '{name}' reaches {reach}: is one of them scaled?"
 

@@ -1,4 +1,4 @@
-"""RoundingJudge ops that would be narrow by the noise of what the model computes then, on samples.
+"""Judge ops that would be narrow by the noise of what the model computes then, on samples.
 
 Each op is computed twice, in the order of the program: from exact operands, and from what narrow
 ops before it have left, rounded where it is narrow itself. The results of both say how many dB a
@@ -107,9 +107,7 @@ class Fault:
     all: bool = False
 
     def __str__(self) -> str:
-        return (
-            f"its result has {self.db:.1f} dB" if self.db > NONE else "its result is not a number"
-        )
+        return f"its result has {f'{self.db:.1f}' if self.db > NONE else 'no'} dB"
 
 
 # Which operands of which ops are rounded, with such faults

@@ -32,7 +32,7 @@ launch. An op is kept in float32 where keep_dtype names it, and where
   computes such an operand is kept too, back to the last norm.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import copysign, inf, isfinite
 from typing import ClassVar
@@ -283,11 +283,19 @@ class Decisions:
                 stack += [v for v in before.operands if fault is not None or is_f32(v)]
 
 
-def judged(magnitudes: Magnitudes, clip: bool, accuracy: Accuracy | None) -> dict[Operation, Fault]:
+def bounds(outputs: Collection[str], mode: Mode, accuracy: Accuracy | None) -> dict[str, float]:
+    """The dB that outputs have to keep. Raises GeError for an accuracy of an output that is
+    none."""
+    asked = {} if accuracy is None else dict.fromkeys(accuracy.of(outputs), accuracy.decibels)
+    return dict.fromkeys(outputs, WANTED[mode.format]) | asked
+
+
+def judged(
+    magnitudes: Magnitudes, clip: bool, wanted: Mapping[str, float]
+) -> dict[Operation, Fault]:
     """The ops that lose too much in the narrow format: as the table has them, or found on samples
-    (inputs at random, where there are none) and added there. Raises GeError for an accuracy of an
-    output that is none."""
-    main, calibration, mode = magnitudes.main, magnitudes.calibration, magnitudes.mode
+    (inputs at random, where there are none) and added there. `wanted`: the dB of outputs."""
+    main, calibration = magnitudes.main, magnitudes.calibration
     ops = list(main.body.block.ops)
     titles = dict(zip(ops, numbered(map(base_name, ops)), strict=True))
     samples = calibration.samples or calibration.random
@@ -301,10 +309,8 @@ def judged(magnitudes: Magnitudes, clip: bool, accuracy: Accuracy | None) -> dic
         return {op: narrowed_operands(op) for op in decisions.narrow}
 
     outputs = computed_outputs(main)
-    wanted = dict.fromkeys(outputs.values(), WANTED[mode.format])
-    if accuracy is not None:
-        wanted |= {outputs[name]: accuracy.decibels for name in accuracy.of(outputs)}
-    faults, twins = RoundingJudge(main, samples, magnitudes.element, wanted).run(narrowed)
+    of_values = {outputs[name]: db for name, db in wanted.items()}
+    faults, twins = RoundingJudge(main, samples, magnitudes.element, of_values).run(narrowed)
     left = {n: twins.decibels(v) for n, v in outputs.items() if v in twins.sums}
     calibration.left_of_floats.update(left)
     for op, fault in faults.items():
@@ -353,7 +359,7 @@ class Refinement:
         before = list(op.operands)
         for i in narrowed_operands(op):
             op.operands[i] = self.narrowed(op.operands[i])
-        element = self.element
+        element, properties = self.element, {**op.properties}
         if isinstance(op, MatmulOp) and self.decisions.mode.wide:
             op.properties["to"] = element = f32
         expected = [tensor(shape_of(r), element) if is_f32(r) else r.type for r in op.results]
@@ -362,7 +368,7 @@ class Refinement:
         except VerifyException:
             fits = False
         if not fits:
-            op.operands = before
+            op.operands, op.properties = before, properties
             return False
         for result, t in zip(op.results, expected, strict=True):
             if result.type != t:
@@ -411,14 +417,14 @@ class Refinement:
         return self.up[value]
 
 
-def tell(refinement: Refinement) -> None:
+def tell(refinement: Refinement, wanted: Mapping[str, float]) -> None:
     decisions, mode = refinement.decisions, refinement.decisions.mode
     told, left = modes.current(), calibration_at_hand().left_of_floats
     told.mode, told.format, told.narrow = mode.name, mode.format, len(refinement.narrow)
     told.ranges = decisions.magnitudes.source
     told.left_db = {n: db for n, db in left.items() if isfinite(db)}
     for name, db in left.items():
-        if db < WANTED[mode.format]:
+        if db < wanted[name]:
             of = f"{db:.1f} dB" if isfinite(db) else "numbers that are infinite, or none"
             what = f"output '{name}' has {of} in {mode.name} on {told.ranges}"
             warning(refinement.main, f"{what}: keep it in f32 with --keep-dtype")
@@ -456,10 +462,9 @@ class RefinePrecisionPass(CalibratedPass):
         if self.mode not in MODES:
             raise GeError(f"mode is one of {', '.join(MODES)}, not '{self.mode}'")
         magnitudes = Magnitudes(main, calibration, MODES[self.mode])
-        decisions = Decisions(
-            magnitudes, self.clip, judged(magnitudes, self.clip, accuracy_of(self.accuracy))
-        )
+        wanted = bounds(computed_outputs(main), magnitudes.mode, accuracy_of(self.accuracy))
+        decisions = Decisions(magnitudes, self.clip, judged(magnitudes, self.clip, wanted))
         decisions.run()
         refinement = Refinement(main, decisions)
         refinement.run()
-        tell(refinement)
+        tell(refinement, wanted)

@@ -220,8 +220,8 @@ def best_for_outputs(
     main: FuncOp, calibration: Calibration, trials: Trials, method: RangeMethod, chosen: Choices
 ) -> tuple[str, Decision[Ranges]]:
     """Return the ranges that leave outputs with least noise, and the name of their method: those
-    of `method`, those of min-max, and beside the search those of percentiles. It judges by layers,
-    each by itself, which says little of models whose errors cancel, or add up, further on."""
+    of `method`, those of min-max, and beside the search those of percentiles. Methods judge each
+    layer by itself, which says little where errors cancel, or add up, further on."""
     rivals = {str(method): {value: decision.chosen for value, (_, decision) in chosen.items()}}
     rivals[MINMAX] = {value: min_max(reader) for value, (reader, _) in chosen.items()}
     for other in RIVALS if method.name == SEARCH else ():
