@@ -34,6 +34,7 @@ from xdsl.utils.mlir_lexer import StringLiteral
 
 from ge.dialects.graph.stated import HASH
 from ge.dialects.graph.stated import PAYLOAD as ATTRIBUTE
+from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.diagnostics import (
     Diagnostic,
     Handler,
@@ -42,6 +43,7 @@ from ge.dialects.support.diagnostics import (
     warning_handler,
 )
 from ge.dialects.support.distribution import version
+from ge.dialects.support.effort import Progress
 from ge.dialects.support.environment import WRONG, Unsound, is_ours, open_ours, text_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.packages import installed
@@ -61,13 +63,13 @@ from ge.lowering.driver.compiler import Watch, compile_file, compile_loaded
 from ge.lowering.driver.context import context
 from ge.lowering.driver.program import Compilation, Program, memory_figures
 from ge.lowering.driver.tiles import Coverage
-from ge.lowering.pipeline.instrumentation import PassRecord, Progress
+from ge.lowering.pipeline.instrumentation import PassRecord
 from ge.lowering.pipeline.options import Options
 from ge.lowering.plugins.extensions import Sources, registered, seen_sources, sources_of
 from ge.runtime.data.files import Outputs, is_device, same_file, weights_path
 from ge.runtime.data.weights import Payload, files_of, open_payload
 from ge.runtime.library import launch
-from ge.transforms.quantization.accuracy import Accuracy
+from ge.transforms.quantization.accuracy import Accuracy, Asked
 from ge.transforms.quantization.schemes import INT8
 
 if TYPE_CHECKING:
@@ -178,9 +180,11 @@ class Request:
 
 def _entry_of(request: Request) -> Path | None:
     """The folder of the entry, None if nothing is kept: no cache is asked for, the passes are
-    watched, or the source is no file."""
+    watched, the source is no file, or samples or scores are given by a program."""
     options = request.options
     if not options.cache_dir or options.dump_graph or options.export_qdq or request.watch:
+        return None
+    if at_hand(Asked) is not None:
         return None
     if not Path(request.path).is_file():
         return None
@@ -422,34 +426,60 @@ def _score_and_loss(accuracy: Any) -> "tuple[Score, float]":
 
 
 def quantize_model(
-    path: str,
-    calibration: str | Path | Sequence[str | Path] = (),
+    model: "str | Graph",
+    calibration: Any = (),
     scheme: str = INT8,
     accuracy: "str | Score | tuple[Score, float]" = "",
+    table: str | Path | None = None,
     **more: Any,
 ) -> Program:
-    """`ge.quantize`: compile a model with integer weights and, for int8, activations, by samples in
-    files or a table; `more` are arguments of `ge.compile`. `accuracy`: a bound as a text, or what
-    gives outputs a score, the higher the better, from two dicts of arrays by name: outputs of all
-    samples, and what else is in the files (labels); and how much less it may be than that of the
-    float model. Raises GeError as `ge.compile` does."""
-    files = [calibration] if isinstance(calibration, str | Path) else calibration
-    more |= {"quantize": scheme, "calibration": os.pathsep.join(map(str, files))}
-    if isinstance(accuracy, str):
-        return compile_model(path, **more, accuracy=accuracy or None)
-    score, loss = _score_and_loss(accuracy)
-    from ge.lowering.driver.calibration import table_for
-    from ge.lowering.driver.compiler import context, load
-    from ge.transforms.quantization.data import Calibration
+    """`ge.quantize`: compile a model with integer weights and, for int8, activations.
 
-    options = Options.from_environment(
-        **{k: v for k, v in more.items() if k not in ("shapes", "dims")}
-    )
-    asked = Accuracy(getattr(score, "__name__", "score"), loss, score)
-    program, ctx = load(path, plugins=options.plugins), context(options.plugins)
-    table = table_for(program, options, ctx, Calibration(accuracy=asked))
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "table.toml"
-        file.write_text(table.text(), "utf-8")
-        more["calibration"] = str(file)
-        return compile_model(path, **more)
+    `calibration`: paths of files, or of a table of decisions; or arrays: a dict of them by the
+    names of inputs, or a list, a generator or a DataLoader of batches. A batch is a dict, or a
+    tuple in the order of inputs, what is behind them being labels; an array that lacks the batch of
+    the model is one sample. Batches are gone through once, and each is put into a temporary file
+    before the next is asked for: what decides from them goes through that file several times, so
+    generators need not begin again, and samples that are made at random stay the same. No more
+    than two batches are in memory.
+
+    `accuracy`: a bound as a text, or what gives outputs a score, the higher the better, from two
+    dicts of arrays by name: outputs of all samples, and what else is given for them (labels); and
+    how much less it may be than that of the float model. `time_limit`: seconds after which the best
+    so far is taken, with a warning that says what is undone. `table`: a file that decisions are
+    written to; where it is there, they go on from it. `more`: arguments of `ge.compile`. On a
+    terminal a bar shows how far it is. Raises GeError as `ge.compile` does, and for samples that do
+    not fit."""
+    from ge.transforms.quantization.data import Calibration
+    from ge.transforms.quantization.sources import Given
+
+    wanted, bound = Calibration(), None
+    if isinstance(accuracy, str):
+        bound = accuracy or None
+    else:
+        score, loss = _score_and_loss(accuracy)
+        wanted.accuracy = Accuracy(getattr(score, "__name__", "score"), loss, score)
+    files = _paths_of(calibration)
+    if files is None:
+        files, wanted.source = [], Given(calibration)
+    if table is not None and os.path.exists(table):
+        files = [str(table), *files]
+    more |= {"quantize": scheme, "calibration": os.pathsep.join(files), "accuracy": bound}
+    with having(Asked(wanted)):
+        program = compile_model(model, **more)
+    if table is not None:
+        with Outputs([model] if isinstance(model, str) else []) as out:
+            out.text(str(table), wanted.table.text())
+    return program
+
+
+def _paths_of(samples: Any) -> list[str] | None:
+    """The files that samples are in; None for samples themselves."""
+    if isinstance(samples, str | os.PathLike):
+        return [os.fspath(cast(str, samples))]
+    if not isinstance(samples, list | tuple):
+        return None
+    items = cast(Sequence[Any], samples)
+    if not all(isinstance(item, str | os.PathLike) for item in items):
+        return None
+    return [os.fspath(item) for item in items]

@@ -46,16 +46,14 @@ from ge.transforms.precision import modes
 from ge.transforms.precision.magnitudes import random_samples
 from ge.transforms.precision.modes import MODES, ORIGIN
 from ge.transforms.quantization.data import (
-    PREFIX,
     Calibration,
     Samples,
     calibrating,
     calibration_at_hand,
-    read_labelled,
-    read_samples,
 )
 from ge.transforms.quantization.layers import all_names, argument_name, base_name
 from ge.transforms.quantization.schemes import FLOAT, Scheme, scheme_of
+from ge.transforms.quantization.sources import PREFIX, Files, Source, samples_of
 from ge.transforms.quantization.table import Table, read_table
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import collecting, disabling
@@ -117,6 +115,10 @@ def table_for(
     another model."""
     main, files = main_function(program.module), options.calibration_files
     wanted = wanted or Calibration()
+    tables = [f for f in files if f.endswith(".toml")]
+    given: Source | None = wanted.source
+    if samples := [f for f in files if f not in tables]:
+        given = Files(samples)
     if main is None:
         return Table()
     if (level := level_of(program.module)) is not Level.GRAPH:
@@ -128,14 +130,14 @@ def table_for(
     wanted.kept = kept_names(program, options.keep_dtype)
     scheme = scheme_of(options.quantize) if options.quantize else Scheme("")
     check_rate(scheme, options.target)
-    if not any(f.endswith(".toml") for f in files) and lacks_weights(program):
+    if not tables and lacks_weights(program):
         what = "the weights are not there: the program can be timed, but not computed with"
         if scheme.is_calibrated:
             warning(main, f"{what}; the ranges of all activations are taken as [-1, 1]")
         elif not options.quantize and MODES[options.precision].has_less_range:
             warning(main, f"{what}; all values are taken to fit f16")
         return Table(nominal=(-1.0, 1.0))
-    if len(files) == 0:
+    if given is None and not tables:
         if options.accuracy or wanted.accuracy:
             hint = "give --calibration X.npz with samples of its inputs"
             raise GeError("an accuracy is measured on samples", program.path, hint)
@@ -143,21 +145,21 @@ def table_for(
             hint = "give --calibration X.npz with samples of its inputs; dynamic needs none"
             raise GeError(f"{scheme.name} needs calibration", program.path, hint)
         return Table()
-    model = model_hash(program.path)
-    if not any(f.endswith(".toml") for f in files):
-        wanted.table = Table(model)
-        return observed(program, options, ctx, wanted)
-    if len(files) > 1:
-        table = next(f for f in files if f.endswith(".toml"))
-        raise GeError(f"a table is all that is taken, not {len(files)} files", table)
+    table = Table(model_hash(program.path))
+    if len(tables) > 1:
+        raise GeError(f"one table is taken, not {len(tables)}", tables[1])
+    if tables:
+        table = read_table(tables[0])
+        table.check(model_hash(program.path), names_of(main), tables[0])
+        for name in table.layers.values():
+            if name != FLOAT:
+                check_rate(scheme_of(name), options.target)
+    if given is not None:
+        wanted.table = table
+        return observed(program, options, ctx, wanted, given)
     if options.accuracy:
         what = "the table says in what layers are computed; for an accuracy give samples"
         warning(main, what)
-    table = read_table(files[0])
-    table.check(model, names_of(main), files[0])
-    for name in table.layers.values():
-        if name != FLOAT:
-            check_rate(scheme_of(name), options.target)
     return table
 
 
@@ -188,16 +190,17 @@ def names_of(main: FuncOp) -> Iterator[str]:
 # ---- observing -------------------------------------------------------------------------------
 
 
-def observed(program: Program, options: Options, ctx: Context, wanted: Calibration) -> Table:
-    """The table, with what passes decide from the samples of the options."""
+def observed(
+    program: Program, options: Options, ctx: Context, wanted: Calibration, source: Source
+) -> Table:
+    """The table, with what passes decide from the samples of a source."""
     free = main_function(unfixed(program))
     assert free is not None
-    read = read_samples if wanted.accuracy is None else read_labelled
     fixed = main_function(program.module)
-    samples = read(options.calibration_files, free, fixed)
+    samples = samples_of(source, free, fixed, labels=wanted.accuracy is not None)
     if samples.count == 1:
         warning(free, "one sample alone says little about ranges; take a hundred")
-    for line in doubts(samples, options.calibration_files):
+    for line in doubts(samples, source.paths if isinstance(source, Files) else ()):
         warning(free, line)
     try:
         module = with_chunks(program, samples)
@@ -212,7 +215,7 @@ def observed(program: Program, options: Options, ctx: Context, wanted: Calibrati
     return wanted.table
 
 
-def doubts(samples: Samples, files: Sequence[str]) -> Iterator[str]:
+def doubts(samples: Samples, files: Sequence[str | Path]) -> Iterator[str]:
     """Yield what is strange about samples of floats: inputs of one value, and files of which one is
     some hundred times as large as another, as if it were scaled and the other not."""
     for name, array in samples.arrays.items():
@@ -223,12 +226,17 @@ def doubts(samples: Samples, files: Sequence[str]) -> Iterator[str]:
         if len(files) < 2:
             continue
         keys = (name, PREFIX + name)
-        parts = {file: read_npz(file, keys) for file in files}
-        tops = {f: max(float(abs(a).max()) for a in p.values()) for f, p in parts.items() if p}
+        tops = {f: top for f in files if (top := largest_of(f, keys)) is not None}
         least, most = min(tops, key=tops.__getitem__), max(tops, key=tops.__getitem__)
         if tops[most] > 0 and tops[most] >= SCALED * tops[least]:
             reach = f"{tops[least]:.4g} in {least} and {tops[most]:.4g} in {most}"
             yield f"input '{name}' reaches {reach}: is one of them scaled?"
+
+
+def largest_of(file: str | Path, keys: Sequence[str]) -> float | None:
+    """The largest magnitude in arrays of a file."""
+    arrays = read_npz(file, keys).values()
+    return max((float(abs(a).max()) for a in arrays if a.size), default=None)
 
 
 def with_one_sample(program: Program, samples: Samples) -> tuple[Samples, ModuleOp]:

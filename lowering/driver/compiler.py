@@ -18,7 +18,9 @@ from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
 from ge.dialects.support import environment
+from ge.dialects.support.context import at_hand
 from ge.dialects.support.diagnostics import Severity, emit, warning, warning_handler
+from ge.dialects.support.effort import Progress, effort
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
@@ -43,7 +45,7 @@ from ge.lowering.driver.stepper import Stepper
 from ge.lowering.driver.tiles import Coverage
 from ge.lowering.levels.dominance import verify
 from ge.lowering.levels.level import Level, level_of
-from ge.lowering.pipeline.instrumentation import PassRecord, Progress, dumps_for
+from ge.lowering.pipeline.instrumentation import PassRecord, dumps_for
 from ge.lowering.pipeline.options import Options, facts_of, flags_of
 from ge.lowering.pipeline.pass_manager import Instrumentation, paused_collector
 from ge.lowering.pipeline.reproducer import reproduce
@@ -53,6 +55,7 @@ from ge.runtime.clock.clock import UnknownShapes, simulate
 from ge.runtime.data.weights import Payload, open_payload, payload_path, weights_at_hand
 from ge.transforms.precision import modes
 from ge.transforms.precision.modes import ORIGIN
+from ge.transforms.quantization.accuracy import Asked
 from ge.transforms.quantization.schemes import FLOAT
 from ge.transforms.rewriting.counts import disabling
 from ge.transforms.shapes.gears import Request, gears_of
@@ -185,9 +188,11 @@ def decisions(program: Program, options: Options) -> AbstractContextManager[obje
     from ge.lowering.driver.calibration import estimate, table_for
     from ge.transforms.quantization.data import Calibration, calibrating
 
-    calibration, ctx = Calibration(), context(options.plugins)
-    calibration.table = table_for(program, options, ctx, calibration)
-    estimate(program, options, ctx, calibration)
+    asked, ctx = at_hand(Asked), context(options.plugins)
+    calibration = Calibration() if asked is None else asked.calibration
+    with effort(options.time_limit):
+        calibration.table = table_for(program, options, ctx, calibration)
+        estimate(program, options, ctx, calibration)
     return calibrating(calibration)
 
 

@@ -7,9 +7,10 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from ge.dialects.support.effort import Progress
 from ge.lowering.driver.program import count_layers, count_work
 from ge.lowering.levels.level import Level
-from ge.lowering.pipeline.instrumentation import PassRecord, Progress, Records
+from ge.lowering.pipeline.instrumentation import PassRecord, Records
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import Instrumentation, PassManager
 from ge.lowering.pipeline.stages import closed

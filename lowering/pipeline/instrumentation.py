@@ -6,7 +6,7 @@ dumps, the IR before and after passes (on a stream, or in a tree of files), how 
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
+from ge.dialects.support.effort import Progress
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import count_ops
 from ge.dialects.text.look import Look
@@ -40,10 +41,6 @@ class PassRecord:
 
     name: str
     seconds: float
-
-
-# Called before each pass with its name, its number and the number of passes
-Progress = Callable[[str, int, int], None]
 
 
 @dataclass

@@ -264,6 +264,13 @@ class Options:
         variable="GE_RANGES", metavar="METHOD", tools=(COMPILE, CALIBRATE), group=QUANTIZATION,
         read=ranges, of="quantize",
     )  # fmt: skip
+    time_limit: int = option(
+        0,
+        "seconds after which choices from samples stop, and the best so far holds (0: none); a "
+        "table of what was decided till then, given beside the samples, is gone on from",
+        variable="GE_TIME_LIMIT", metavar="SECONDS", tools=(COMPILE, CALIBRATE),
+        group=QUANTIZATION, of="quantize",
+    )  # fmt: skip
     quantize_cache: str = option(
         "",
         "keep caches (inputs that come back with rows of a token appended) as int8 or fp8: each "

@@ -2,7 +2,7 @@
 
 import sys
 import tracemalloc
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,12 +27,17 @@ from ge.transforms.quantization.calibrate import CalibratePass, range_of
 from ge.transforms.quantization.data import (
     CHUNK,
     Calibration,
+    Samples,
     calibrating,
-    read_samples,
 )
 from ge.transforms.quantization.layers import activations, layers, numbered
 from ge.transforms.quantization.observe import ObservedOp, Observer, exact_sum
+from ge.transforms.quantization.sources import Files, samples_of
 from ge.transforms.quantization.table import Table, parsed, read_table
+
+
+def read_samples(paths: Sequence[Path], main: FuncOp) -> Samples:
+    return samples_of(Files(paths), main)
 
 
 def main_of(module: ModuleOp) -> FuncOp:
@@ -159,8 +164,8 @@ def bad(x: Array, where: tuple[int, ...], value: float) -> Array:
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"in1": normal(3, 4)}, "input 'in0' is missing; expected in0: float32[samples, 4]; the "
-         "file has 'in1'"),
+        ({"in1": normal(3, 4)}, "input 'in0' is missing; expected in0: float32[samples, 4]; there "
+         "is 'in1'"),
         ({"in0": normal(3, 4, dtype=np.float64)}, "input 'in0' is float64, not float32"),
         ({"in0": normal(3, 5)}, "input 'in0' has shape [3, 5], not in0: float32[samples, 4]"),
         ({"in0": normal(3)}, "input 'in0' has shape [3], not in0: float32[samples, 4]"),
@@ -189,7 +194,7 @@ def test_inputs_with_other_numbers_of_samples(save: Callable[..., Path]):
 def test_files_with_samples_of_other_shapes(save: Callable[..., Path]):
     module = written(lambda x: x.exp(), Tensor(DYNAMIC, DYNAMIC))
     paths = save("a.npz", in0=normal(2, 3)), save("b.npz", in0=normal(2, 4))
-    with pytest.raises(GeError, match=r"'in0' of several shapes: \[3\] and \[4\]"):
+    with pytest.raises(GeError, match=r"samples of 'in0' of several shapes: \[3\] and \[4\]"):
         read_samples(paths, main_of(module))
 
 

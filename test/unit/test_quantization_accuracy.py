@@ -35,7 +35,6 @@ from ge.transforms.quantization.insert_quantization import InsertQuantizationPas
 from ge.transforms.quantization.layers import layers
 from ge.transforms.quantization.observe import (
     LayerSamples,
-    canonical,
     collect,
     folds,
     rounded_weight,
@@ -345,7 +344,9 @@ def test_every_sample_is_judged_once_by_what_others_decide() -> None:
 
 def test_samples_have_one_order() -> None:
     array = normal(6, 5, 8)
-    first, second = (canonical(samples_of(a)).arrays["in0"] for a in (array, array[::-1].copy()))
+    first, second = (
+        next(samples_of(a).canonical.chunks()).inputs["in0"] for a in (array, array[::-1].copy())
+    )
     assert np.array_equal(first, second)
 
 

@@ -1,5 +1,5 @@
-"""What the command lines share: one clear message for an error, and exit status 1; a progress bar
-for work that takes over a second, on a terminal, and nothing when piped; and files of arguments.
+"""What the command lines share: one clear message for an error, and exit status 1; and files of
+arguments.
 
 `@FILE` on a command line is read as LLVM's tools read it: words apart by white space, quotes of
 both kinds, a backslash before any character, files in files."""
@@ -9,12 +9,11 @@ import atexit
 import gc
 import os
 import sys
-import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from io import TextIOWrapper
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from ge.dialects.support.environment import truth, variables
 from ge.dialects.support.errors import GeError
@@ -26,12 +25,6 @@ from ge.dialects.support.streams import (
     names_standard_output,
     set_holds_file,
 )
-
-if TYPE_CHECKING:
-    from rich.progress import Progress as Bar
-    from rich.progress import TaskID
-
-    from ge.lowering.pipeline.instrumentation import Progress
 
 
 def guarded(
@@ -266,37 +259,3 @@ def split(text: str, name: str) -> list[str]:
         column = opened - text.rfind("\n", 0, opened)
         raise GeError(f"this quote {quote} is not closed", f"{name}:{line}:{column}")
     return words if word is None else [*words, word]
-
-
-PATIENCE = 1.0  # seconds of silence before a bar appears
-
-
-@contextmanager
-def progress_bar() -> Generator["Progress | None"]:
-    """A function to report progress with; None where nobody watches."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    start = time.monotonic()
-    bar: Bar | None = None
-    task: TaskID | None = None
-
-    def report(name: str, done: int, total: int) -> None:
-        nonlocal bar, task
-        if bar is None:
-            if time.monotonic() - start < PATIENCE:
-                return
-            from rich.console import Console
-            from rich.progress import Progress as Bar
-
-            bar = Bar(console=Console(stderr=True), transient=True)
-            bar.start()
-            task = bar.add_task(name, total=total)
-        if task is not None:
-            bar.update(task, completed=done, total=total, description=name)
-
-    try:
-        yield report
-    finally:
-        if bar is not None:
-            bar.stop()

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from ge.dialects.support.effort import effort
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import print_result
 from ge.dialects.targets.target import Target
@@ -16,7 +17,6 @@ from ge.lowering.pipeline.stages import pipeline
 from ge.lowering.plugins.extensions import universe
 from ge.lowering.plugins.universe import rules
 from ge.runtime.data.files import check_writable
-from ge.tools.cli.command_line import progress_bar
 from ge.tools.cli.flags import (
     asks,
     look_of,
@@ -55,8 +55,8 @@ def run(args: argparse.Namespace) -> int:
             args.input, options, args.output, args.report, until=args.until, look=look_of(args),
             watch=watch if is_watched else None,
         )  # fmt: skip
-        with progress_bar() as progress:
-            summary = request.run(progress, printer(remarks), bool(args.remarks))
+        with effort(options.time_limit) as known:
+            summary = request.run(known.report, printer(remarks), bool(args.remarks))
     remarks.finish(list(map(str, request.inputs())))
     for page in watching:
         written = [path for path in (args.output, args.report) if path]

@@ -2,12 +2,12 @@
 
 import argparse
 
+from ge.dialects.support.effort import progress_bar
 from ge.dialects.text.values import parse_dims, parse_shapes
 from ge.lowering.onnx.importer import import_file
 from ge.lowering.plugins.extensions import universe
 from ge.runtime.data.files import Outputs, write_module
 from ge.runtime.data.weights import files_of
-from ge.tools.cli.command_line import progress_bar
 from ge.tools.cli.flags import (
     look_of,
     options_from,

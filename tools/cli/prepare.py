@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from ge.dialects.graph.stated import growing_symbol
 from ge.dialects.support.diagnostics import warning_handler
 from ge.dialects.support.dims import symbols
+from ge.dialects.support.effort import effort
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import print_result
 from ge.dialects.targets import DEFAULT_TARGET
@@ -31,7 +32,6 @@ from ge.runtime.data.weights import Fallback, Payload, RandomPayload
 from ge.runtime.device.ports import caller_ports, check_shape, input_ports, output_ports
 from ge.runtime.device.random_inputs import chosen_sizes, random_inputs
 from ge.runtime.device.session import Session, check_inputs, main_of
-from ge.tools.cli.command_line import progress_bar
 from ge.tools.cli.flags import fixed_of, flag_value
 from ge.tools.cli.remarks import Remarks, printer
 from ge.transforms.precision.modes import ORIGIN
@@ -119,8 +119,8 @@ def lower_for(
         if not decides(options) or level is not Level.GRAPH:
             return None
     telling = warning_handler(printer(Remarks()))
-    with progress_bar() as progress, telling, decisions(loaded, options):
-        return lower_program(loaded, options, progress, goal, watching)
+    with effort(options.time_limit) as known, telling, decisions(loaded, options):
+        return lower_program(loaded, options, known.report, goal, watching)
 
 
 def bind(

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ge.dialects.support.diagnostics import print_diagnostic, warning_handler
+from ge.dialects.support.effort import effort
 from ge.dialects.support.streams import print_result
 from ge.lowering.driver.binding import is_open
 from ge.lowering.driver.compiler import compile_file
 from ge.lowering.driver.tiles import write_tile_programs
 from ge.runtime.data.files import Outputs, check_writable
-from ge.tools.cli.command_line import progress_bar
 from ge.tools.cli.flags import fixed_of, options_from
 from ge.tools.cli.pages import told, write_compiled
 from ge.tools.views.make import Watcher, seen_in, watching, write_page
@@ -52,9 +52,9 @@ def name_page(path: str, is_named: bool) -> None:
 
 def compiled(args: argparse.Namespace, options: "Options", watcher: Watcher) -> "Program":
     """The program; one that leaves sizes open, at those that are given."""
-    with progress_bar() as progress, warning_handler(print_diagnostic):
+    with effort(options.time_limit) as known, warning_handler(print_diagnostic):
         program = compile_file(
-            args.input, options, progress=progress, watch=lambda program: [watcher]
+            args.input, options, progress=known.report, watch=lambda program: [watcher]
         )
         shapes, dims = fixed_of(options)
         is_program = not args.input.endswith(".onnx")  # of models sizes are fixed as they are read

@@ -22,7 +22,7 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from ge.runtime.data.accuracy import decibels, powers
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.transforms.quantization.data import Samples
-from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher, canonical
+from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher
 
 JUDGED = 32  # samples, at least
 ROUNDS = 8  # at most, each a run of the model in both forms
@@ -125,7 +125,7 @@ class RoundingJudge:
 
     @cached_property
     def samples(self) -> Samples:
-        some = canonical(self.given)
+        some = self.given.canonical
         return some.part(0, -(-JUDGED // some.chunk) * some.chunk)
 
     @cached_property

@@ -17,9 +17,10 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, element_type, is_ranked
 from ge.runtime.data.arrays import Array, dtype_of, float_limits, kind_of
 from ge.transforms.precision.modes import Mode
-from ge.transforms.quantization.data import Calibration, Samples, inputs_of
+from ge.transforms.quantization.data import Calibration, Samples
 from ge.transforms.quantization.layers import ConstantValues, base_name, numbered, value_name
 from ge.transforms.quantization.observe import ObservedOp, Observer
+from ge.transforms.quantization.sources import inputs_of
 
 FORMATS = {"f16": f16, "bf16": bf16}
 

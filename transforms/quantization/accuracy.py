@@ -12,6 +12,7 @@ from ge.dialects.support.errors import GeError
 
 if TYPE_CHECKING:
     from ge.runtime.data.accuracy import Arrays
+    from ge.transforms.quantization.data import Calibration
 
 Score: TypeAlias = "Callable[[Arrays, Arrays], float]"  # of outputs and labels, by name
 
@@ -104,6 +105,13 @@ class Accuracy:
 
 def _listed(arrays: "Iterable[str]") -> str:
     return ", ".join(f"'{name}'" for name in arrays) or "(none)"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A calibration that a program asks for: samples or a score that no option can state."""
+
+    calibration: "Calibration"
 
 
 def accuracy_of(text: str) -> Accuracy | None:

@@ -118,10 +118,10 @@ class PrecisionSearch:
 
         low, high = 0, max(len(steps) - 1, 0)
         if (reached := value(high) if high else first) < least:
-            told, left = accuracy.told, f" '{steps[-1].layer}'" if steps else " none"
-            what = f"{told(reached)} with all layers but{left} in floats, {told(first)} with none"
-            hint = "ask for less, or compile without --quantize"
-            raise GeError(f"{accuracy} cannot be met: it is {what}", hint=hint)
+            told, what = accuracy.told, f"{accuracy.told(first)} with all layers quantized"
+            what += f", {told(reached)} with '{steps[-1].layer}' alone" if steps else ""
+            hint = f"ask for {told(reached)}, or compile without --quantize"
+            raise GeError(f"{accuracy} cannot be met: outputs have {what}", hint=hint)
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if value(middle) >= least else (middle, high)

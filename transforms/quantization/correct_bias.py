@@ -31,7 +31,7 @@ from ge.runtime.data.arrays import Array, dtype_of
 from ge.transforms.graph.control_flow import constant_before, insert_before, replace_op
 from ge.transforms.quantization.data import CalibratedPass, Calibration, Chunk, Samples
 from ge.transforms.quantization.layers import ConstantValues, Layer, LayerOp, layers, output_axis
-from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher, canonical
+from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.passes import Relation, Unbounded
 
@@ -125,7 +125,7 @@ class _Corrections:
 
 def corrections(main: FuncOp, samples: Samples) -> dict[str, Means]:
     """The correction of each quantized layer that has weights, by its name."""
-    samples = canonical(samples).first(SAMPLES)
+    samples = samples.canonical.first(SAMPLES)
     quantized = {layer.name: layer.op for layer in layers(main) if is_quantized(layer)}
     reference, result = float_model(main), _Corrections()
     twins = {layer.name: layer.op for layer in layers(reference) if layer.name in quantized}

@@ -1,47 +1,37 @@
-"""Samples of the inputs of a model, as a user gives them, and what passes see of them.
+"""Samples of the inputs of a model, as passes see them (`sources.py` has what users give).
 
-A file has an array for each input, under its name or `in:` and its name; the samples lie along the
-dimension that is the batch of the model. They are seen in chunks of one size, whatever there are,
-the last filled up by repeating them: a matmul of other sizes may round differently, so results
-would depend on how samples were put into batches.
+The samples of a batch lie along the dimension that is the batch of the model. They are seen in
+chunks of one size, whatever there are, the last filled up by repeating them: a matmul of other
+sizes may round differently, so results would depend on how samples were put into batches. Batches
+are put one behind the other in files without a name, unless there is one alone: passes go through
+the samples several times, and in an order of their own, and no more of them than a chunk is in
+memory at once.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.stated import argument_attributes, dims_of, is_seed
 from ge.dialects.support.context import at_hand, having
-from ge.dialects.support.element_types import type_name
-from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import (
-    DYNAMIC,
-    AnyTensor,
-    Shape,
-    shape_text,
-    tensor,
-    tensor_type,
-)
-from ge.runtime.data.arrays import Array, dtype_of, kind_of
-from ge.runtime.data.npz import read_npz, read_shapes
+from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.accuracy import Accuracy
-from ge.transforms.quantization.layers import all_names, argument_name
+from ge.transforms.quantization.layers import all_names
 from ge.transforms.quantization.table import LayerFacts, Table, read_table
 
 CHUNK = 32  # samples that are seen at a time where the batch of the model is free
-
-PREFIX = "in:"
 
 
 @dataclass(frozen=True)
@@ -69,7 +59,8 @@ class Chunk:
 class Samples:
     """All samples: `arrays` by input, and in `axes` which dimension counts them (None: the array is
     the same for all samples). `is_free`: the model takes chunks of any size. `apart`: it has no
-    batch at all, so that samples lie along a dimension that it does not have."""
+    batch at all, so that samples lie along a dimension that it does not have. `order`: which of the
+    samples these are; None: all."""
 
     arrays: Mapping[str, Array]
     axes: Mapping[str, int | None]
@@ -77,27 +68,49 @@ class Samples:
     chunk: int
     is_free: bool = False
     apart: bool = False
-    labels: Mapping[str, Array] = field(default_factory=dict[str, Array])  # [samples, ...]
+    all_labels: Mapping[str, Array] = field(default_factory=dict[str, Array])  # [samples, ...]
+    order: NDArray[np.int64] | None = None
 
     def chunks(self) -> Iterator[Chunk]:
         for first in range(0, self.count, self.chunk):
-            indices = np.arange(first, first + self.chunk) % self.count
-            inputs = {
-                name: array if (axis := self.axes[name]) is None else array.take(indices, axis)
-                for name, array in self.arrays.items()
-            }
+            inputs = self.taken(np.arange(first, first + self.chunk) % self.count)
             if self.apart:
                 inputs = {name: array[0] for name, array in inputs.items()}
             yield Chunk(inputs, first, min(self.chunk, self.count - first), self.chunk)
 
-    def picked(self, indices: Sequence[int]) -> "Samples":
-        """Some of the samples, in this order."""
-        arrays = {
+    def taken(self, indices: NDArray[np.int64]) -> dict[str, Array]:
+        """Some of the samples, in memory."""
+        indices = indices if self.order is None else self.order[indices]
+        return {
             name: array if (axis := self.axes[name]) is None else array.take(indices, axis)
             for name, array in self.arrays.items()
         }
-        labels = {name: array.take(indices, 0) for name, array in self.labels.items()}
-        return replace(self, arrays=arrays, count=len(indices), labels=labels)
+
+    @property
+    def labels(self) -> dict[str, Array]:
+        if self.order is None:
+            return dict(self.all_labels)
+        return {name: array.take(self.order, 0) for name, array in self.all_labels.items()}
+
+    def picked(self, indices: Sequence[int] | NDArray[np.int64]) -> "Samples":
+        """Some of the samples, in this order."""
+        order = np.asarray(indices, np.int64)
+        order = order if self.order is None else self.order[order]
+        return replace(self, count=len(order), order=order)
+
+    @cached_property
+    def canonical(self) -> "Samples":
+        """The samples in an order that does not depend on theirs."""
+        names = sorted(name for name, axis in self.axes.items() if axis is not None)
+        if not names:
+            return self
+
+        def digest(i: int) -> bytes:
+            one = self.taken(np.array([i]))
+            return sha256(b"".join(one[name].tobytes() for name in names)).digest()
+
+        digests = [digest(i) for i in range(self.count)]
+        return self.picked(sorted(range(self.count), key=digests.__getitem__))
 
     def part(self, first: int, count: int) -> "Samples":
         return self.picked(range(first, min(first + count, self.count)))
@@ -131,6 +144,7 @@ class Calibration:
     kept: frozenset[str] = frozenset()
     observed: Any = None  # what passes keep for the next, see observe.py
     accuracy: Accuracy | None = None  # what is asked of the outputs
+    source: Any = None  # of samples that a program gives, see sources.py
     sensitivity: bool = False  # whether the noise of all layers is to be measured
     layers: dict[str, LayerFacts] = field(default_factory=dict[str, LayerFacts])
     left: dict[str, float] = field(default_factory=dict[str, float])  # dB of outputs on the samples
@@ -174,196 +188,8 @@ class CalibratedPass(ModulePass, ABC):
         if self.data.endswith(".toml"):
             calibration = Calibration(read_table(self.data))
         elif self.data:
-            calibration = Calibration(samples=read_samples([self.data], main))
+            from ge.transforms.quantization.sources import Files, samples_of
+
+            calibration = Calibration(samples=samples_of(Files([self.data]), main))
         with calibrating(calibration):
             self.run(main, calibration)
-
-
-# ---- reading ---------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Input:
-    """An input of the model. `batch`: its dimension that counts samples."""
-
-    name: str
-    type: AnyTensor
-    batch: int | None
-
-    def __str__(self) -> str:
-        dims = ["?" if d == DYNAMIC else str(d) for d in self.type.get_shape()]
-        if self.batch is not None:
-            dims[self.batch] = "samples"
-        return f"{self.name}: {type_name(self.type.element_type)}[{', '.join(dims)}]"
-
-
-def inputs_of(main: FuncOp) -> tuple[list[Input], int | None]:
-    """The inputs of a model that its caller gives, and its batch where that is fixed. The batch is
-    the first symbolic dimension that is the first of an input; without one, the first dimension of
-    all inputs if they agree; else there is none."""
-    args = [arg for arg in main.args if not is_seed(arg)]
-    types, dims = [tensor_type(arg) for arg in args], input_dims(main)
-    symbol = next((d[0] for d in dims if d and d[0]), "")
-    if symbol:
-        batches = [d.index(symbol) if symbol in d else None for d in dims]
-    elif len({t.get_shape()[:1] for t in types}) == 1 and types[0].get_shape():
-        batches = [0 for _ in types]
-    else:
-        batches = [None for _ in types]
-    sizes = {t.get_shape()[b] for t, b in zip(types, batches, strict=True) if b is not None}
-    names = map(argument_name, args)
-    fixed = sizes.pop() if len(sizes) == 1 else None
-    return list(map(Input, names, types, batches)), None if fixed == DYNAMIC else fixed
-
-
-def input_dims(main: FuncOp) -> list[tuple[str, ...]]:
-    """The names of the dimensions of each input that the caller gives."""
-    return [
-        dims_of(argument_attributes(main, arg.index), len(tensor_type(arg).get_shape()))
-        for arg in main.args
-        if not is_seed(arg)
-    ]
-
-
-def has_unrelated_batches(main: FuncOp) -> bool:
-    """Return whether the first dimension of each input has a name that is nowhere else: some
-    exporters name each dimension that they do not know, so that names say nothing of the batch."""
-    dims = input_dims(main)
-    names = [n for d in dims for n in d]
-    return len(dims) > 1 and all(d and d[0] and names.count(d[0]) == 1 for d in dims)
-
-
-def have_one_count(path: str | Path, inputs: Sequence[Input]) -> bool:
-    """Return whether the arrays of a file for all inputs are of one size along their first
-    dimension."""
-    names = [i.name for i in inputs]
-    shapes = read_shapes(path, [*names, *(PREFIX + n for n in names)])
-    return len({shape[:1] for shape in shapes.values()}) == 1
-
-
-def read_labelled(
-    paths: Sequence[str | Path], main: FuncOp, fixed: FuncOp | None = None
-) -> Samples:
-    """The samples, with the other arrays of the files that have an element for each of them."""
-    samples = read_samples(paths, main, fixed)
-    inputs = {PREFIX + n for n in samples.arrays} | set(samples.arrays)
-    names = [name for name in read_npz(paths[0], ()) if name not in inputs]
-    files = [read_npz(path, names) for path in paths]
-    join = np.stack if samples.apart else np.concatenate
-    parts = {name: [file[name] for file in files if name in file] for name in names}
-    shapes = {name: {p.shape[not samples.apart :] for p in ps} for name, ps in parts.items()}
-    labels = {n: join(ps) for n, ps in parts.items() if len(shapes[n]) == 1 and ps[0].ndim}
-    count = samples.count
-    return replace(samples, labels={n: a for n, a in labels.items() if len(a) == count})
-
-
-def read_samples(paths: Sequence[str | Path], main: FuncOp, fixed: FuncOp | None = None) -> Samples:
-    """The samples in .npz files for a model; `fixed` is the model at the sizes that are asked for,
-    where some are. Raises GeError for data that is missing, does not fit or is not finite."""
-    inputs, batch = inputs_of(main)
-    if not inputs:
-        raise GeError("the model has no inputs, so there is nothing to calibrate with")
-    if (whole := whole_samples(paths, main if fixed is None else fixed)) is not None:
-        return whole
-    if has_unrelated_batches(main) and have_one_count(paths[0], inputs):
-        inputs = [replace(i, batch=0) for i in inputs]
-    files = [read_inputs(path, inputs) for path in paths]
-    arrays = {i.name: _joined(i, [file[i.name] for file in files]) for i in inputs}
-    if all(i.batch is None for i in inputs):
-        stacked = {name: np.stack([f[name] for f in files]) for name in arrays}
-        return Samples(stacked, dict.fromkeys(arrays, 0), len(files), 1, apart=True)
-    for i in inputs:
-        if i.batch is None and any((f[i.name] != arrays[i.name]).any() for f in files):
-            hint = "it has no batch, so it is one for all samples"
-            raise GeError(f"the files have several values of input '{i.name}'", hint=hint)
-    axes = {i.name: i.batch for i in inputs}
-    count = next(arrays[n].shape[axis] for n, axis in axes.items() if axis is not None)
-    return Samples(arrays, axes, count, CHUNK if batch is None else batch, batch is None)
-
-
-def whole_samples(paths: Sequence[str | Path], main: FuncOp) -> Samples | None:
-    """The samples where all sizes of the model are known and each array has the whole shape of its
-    input behind an axis that counts samples. None otherwise: then samples lie along a dimension of
-    the model."""
-    inputs, _ = inputs_of(main)
-    shapes = {i.name: i.type.get_shape() for i in inputs}
-    if any(DYNAMIC in shape for shape in shapes.values()):
-        return None
-    names = [*shapes, *(PREFIX + n for n in shapes)]
-    stated = [read_shapes(path, names) for path in paths]
-    keys = {n: PREFIX + n if PREFIX + n in stated[0] else n for n in shapes}
-    if any(file.get(keys[n], ())[1:] != shape for file in stated for n, shape in shapes.items()):
-        return None
-    if any(not file.get(key) for file in stated for key in keys.values()):
-        return None
-    files = [read_npz(path, [*keys.values()]) for path in paths]
-    joined = {n: np.concatenate([file[key] for file in files]) for n, key in keys.items()}
-    counts = {len(a) for a in joined.values()}
-    if len(counts) > 1 or 0 in counts:
-        return None
-    for i in inputs:
-        shape = (DYNAMIC, *shapes[i.name])
-        samples = Input(i.name, tensor(shape, i.type.element_type), 0)
-        check_array(samples, joined[i.name], str(paths[0]))
-    return Samples(joined, dict.fromkeys(joined, 0), counts.pop(), 1, apart=True)
-
-
-def _joined(i: Input, parts: Sequence[Array]) -> Array:
-    """The samples of all files. Raises GeError where shapes differ."""
-    shapes = {tuple(d for a, d in enumerate(p.shape) if a != i.batch) for p in parts}
-    if len(shapes) > 1:
-        texts = " and ".join(sorted(map(shape_text, shapes)))
-        raise GeError(f"the files have samples of input '{i.name}' of several shapes: {texts}")
-    return parts[0] if i.batch is None else np.concatenate(parts, i.batch)
-
-
-def read_inputs(path: str | Path, inputs: Sequence[Input]) -> dict[str, Array]:
-    by_name = {prefix + i.name: i for i in inputs for prefix in ("", PREFIX)}
-    arrays = read_npz(
-        path, by_name, lambda name, shape: check_shape(by_name[name], shape, str(path))
-    )
-    counts: dict[int, str] = {}
-    result: dict[str, Array] = {}
-    for i in inputs:
-        key = next((k for k in (PREFIX + i.name, i.name) if k in arrays), None)
-        if key is None:
-            expected = ", ".join(map(str, inputs))
-            present = ", ".join(f"'{n}'" for n in arrays) or "no arrays"
-            hint = f"expected {expected}; the file has {present}"
-            raise GeError(f"input '{i.name}' is missing", str(path), hint)
-        result[i.name] = array = arrays[key]
-        check_array(i, array, str(path))
-        if i.batch is not None:
-            counts.setdefault(array.shape[i.batch], i.name)
-    if len(counts) > 1:
-        (a, first), (b, second) = list(counts.items())[:2]
-        raise GeError(f"{a} samples of input '{first}', but {b} of '{second}'", str(path))
-    if 0 in counts:
-        raise GeError("there are no samples", str(path))
-    return result
-
-
-def check_shape(i: Input, given: Shape, path: str) -> None:
-    shape = i.type.get_shape()
-    sizes = [
-        d for axis, d in enumerate(given)
-        if axis < len(shape) and axis != i.batch and shape[axis] not in (DYNAMIC, d)
-    ]  # fmt: skip
-    if len(given) != len(shape) or sizes:
-        hint = ""
-        if i.batch is not None and DYNAMIC not in shape:
-            whole = ", ".join(map(str, shape))
-            hint = f"or, where no dimension counts samples, arrays of [samples, {whole}]"
-        what = f"input '{i.name}' has shape {shape_text(given)}, not {i}"
-        raise GeError(what, path, hint)
-
-
-def check_array(i: Input, array: Array, path: str) -> None:
-    if array.dtype != (dtype := dtype_of(i.type.element_type)):
-        raise GeError(f"input '{i.name}' is {array.dtype}, not {dtype}", path)
-    check_shape(i, array.shape, path)
-    if kind_of(array.dtype) == "f" and array.size and not np.isfinite(array).all():
-        where = np.argwhere(~np.isfinite(array))[0]
-        sample = "" if i.batch is None else f"sample {where[i.batch]} of "
-        value = array[tuple(where)]
-        raise GeError(f"{sample}input '{i.name}' has {value} at {where.tolist()}", path)

@@ -31,7 +31,7 @@ from ge.transforms.quantization.calibrate import range_of
 from ge.transforms.quantization.data import CalibratedPass, Calibration, Samples
 from ge.transforms.quantization.emitting import code_limits
 from ge.transforms.quantization.insert_quantization import Insertion, patterns, quantizer
-from ge.transforms.quantization.observe import ObservedOp, Observer, canonical
+from ge.transforms.quantization.observe import ObservedOp, Observer
 from ge.transforms.quantization.schemes import FLOAT, INT8, scheme_of
 
 MOST_NOISE = 0.01  # of the power of the results (20 dB); attention mostly has 35 dB and more
@@ -96,7 +96,7 @@ class JudgeAttentionPass(CalibratedPass):
         names = {layer.op: layer.name for layer in found if not insertion.reason(layer)}
         if not names:
             return
-        some = canonical(calibration.samples).first(JUDGED)
+        some = calibration.samples.canonical.first(JUDGED)
         ops = (op for op in names if isinstance(op, AttentionOp))
         for op, noise in noises(main, some, ops).items():
             if noise > MOST_NOISE:

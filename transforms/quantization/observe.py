@@ -13,7 +13,6 @@ others: by the samples that it was made from alone, channels that are all as lar
 sample look best, and each new sample is cut off.
 """
 
-import hashlib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -339,22 +338,6 @@ def _power(outputs: Array) -> float:
 # ---- collecting --------------------------------------------------------------------------------
 
 
-def canonical(samples: Samples) -> Samples:
-    """The samples in an order that does not depend on theirs."""
-    parts = [
-        np.moveaxis(array, axis, 0)
-        for name, array in sorted(samples.arrays.items())
-        if (axis := samples.axes[name]) is not None
-    ]
-    if not parts:
-        return samples
-    digests = [
-        hashlib.sha256(b"".join(np.ascontiguousarray(p[i]).tobytes() for p in parts)).digest()
-        for i in range(samples.count)
-    ]
-    return samples.picked(sorted(range(samples.count), key=lambda i: digests[i]))
-
-
 def folds(count: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
     """Yield which samples decide, and which are judged; a single sample is both."""
     parts = min(FOLDS, count)
@@ -474,7 +457,7 @@ def collect(main: FuncOp, samples: Samples) -> dict[LayerOp, LayerSamples]:
     collectors = {layer.linear: _Collector(layer, names[layer.input], rows) for layer in found}
     observer = Observer(main)
     watchers: dict[Operation, Watcher] = {op: c.watch for op, c in collectors.items()}
-    observer.run(canonical(samples), watchers)
+    observer.run(samples.canonical, watchers)
     results = {op: c.samples(observer.constant(op.operands[1])) for op, c in collectors.items()}
     return {op: r for op, r in results.items() if r is not None}
 

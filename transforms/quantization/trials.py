@@ -53,7 +53,6 @@ from ge.transforms.quantization.observe import (
     ObservedOp,
     Observer,
     Watcher,
-    canonical,
     folds,
 )
 from ge.transforms.quantization.schemes import FLOAT, Scheme
@@ -145,7 +144,7 @@ class Trials:
         """The samples that outputs are judged on."""
         size = sum(byte_size(v.type) for v in computed_outputs(self.main).values() if has_size(v))
         chunks = max(min(SAMPLES // self.given.chunk, BYTES // max(size, 1)), 1)
-        return canonical(self.given).part(0, chunks * self.given.chunk)
+        return self.given.canonical.part(0, chunks * self.given.chunk)
 
     @cached_property
     def few(self) -> Samples:
