@@ -15,7 +15,7 @@ from ge.dialects.tile.types import tile_type
 from ge.lowering.building.tile_kernels import TileProgram
 from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.language.tracing import Tracer
-from ge.runtime.library.language.values import exp, rowsum
+from ge.runtime.library.language.values import cast, exp, rowsum
 
 B2 = Target.load("910b2")
 NAMES = "cast", "copy", "add", "mul", "exp", "scalar"
@@ -73,6 +73,22 @@ def test_a_column_takes_an_instruction_for_each_row_or_repeat() -> None:
     ]  # 32 bytes for a number: 4 repeats, a part of one
     products = [4 * START + 32 * 4 * MUL, 2 * START + 2 * 4 * MUL]
     assert maps(scaled, x, x) == [a + b for a, b in zip(spread, products, strict=True)]
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_products_of_narrow_floats_are_added_at_once(dtype: str) -> None:
+    """In f32 a product is rounded before it is added, which takes two instructions."""
+    x = np.zeros((32, 64), dtype)
+
+    def summed(c: Tracer, x: Any, y: Any) -> None:
+        a, b, s = c.load(c.ub(32, 64), x[0:, 0:]), c.ub(1, 64), c.ub(32, 64, "f32")
+        c.load(b, x[0, 0:])
+        s[:] = s + cast(a, "f32") * cast(b, "f32")
+        c.store(y[0:, 0:], s)
+
+    product, added = START + 32 * MUL, START + 32 * ADD
+    y = np.zeros((32, 64), "f4")
+    assert maps(summed, x, y) == [product if dtype == "float16" else product + added]
 
 
 def test_an_instruction_has_255_repeats() -> None:

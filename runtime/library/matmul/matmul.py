@@ -8,7 +8,8 @@ sums pass to the vector core in parts, and the ops after the matmuls are pulled 
 Matmuls whose results meet in an op after them have their blocks at a time, and share those of the
 left-hand side; others come one behind the other, and go on with the cores in turn. Cores share the
 terms of few rows, and those of the blocks that are left where all cores have had as many, where the
-estimate says that this takes less time (`program.py`).
+estimate says that this takes less time (`program.py`). Products of one row with codes of 8 bits
+the vector cores may compute alone (`single_row.py`).
 """
 
 from collections import Counter
@@ -23,6 +24,7 @@ from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.support.boxes import Access
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import FRACTAL, Memory
+from ge.runtime.library.costs.estimates import figures
 from ge.runtime.library.costs.paces import Core
 from ge.runtime.library.launch import (
     Launch,
@@ -46,7 +48,8 @@ from ge.runtime.library.matmul.blocks import (
 from ge.runtime.library.matmul.operands import choices, copying, may_be_copied
 from ge.runtime.library.matmul.program import MatmulPlan, part_of
 from ge.runtime.library.matmul.sections import Section, sections_of
-from ge.runtime.library.programs import bytes_left, fitted
+from ge.runtime.library.matmul.single_row import single_row
+from ge.runtime.library.programs import bytes_left, fitted, program_of
 from ge.runtime.library.rows.simple_ops import simple_body
 
 UNSURE = 0.05  # parts of a time that estimates of whole blocks and of shared ones may be wrong by
@@ -69,6 +72,7 @@ def written_for(launch: Launch) -> Written:
     if len({(s.p.batch, s.p.m, s.p.k, s.p.element) for s in sections}) > 1:
         raise NotLowered("its matmuls differ in size")
     target = launch.target
+    row = single_row(launch, sections) if is_free() else None
     sections = with_copies(target, sections)
     ps = tuple(p for s in sections for p in s.shapes)
     if is_free():
@@ -77,12 +81,28 @@ def written_for(launch: Launch) -> Written:
         cut = chosen(lambda: all_cuts(ps, target), partial(cycles, Counter(ps), target))
     if cut is None:
         raise no_room(least_bytes(ps), target)
-    if (with_parts := with_splits(launch.target, sections, cut)) is not None:
+    found = with_parts(launch, sections, cut)
+    return found if row is None else faster(launch, row, found)
+
+
+def with_parts(launch: Launch, sections: Sequence[Section], cut: MatmulCut) -> Written:
+    """The program, whose cores share terms of sums where that is faster, and fits."""
+    if (shared := with_splits(launch.target, sections, cut)) is not None:
         try:
-            return fitting(launch, *with_parts)
+            return fitting(launch, *shared)
         except NotLowered:
             pass  # whole sums may fit
     return fitting(launch, sections, cut)
+
+
+def faster(launch: Launch, *programs: Written) -> Written:
+    """The program that takes less time by the estimate of what is written."""
+
+    def us(written: Written) -> float:
+        program = written.program or program_of(launch, "asked", written)
+        return figures(program, launch.target).total_us
+
+    return min((replace(w, program=program_of(launch, "asked", w)) for w in programs), key=us)
 
 
 def fitting(launch: Launch, sections: Sequence[Section], cut: MatmulCut) -> Written:

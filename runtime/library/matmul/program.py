@@ -167,7 +167,9 @@ class SplitSums:
         part = self.tile((p.m, cols), f32, 0)
         outs = [self.tile((p.m, cols), element, i) for i, element in enumerate(elements, 1)]
         totals = [self.tile((p.m, cols), f32, i) for i, _ in enumerate(elements, 1)]
-        me, all_of_them = c.core * c.parts + c.part, c.cores * c.parts
+        me, all_of_them = c.core, c.cores
+        if c.parts > 1:
+            me, all_of_them = me * c.parts + c.part, all_of_them * c.parts
         for turn in c.range(ceil_div(ceil(p.n / cols) - me, all_of_them)):
             col = c.now((me + turn * all_of_them) * cols)
             for term, (total, out) in enumerate(zip(totals, outs, strict=True)):

@@ -1,0 +1,66 @@
+"""Products of one row with codes of 8 bits on vector cores alone, against the bodies of their
+kernels."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_lower_matmul import linear
+from test_lower_operands import Body, weights
+from tile_lowering import Lowered, compare
+
+from ge.dialects.tile.kernel import CubeOp
+
+GATED: Body = (
+    ["1x1x150xf16", "200x150xi8", "200xf16", "200x150xi8", "200xf16"],
+    [
+        "%0 = graph.dequantize %x1, %x2 axis 0 : (#200x150xi8, #200xf16) -> #200x150xf16",
+        "%1 = graph.dequantize %x3, %x4 axis 0 : (#200x150xi8, #200xf16) -> #200x150xf16",
+        "%2 = graph.matmul %x0, %0 transpose_rhs true"
+        " : (#1x1x150xf16, #200x150xf16) -> #1x1x200xf16",
+        "%3 = graph.matmul %x0, %1 transpose_rhs true"
+        " : (#1x1x150xf16, #200x150xf16) -> #1x1x200xf16",
+        "%4 = graph.silu %2 : (#1x1x200xf16) -> #1x1x200xf16",
+        "%5 = graph.mul %4, %3 : (#1x1x200xf16, #1x1x200xf16) -> #1x1x200xf16",
+    ],
+    ["%5"],
+)
+ONE_SCALE: Body = (
+    ["1x96xf16", "70x96xi8", "1xf16", "70xf16"],
+    [
+        "%0 = graph.dequantize %x1, %x2 : (#70x96xi8, #1xf16) -> #70x96xf16",
+        "%1 = graph.matmul %x0, %0 transpose_rhs true : (#1x96xf16, #70x96xf16) -> #1x70xf16",
+        "%2 = graph.add %1, %x3 : (#1x70xf16, #70xf16) -> #1x70xf16",
+    ],
+    ["%2"],
+)
+BODIES = {
+    "many terms": weights(1, 4000, 130, turned=True),
+    "many columns": weights(1, 128, 5000, turned=True),
+    "a ragged end": weights(1, 150, 70, turned=True),
+    "two weights": GATED,
+    "one scale": ONE_SCALE,
+}
+OTHERS = {
+    "two rows": weights(2, 512, 512, turned=True),
+    "codes along columns": weights(1, 512, 512),
+    "zero points": weights(1, 512, 512, turned=True, zero=True),
+    "codes of 4 bits": weights(1, 512, 512, "i4", block=32),
+}
+
+
+def has_cube(found: Lowered) -> bool:
+    return any(isinstance(side, CubeOp) for _, tiles in found.pairs for side in tiles.programs)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_one_row(name: str) -> None:
+    found = compare(linear(*BODIES[name]), all_lowered=True, orders=2)
+    assert not has_cube(found)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_cube_has_other_products(name: str) -> None:
+    assert has_cube(compare(linear(*OTHERS[name]), all_lowered=True))
