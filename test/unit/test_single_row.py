@@ -36,11 +36,26 @@ ONE_SCALE: Body = (
     ],
     ["%2"],
 )
+THREE: Body = (
+    ["1x150xf16", *["200x150xi8", "200xf16"] * 2, "40x150xi8", "40xf16"],
+    [
+        line
+        for i, n in enumerate((200, 200, 40))
+        for line in (
+            f"%{2 * i} = graph.dequantize %x{2 * i + 1}, %x{2 * i + 2} axis 0"
+            f" : (#{n}x150xi8, #{n}xf16) -> #{n}x150xf16",
+            f"%{2 * i + 1} = graph.matmul %x0, %{2 * i} transpose_rhs true"
+            f" : (#1x150xf16, #{n}x150xf16) -> #1x{n}xf16",
+        )
+    ],
+    ["%1", "%3", "%5"],
+)
 BODIES = {
     "many terms": weights(1, 4000, 130, turned=True),
     "many columns": weights(1, 128, 5000, turned=True),
     "a ragged end": weights(1, 150, 70, turned=True),
     "two weights": GATED,
+    "three weights": THREE,
     "one scale": ONE_SCALE,
 }
 OTHERS = {

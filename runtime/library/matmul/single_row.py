@@ -4,7 +4,7 @@ after the other: the vector cores multiply codes, and scales follow once for eac
     %w = graph.dequantize %codes, %scales axis 0          columns x terms
     %y = graph.matmul %x, %w transpose_rhs
 
-    for u in share(blocks of columns x parts of the terms)
+    for u in share(blocks of columns x parts of the terms), of each of the products
       for s in range(terms of the part / depth)
         load codes[c.., s..]; wide = f16 of them          # rows x depth
         for j in range(depth / lanes)
@@ -18,13 +18,11 @@ vector cores alone starts earlier. Products of numbers of 16 bits are exact in f
 sums: no weight is rounded to f16.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import ceil
 
 from xdsl.dialects.builtin import f16, f32
-from xdsl.ir import SSAValue
 
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.support.element_types import bitwidth
@@ -34,7 +32,7 @@ from ge.dialects.tile.types import BLOCK
 from ge.runtime.library.costs.cycles import REPEAT_BYTES
 from ge.runtime.library.costs.paces import Core
 from ge.runtime.library.language import values as v
-from ge.runtime.library.language.indices import Scalar
+from ge.runtime.library.language.indices import Scalar, ceil_div
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.launch import Arguments, Launch, Written
 from ge.runtime.library.matmul.outputs import ResultBlock
@@ -61,6 +59,12 @@ def codes_of(product: Product) -> DequantizeOp | None:
     return op if plain and op.input in inputs and op.scale in inputs else None
 
 
+def codes_in(section: Section) -> list[tuple[DequantizeOp, int]]:
+    """The weights' ops, each with the first column that is needed of it."""
+    ops = [(codes_of(term), first) for term, first in section.terms]
+    return [(op, first) for op, first in ops if op is not None]
+
+
 def has_single_row(section: Section) -> bool:
     """True if vector cores may compute the products of a section."""
     p, product = section.p, section.product
@@ -70,7 +74,7 @@ def has_single_row(section: Section) -> bool:
         and given
         and not section.reduces
         and not product.groups
-        and all(codes_of(term) is not None for term, _ in section.terms)
+        and len(codes_in(section)) == len(section.terms)
     )
 
 
@@ -92,16 +96,17 @@ class RowCut:
         return ceil(ceil(terms / self.depth) / self.parts)
 
 
-def row_cuts(section: Section, target: Target) -> list[RowCut]:
+def row_cuts(sections: Sequence[Section], target: Target) -> list[RowCut]:
     """The cuts, the fastest first: by what the busiest core loads and multiplies."""
-    p, core = section.p, Core.of(target)
+    p, core = sections[0].p, Core.of(target)
 
     def cycles(cut: RowCut) -> float:
         products = core.vector("mul", cut.rows, REPEAT_BYTES, apart=True)
         step = core.vector("cast", 1, 2 * cut.rows * cut.depth) + cut.depth // LANES * products
         step = max(step, core.ub(cut.rows, cut.depth))
-        unit = p.terms * (cut.steps(p.k) * step + core.reduced("sum", cut.rows, REPEAT_BYTES))
-        return ceil(cut.units(p.n) / target.vector_cores) * unit
+        unit = cut.steps(p.k) * step + core.reduced("sum", cut.rows, REPEAT_BYTES)
+        units = sum(cut.units(s.p.n) * s.p.terms for s in sections)
+        return ceil(units / target.vector_cores) * unit
 
     parts = range(1, MOST_PARTS + 1)
     found = [RowCut(r, d, n) for r in ROWS for d in DEPTHS for n in parts]
@@ -111,15 +116,19 @@ def row_cuts(section: Section, target: Target) -> list[RowCut]:
 def single_row(launch: Launch, sections: Sequence[Section]) -> Written | None:
     """The first program that fits of products of one row by vector cores alone; None where there is
     none, the products are others, or cores of both kinds share their memories."""
-    cores, one = launch.target.vector_cores, len(sections) == 1
-    if not launch.target.split_cores or not one or not has_single_row(sections[0]):
+    if not launch.target.split_cores or not all(map(has_single_row, sections)):
         return None
+    ops = [op for section in sections for op, _ in codes_in(section)]
+    kinds = {(element_type(op.input), element_type(op.scale)) for op in ops}
+    if len({(s.product.lhs, s.p.k) for s in sections}) > 1 or len(kinds) > 1:
+        return None
+    lhs, cores = sections[0].product.lhs, launch.target.vector_cores
 
     def programs() -> Iterator[Written]:
-        for cut in row_cuts(sections[0], launch.target):
-            writer = RowWriter(launch, sections[0], cut)
-            shapes = {sections[0].product.lhs.value: sections[0].product.lhs.shape}
-            yield Written(writer.write, min(cut.units(sections[0].p.n), cores), shapes)
+        for cut in row_cuts(sections, launch.target):
+            count = min(sum(cut.units(s.p.n) for s in sections), cores)
+            write = RowWriter(launch, sections, cut, count).write
+            yield Written(write, count, {lhs.value: lhs.shape})
 
     return next((w for w in (fitted(launch, p) for p in programs()) if w is not None), None)
 
@@ -129,52 +138,48 @@ class RowWriter:
     """A program of one row, while it is written."""
 
     launch: Launch
-    section: Section
+    sections: Sequence[Section]
     cut: RowCut
-
-    @cached_property
-    def terms(self) -> list[tuple[DequantizeOp, int]]:
-        """The weights' ops, each with the first column that is needed of it."""
-        ops = [(codes_of(term), first) for term, first in self.section.terms]
-        return [(op, first) for op, first in ops if op is not None]
+    cores: int
 
     def write(self, c: Tracer, arguments: Arguments) -> None:
-        p, cut, lhs = self.section.p, self.cut, self.section.product.lhs
-        shared = SplitSums(c, replace(p, splits=cut.parts), {})
+        lhs, cut = self.sections[0].product.lhs, self.cut
+        self.c, self.arguments = c, arguments
         self.tiles(c)
         ends = (*(0 for _ in lhs.shape[:-1]), slice(0, None))
         c.load(self.x, arguments[lhs.value][ends], pad=0)
-        for unit in c.share(cut.units(p.n)):
-            part, col = c.now(unit % cut.parts), c.now(unit // cut.parts * cut.rows)
-            sums = [
-                self.sums_of(c, arguments, op, col + first, part, self.rows[number])
-                for number, (op, first) in enumerate(self.terms)
-            ]
-            shared.store(part, 0, col, sums)
+        before, tiles, shared = 0, dict[Hashable, v.Tile](), list[SplitSums]()
+        for section in self.sections:
+            shared.append(parts := SplitSums(c, replace(section.p, splits=cut.parts), tiles))
+            units = cut.units(section.p.n)
+            me = c.now((c.core + -before % self.cores) % self.cores) if before else c.core
+            for turn in c.range(ceil_div(units - me, c.cores)):
+                unit = c.now(me + turn * c.cores)
+                part, col = c.now(unit % cut.parts), c.now(unit // cut.parts * cut.rows)
+                terms = zip(codes_in(section), self.rows, strict=False)
+                sums = [self.sums_of(op, col + at, part, into) for (op, at), into in terms]
+                parts.store(part, 0, col, sums)
+            before += units
         c.barrier()
-        self.merge(c, arguments, shared)
+        for section, parts in zip(self.sections, shared, strict=True):
+            self.merge(section, parts)
 
     def tiles(self, c: Tracer) -> None:
-        p, (rows, depth) = self.section.p, (self.cut.rows, self.cut.depth)
-        steps = self.cut.steps(p.k) * self.cut.parts  # the last ones may be beyond the terms
-        element = element_type(self.terms[0][0].input)
-        self.codes, self.wide = c.ub(rows, depth, element, copies=2), c.ub(rows, depth, f16)
-        self.x, self.acc = c.ub(1, steps * depth, f16), c.ub(rows, LANES, f32)
+        rows, depth = self.cut.rows, self.cut.depth
+        first, _ = codes_in(self.sections[0])[0]
+        terms = self.cut.steps(self.sections[0].p.k) * self.cut.parts * depth  # some behind the end
+        self.codes = c.ub(rows, depth, element_type(first.input), copies=2)
+        self.wide, self.x = c.ub(rows, depth, f16), c.ub(1, terms, f16)
+        self.acc = c.ub(rows, LANES, f32)
         self.column = c.ub(rows, BLOCK // 4, f32)  # a block for each number
-        self.scale = c.ub(1, rows, element_type(self.terms[0][0].scale))
-        self.rows = [c.ub(1, rows, f32) for _ in self.terms]
+        self.scale = c.ub(1, rows, element_type(first.scale))
+        most = max(len(s.terms) for s in self.sections)
+        self.rows = [c.ub(1, rows, f32) for _ in range(most)]
 
-    def sums_of(
-        self,
-        c: Tracer,
-        arguments: Arguments,
-        op: DequantizeOp,
-        col: Scalar,
-        part: Scalar,
-        into: v.Tile,
-    ) -> v.Tile:
+    def sums_of(self, op: DequantizeOp, col: Scalar, part: Scalar, into: v.Tile) -> v.Tile:
         """The sums of a part of the terms of some columns, times their scales."""
-        (rows, depth), steps = self.wide.shape, self.cut.steps(self.section.p.k)
+        c, arguments = self.c, self.arguments
+        (rows, depth), steps = self.wide.shape, self.cut.steps(self.sections[0].p.k)
         c.fill(self.acc, 0)
         for step in c.range(steps):
             at = c.now((part * steps + step) * depth)
@@ -196,18 +201,15 @@ class RowWriter:
             into[:] = into * v.cast(self.scale, f32)
         return into
 
-    def merge(self, c: Tracer, arguments: Arguments, shared: SplitSums) -> None:
+    def merge(self, section: Section, shared: SplitSums) -> None:
         """Add the parts, and compute the ops behind the products."""
-        pull, values = Epilogue(c, self.launch, arguments), self.values
+        pull = Epilogue(self.c, self.launch, self.arguments)
+        values = [term.op.result for term, _ in section.terms]
         elements = [element_type(value) for value in values]
-        for col, tiles in shared.merged(elements, self.section.part_cols):
-            for value, (_, first), tile in zip(values, self.section.terms, tiles, strict=True):
+        for col, tiles in shared.merged(elements, section.part_cols):
+            for value, (_, first), tile in zip(values, section.terms, tiles, strict=True):
                 pull.terms[value, first] = tile
             pull.col, pull.columns = col, tiles[0].shape[1]
             at = ResultBlock(1, 1, 0, 0, col)
-            for out in self.section.outputs:
+            for out in section.outputs:
                 pull.store(out.value, out.box(at, *tiles[0].shape))
-
-    @property
-    def values(self) -> list[SSAValue]:
-        return [term.op.result for term, _ in self.section.terms]
