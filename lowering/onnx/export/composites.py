@@ -295,7 +295,20 @@ def matmul(op: MatmulOp, w: ModelWriter) -> str:
 
 def turned(value: SSAValue, w: ModelWriter) -> str:
     rank = rank_of(value)
+    if is_stored_turned(value.owner, w):
+        return w.name(value)
     return w.node("Transpose", value, perm=[*range(rank - 2), rank - 1, rank - 2])
+
+
+def is_stored_turned(op: Any, w: ModelWriter) -> bool:
+    """Return whether a transpose is not between a weight and its matmul, but done: other tools see
+    a layer of integers where a matmul reads what is dequantized."""
+    if not isinstance(op, DequantizeOp) or op.block_size.value.data or rank_of(op.result) != 2:
+        return False
+    use = op.result.get_user_of_unique_use()
+    if not isinstance(use, MatmulOp) or use.rhs is not op.result:
+        return False
+    return bool(use.transpose_rhs.value.data) and w.is_fixed(op.input)
 
 
 @writes(GroupedMatmulOp)
@@ -394,9 +407,8 @@ def quantize(op: QuantizeOp, w: ModelWriter) -> str:
         x = w.node("Cast", x, to=ONNX_NUMBERS[t])
     saturate = python(op.saturate) if is_float(op.to) else None
     zero_point, to = op.zero_point, None
-    if zero_point is None and is_static(shape := shape_of(op.scale)):  # it states the type
-        shape = () if numel(shape) == 1 and not op.block_size.value.data else shape
-        zero_point = w.array(np.zeros(shape, dtype_of(op.to)), "zero_point")
+    if zero_point is None and is_static(shape_of(op.scale)):
+        zero_point = zeros(op, op.to, w)
     elif zero_point is None and op.to != ui8:
         to, w.opset, w.ir_version = ONNX_NUMBERS[op.to], 21, 10
     return grid("QuantizeLinear", op, x, zero_point, w, saturate=saturate, output_dtype=to)
@@ -404,21 +416,48 @@ def quantize(op: QuantizeOp, w: ModelWriter) -> str:
 
 @writes(DequantizeOp)
 def dequantize(op: DequantizeOp, w: ModelWriter) -> str:
-    check_storage(op, element_type(op.input), w)
-    return grid("DequantizeLinear", op, op.input, op.zero_point, w)
+    check_storage(op, t := element_type(op.input), w)
+    zero_point: Input = op.zero_point
+    is_plain = is_static(shape_of(op.scale)) and not op.block_size.value.data
+    if zero_point is None and is_plain and bitwidth(t) <= 16:
+        zero_point = zeros(op, t, w)
+    x: Input = op.input
+    if turns := is_stored_turned(op, w):
+        x = w.array(w.constants.value(op.input).T, w.label(op))
+    return grid("DequantizeLinear", op, x, zero_point, w, turns)
+
+
+def zeros(op: Granular, t: Attribute, w: ModelWriter) -> str:
+    """The zero point of codes without one. It states their type, where optimizers that move a
+    transpose or reshape between them and their floats quantize again: to ui8 if nothing is said."""
+    shape = () if is_whole(op, w) else shape_of(op.scale)
+    return w.shared(np.zeros(shape, dtype_of(t)), "zero_point")
+
+
+def is_whole(op: Granular, w: ModelWriter) -> bool:
+    """Return whether a grid is written as one of the whole tensor."""
+    scale, shape = shape_of(op.scale), shape_of(op.input)
+    if not is_static(scale) or numel(scale) > 1 or op.block_size.value.data:
+        return False
+    by_axis = op.axis is not None and len(scale) == 1 and shape[op.axis.value.data] == 1
+    return not (by_axis and w.is_fixed(op.input))
 
 
 def grid(
-    op_type: str, op: Granular, x: Input, zero_point: Input, w: ModelWriter, **attributes: Any
-) -> str:
-    block = op.block_size.value.data
-    if is_static(shape_of(op.scale)) and numel(shape_of(op.scale)) == 1 and not block:
-        parameters = (w.scalar(op.scale), w.scalar(zero_point))
-        return w.node(op_type, x, *parameters, **attributes)
-    axis = python(op.axis)
-    return w.node(
-        op_type, x, op.scale, zero_point, axis=axis, block_size=block or None, **attributes
-    )
+    op_type: str, op: Granular, x: Input, zero_point: Input, w: ModelWriter, turns: bool = False,
+    **attributes: Any,
+) -> str:  # fmt: skip
+    """The axis of a weight is counted from the last one. So onnxruntime 1.32 leaves the layer in
+    floats, as it is written, where its activations have no 8 bits: of an axis that is counted from
+    the first one it makes a matmul that rounds activations to 8 bits, and biases of 32 bits, which
+    may not hold them."""
+    if is_whole(op, w):
+        return w.node(op_type, x, w.scalar(op.scale), w.scalar(zero_point), **attributes)
+    axis, block = python(op.axis), op.block_size.value.data or None
+    if w.is_fixed(op.input) and block is None:
+        axis = normalize_axis(axis, rank_of(op.input)) - rank_of(op.input)
+        axis = -3 - axis if turns else axis
+    return w.node(op_type, x, op.scale, zero_point, axis=axis, block_size=block, **attributes)
 
 
 def check_storage(op: Granular, t: Attribute, w: ModelWriter) -> None:

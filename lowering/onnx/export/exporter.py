@@ -31,9 +31,10 @@ from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 from xdsl.traits import IsTerminator, NoMemoryEffect
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.graph.stated import SEQUENCE, dims_of, name_of
 from ge.dialects.support.diagnostics import location_of, read_location
+from ge.dialects.support.element_types import is_float
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.processes import Once
@@ -93,12 +94,15 @@ class ModelWriter:
         self.nodes: list[NodeProto] = []
         self.values: dict[SSAValue, str] = {}
         self.opset, self.ir_version = OPSET, IR_VERSION
+        # Before codes that are floats onnxruntime (1.32) drops a Relu, as if no code were negative,
+        # and fails at a Clip; a maximum and a minimum it leaves alone
+        self.has_float_codes = False
         # Beside the nodes: further inputs, functions by what they do, and domains of ops
         self.inputs: list[ValueInfoProto] = []
         self.functions: dict[bytes, FunctionProto] = {}
         self.domains: set[str] = set()
         self._fixed: set[SSAValue] = set()
-        self._vectors: dict[tuple[int, ...], str] = {}
+        self._shared: dict[tuple[Any, ...], str] = {}
         self._taken = Counter(reserved)
         self.node_names = Counter[str]()
         self._bytes = self._kept = 0
@@ -162,7 +166,7 @@ class ModelWriter:
         del self.initializers[count:]
         self.large = {n: data for n, data in self.large.items() if n not in dropped}
         self.values = {v: n for v, n in self.values.items() if n not in dropped}
-        self._vectors = {v: n for v, n in self._vectors.items() if n not in dropped}
+        self._shared = {v: n for v, n in self._shared.items() if n not in dropped}
 
     @property
     def fits(self) -> bool:
@@ -171,10 +175,14 @@ class ModelWriter:
 
     def ints(self, values: Sequence[int]) -> str:
         """A vector of i64."""
-        key = tuple(values)
-        if key not in self._vectors:
-            self._vectors[key] = self.array(np.array(key, np.int64).reshape(-1), "ints")
-        return self._vectors[key]
+        return self.shared(np.array(values, np.int64).reshape(-1), "ints")
+
+    def shared(self, array: Array, name: str) -> str:
+        """An array that all nodes read that ask for it."""
+        key = (array.dtype, array.shape, array.tobytes())
+        if key not in self._shared:
+            self._shared[key] = self.array(array, name)
+        return self._shared[key]
 
     def number(self, value: float | Sequence[float], t: Attribute) -> str:
         """A scalar, or a vector, of an element type."""
@@ -358,6 +366,7 @@ def model_and_weights(
     if any(SEQUENCE in t for t in (*inputs, *outputs)):
         raise GeError("inputs and outputs that are sequences cannot be written as ONNX")
     w = writer(payload, (*names_in, *names_out))
+    w.has_float_codes = any(isinstance(o, QuantizeOp) and is_float(o.to) for o in main.walk())
     infos: list[Any] = []
     for arg, table, label in zip(block.args, inputs, names_in, strict=True):
         w.values[arg] = label

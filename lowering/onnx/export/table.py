@@ -8,6 +8,7 @@ from onnx import numpy_helper
 from xdsl.dialects.builtin import DenseArrayBase, FloatAttr, IntegerAttr, StringAttr, i1, i64
 from xdsl.ir import Attribute
 
+from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph import normalization as n
 from ge.dialects.graph import shape as s
@@ -148,7 +149,18 @@ def fill(op: FillOp, w: ModelWriter) -> str:
 
 @writes(e.ClampOp)
 def clamp(op: e.ClampOp, w: ModelWriter) -> str:
-    return w.node("Clip", op.input, *map(w.scalar, (op.low, op.high)))
+    low, high = map(w.scalar, (op.low, op.high))
+    if not w.has_float_codes:
+        return w.node("Clip", op.input, low, high)
+    above = w.name(op.input) if low is None else w.node("Max", op.input, low)
+    return above if high is None else w.node("Min", above, high)
+
+
+@writes(a.ReluOp)
+def relu(op: a.ReluOp, w: ModelWriter) -> str | list[str]:
+    if not w.has_float_codes:
+        return one_node(op, w)
+    return w.node("Max", op.input, w.number(0, element_type(op.input)))
 
 
 @writes(e.CastOp)
