@@ -24,6 +24,7 @@ from ge.dialects.graph.quantization import Granular, QuantizeOp
 from ge.dialects.graph.stated import is_seed
 from ge.dialects.graph.support.op_names import plain, short_name
 from ge.dialects.support.diagnostics import error_at, warning, warning_handler, without_remarks
+from ge.dialects.support.effort import effort_at_hand
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
@@ -45,6 +46,7 @@ from ge.transforms.graph.infer_shapes import refresh_signature
 from ge.transforms.precision import modes
 from ge.transforms.precision.magnitudes import random_samples
 from ge.transforms.precision.modes import MODES, ORIGIN
+from ge.transforms.quantization.correct_bias import NAME as CORRECT_BIAS
 from ge.transforms.quantization.data import (
     Calibration,
     Samples,
@@ -93,6 +95,8 @@ def kept_names(program: Program, entries: Sequence[str]) -> frozenset[str]:
             raise GeError(f"keep_dtype: the model has no {what}", program.path, hint)
     return frozenset(kept)
 
+
+GO_ON = "the table (of ge-calibrate, `table=` in Python) beside the samples goes on from there"
 
 MOST_BYTES = 1 << 28  # of one value of a chunk, where that can be had
 
@@ -155,7 +159,13 @@ def table_for(
             if name != FLOAT:
                 check_rate(scheme_of(name), options.target)
     if given is not None:
+        if table.is_unfinished and not (table.passes or table.samples):
+            table = Table(table.model)
         wanted.table = table
+        for name in table.open:
+            table.layers.pop(name, None)
+        if table.is_unfinished:
+            table.vectors.pop(CORRECT_BIAS, None)
         return observed(program, options, ctx, wanted, given)
     if options.accuracy:
         what = "the table says in what layers are computed; for an accuracy give samples"
@@ -198,6 +208,8 @@ def observed(
     assert free is not None
     fixed = main_function(program.module)
     samples = samples_of(source, free, fixed, labels=wanted.accuracy is not None)
+    table, undone = wanted.table, effort_at_hand().undone
+    has_all = not undone
     if samples.count == 1:
         warning(free, "one sample alone says little about ranges; take a hundred")
     for line in doubts(samples, source.paths if isinstance(source, Files) else ()):
@@ -212,7 +224,15 @@ def observed(
         samples = replace(samples, chunk=max(1, samples.chunk * MOST_BYTES // size))
         module = with_chunks(program, samples)
     decide(module, program, options, ctx, replace(wanted, samples=samples))
-    return wanted.table
+    if undone:
+        table.is_unfinished = True
+        if not has_all:  # other decisions may come from more samples
+            table.passes, table.samples = [], 0
+        what = f"{options.time_limit} s were over before all was decided, and the best so far holds"
+        warning(free, f"{what}; missing: {'; '.join(undone)}; {GO_ON}")
+    else:
+        table.finish()
+    return table
 
 
 def doubts(samples: Samples, files: Sequence[str | Path]) -> Iterator[str]:

@@ -25,9 +25,10 @@ from ge.lowering.pipeline.options import Options
 from ge.runtime.data.accuracy import Arrays, cosine, decibels, powers, worst
 from ge.runtime.data.arrays import Array
 from ge.tools.commands import ge_calibrate, ge_compile
+from ge.tools.views.calibration import decibel_bar, range_bar, ranges
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.choose_precision import Promotion, steps_of
-from ge.transforms.quantization.table import read_table
+from ge.transforms.quantization.table import Table, read_table
 
 pytestmark = pytest.mark.usefixtures("without_programs")
 
@@ -208,6 +209,34 @@ def test_a_table_has_the_choice(
     reasons = {e["name"]: e.get("reason") for e in told["layers"] if e["scheme"] != "int8"}
     assert list(reasons) == [name for name in ("first", "second", "third") if name in kept]
     assert "the accuracy" not in capfd.readouterr().err
+
+
+def test_a_page_shows_noise_and_ranges(
+    model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Written where there is no display; it loads nothing."""
+    monkeypatch.delenv("DISPLAY", raising=False)
+    table, page = tmp_path / "t.toml", tmp_path / "p.html"
+    flags = ["--data", str(data), "-o", str(table), "--plot", str(page)]
+    assert ge_calibrate([str(model), *flags]) == 0
+    text = page.read_text("utf-8")
+    for name in ("first", "second", "third", *read_table(table).ranges):
+        assert f"<td>{name}</td>" in text
+    assert text.count("<svg") == 2 * 3 + len(read_table(table).ranges)
+    assert re.search(
+        r"int8: 3 of 3 layers are quantized; [\d.]+ dB of &#x27;y&#x27; are left", text
+    )
+    assert not re.search(r"<script|https?://|src=", text)
+
+
+def test_bars_say_what_is_much_noise():
+    kinds = [re.findall(r'class="(\w+)" width', bar)[1] for bar in map(decibel_bar, (20, 30, 50))]
+    assert kinds == ["bad", "fair", "good"]
+    assert decibel_bar(None) == ""
+    assert decibel_bar(math.inf).endswith("no noise")
+    assert 'width="1.0"' in range_bar(0.0, 0.0, 0.0)
+    assert "No activation has a range" in ranges(Table())
+    assert "&lt;b&gt;" in ranges(Table(ranges={"<b>": (-1.0, 2.0)}))
 
 
 def test_the_report_has_what_was_measured(model: Path, data: Path):

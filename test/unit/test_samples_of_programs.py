@@ -4,6 +4,7 @@ import io
 import sys
 import weakref
 from collections.abc import Callable, Iterator
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +144,7 @@ def is_mapped(array: Array) -> bool:
 def test_a_generator_of_many_samples_has_two_alive_at_most():
     alive, most = 0, 0
 
-    def count(change: int) -> None:
+    def note(change: int) -> None:
         nonlocal alive, most
         alive += change
         most = max(most, alive)
@@ -151,8 +152,8 @@ def test_a_generator_of_many_samples_has_two_alive_at_most():
     def samples() -> Iterator[dict[str, Array]]:
         for i in range(200):
             x = np.full((1, 4), i, np.float32).view(Traced)
-            count(1)
-            weakref.finalize(x, count, -1)
+            note(1)
+            weakref.finalize(x, note, -1)
             yield {"in0": x}
             del x
 
@@ -271,6 +272,65 @@ def test_a_score_sees_the_labels_of_batches():
 
     ge.quantize(graph(), Loader(16, lambda s: (X[s], Y[s])), accuracy=score)
     assert set(seen) == {70}
+
+
+# ---- a time limit ----------------------------------------------------------------------------
+
+
+class Clock:
+    """Time that passes as it is looked at."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def monotonic(self) -> float:
+        self.now += 1.0
+        return self.now
+
+
+def limited(monkeypatch: pytest.MonkeyPatch, seconds: int, table: Path, **more: Any) -> Any:
+    monkeypatch.setattr(progress, "time", Clock())
+    return ge.quantize(
+        graph(), Loader(16, lambda s: (X[s],)), table=table, time_limit=seconds, **more
+    )
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.usefixtures("without_programs")
+@pytest.mark.parametrize("more", [{}, {"accuracy": "snr>=42"}])
+def test_calls_with_a_limit_come_to_what_one_without_decides(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+):
+    """However little each decides, what it has is a table that compiles."""
+    whole, parts = tmp_path / "whole.toml", tmp_path / "parts.toml"
+    ge.quantize(graph(), Loader(16, lambda s: (X[s],)), table=whole, **more)
+    states: list[str] = []
+    for seconds in (*range(14, 400, 12), 10**6):
+        limited(monkeypatch, seconds, parts, **more)
+        states.append(parts.read_text())
+        if "[unfinished]" not in states[-1]:
+            break
+    assert len(set(states)) > 3
+    assert states[-1] == whole.read_text()
+
+
+@pytest.mark.usefixtures("without_programs")
+def test_what_a_limit_leaves_out_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    with pytest.warns(UserWarning, match="14 s were over before all was decided") as told:
+        program = limited(monkeypatch, 14, tmp_path / "t.toml")
+    text = " ".join(str(w.message) for w in told)
+    assert "ranges of samples after the first 64" in text
+    assert "beside the samples goes on from there" in text
+    assert layers_of(program) == ["int8", "int8"]
+    assert program.report()["quantization"]["left_db"]["y"] > 20
+
+
+def test_a_generator_without_end_ends_with_the_time(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(progress, "time", Clock())
+    with progress.effort(20) as known:
+        found = samples_of(Given(X[:2] for _ in count()), one_input(DYNAMIC, 4))
+    assert found.count == 20
+    assert known.undone == ["samples after the first 20"]
 
 
 class Terminal(io.StringIO):

@@ -3,8 +3,10 @@ can be read and edited."""
 
 import argparse
 import os
+from pathlib import Path
 
 from ge.dialects.support.diagnostics import warning_handler
+from ge.dialects.support.effort import effort
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import print_result
 from ge.lowering.driver.calibration import table_for
@@ -20,23 +22,31 @@ from ge.transforms.quantization.table import listing
 
 
 def run(args: argparse.Namespace) -> int:
-    if tables := [f for f in args.data if f.endswith(".toml")]:
-        raise GeError("this is a table, no samples", tables[0], "ge-compile takes it")
+    if all(f.endswith(".toml") for f in args.data):
+        raise GeError("this is a table, no samples", args.data[0], "ge-compile takes it")
     options = options_from(args, calibration=os.pathsep.join(args.data))
     if not options.quantize and options.precision == ORIGIN:
         options = options_from(args, calibration=options.calibration, quantize=INT8)
-    if args.sensitivity and not options.quantize:
+    measured = args.sensitivity or bool(args.plot)
+    if measured and not options.quantize:
         raise GeError("sensitivity is that to quantization", hint="give --quantize int8 too")
-    with warning_handler(printer(Remarks())):
+    with effort(options.time_limit), warning_handler(printer(Remarks())):
         program = load(args.model, plugins=options.plugins)
-        wanted = Calibration(sensitivity=args.sensitivity)
+        wanted = Calibration(sensitivity=measured)
         table = table_for(program, options, context(options.plugins), wanted)
+    data = [f for f in args.data if f != args.output]  # a table that was gone on from
+    inputs = [args.model, *data, *options.plugins, *files_of(program.payload)]
+    with Outputs(inputs) as out:
+        if args.output != "-":
+            out.text(args.output, table.text())
+        if args.plot:
+            from ge.tools.views.calibration import page_of
+
+            title = f"{Path(args.model).stem} - ge-calibrate"
+            facts = wanted.layers.values()
+            out.text(args.plot, page_of(title, options.quantize, facts, table, wanted.left))
     if args.output == "-":
         print(table.text(), end="")
-    else:
-        inputs = [args.model, *args.data, *options.plugins, *files_of(program.payload)]
-        with Outputs(inputs) as out:
-            out.text(args.output, table.text())
     if args.sensitivity:
         print_result(listing(wanted.layers.values()).rstrip("\n"))
     return 0

@@ -96,11 +96,14 @@ def calibrate_parser() -> ArgumentParser:
     add = parser.add_argument
     add("model", help="the .onnx file, or a .mlir module of the graph level")
     add("--data", action="append", required=True, metavar="X.npz",
-        help="samples; several files are taken one after the other")  # fmt: skip
+        help="samples; several files are taken one after the other, and a table that a time "
+        "limit left unfinished is gone on from")  # fmt: skip
     add("-o", "--output", default="-", metavar="T.toml", help="the table (default: standard "
         "output)")  # fmt: skip
     add("--sensitivity", action="store_true", help="print the noise that each layer adds, "
         "the largest first")  # fmt: skip
+    add("--plot", default="", metavar="FILE.html", help="write a page with the noise that each "
+        "layer adds, and with the ranges, as bars")  # fmt: skip
     add_options(parser, "ge-calibrate")
     return parser
 

@@ -72,6 +72,7 @@ from ge.dialects.graph.support.parameters import holds
 from ge.dialects.support.boxes import MOVING, Access
 from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.editing import erase
+from ge.dialects.support.effort import unlimited
 from ge.dialects.support.element_types import row_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
@@ -457,6 +458,10 @@ class RefinePrecisionPass(CalibratedPass):
     mode: str = "fp16"
     clip: bool = False
     accuracy: str = ""
+
+    def run_within(self, main: FuncOp, calibration: Calibration) -> None:
+        with unlimited():  # nothing holds in place of what this decides
+            self.run(main, calibration)
 
     def run(self, main: FuncOp, calibration: Calibration) -> None:
         if self.mode not in MODES:

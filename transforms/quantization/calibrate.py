@@ -8,11 +8,14 @@ becomes
 
 The range of an argument of @main is an attribute of the argument. What the table has is taken from
 there; the rest is observed if samples are at hand, and added to the table. A value that is not
-finite for some sample has no range. A table without the ranges of most layers draws a warning.
+finite for some sample has no range. Where a time limit comes, ranges are those of the first
+samples, one chunk at least, and later ones are added when the table is gone on from. A table
+without the ranges of most layers draws a warning.
 """
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, f64
@@ -21,6 +24,7 @@ from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
 
 from ge.dialects.graph.stated import RANGE
 from ge.dialects.support import diagnostics
+from ge.dialects.support.effort import TimeIsUp, effort_at_hand, unlimited
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.data import CalibratedPass, Calibration, Chunk
 from ge.transforms.quantization.layers import activations, layers
@@ -90,20 +94,21 @@ class Extremes:
     high: float = -np.inf
     sample: int | None = None  # the first that has an element that is not finite
 
-    def add(self, array: Array, chunk: Chunk) -> None:
+    def add(self, array: Array, chunk: Chunk, done: int = 0) -> None:
         low, high = float(array.min(initial=np.inf)), float(array.max(initial=-np.inf))
         if array.size and not np.isfinite([low, high]).all() and self.sample is None:
             rows = chunk.rows(array)
             flat = None if rows is None else np.isfinite(rows).reshape(len(rows), -1).all(1)
-            self.sample = chunk.first + (0 if flat is None else int(np.argmin(flat)))
+            self.sample = done + chunk.first + (0 if flat is None else int(np.argmin(flat)))
         self.low, self.high = min(self.low, low), max(self.high, high)
 
 
 def observed_ranges(
     main: FuncOp, calibration: Calibration, values: Collection[SSAValue]
 ) -> dict[SSAValue, Extremes]:
-    """The extremes of activations of layers."""
+    """The extremes of activations of layers, in samples of which the table has none yet."""
     assert calibration.samples is not None
+    samples, table, known = calibration.samples, calibration.table, effort_at_hand()
     extremes = {value: Extremes() for value in values}
     first: dict[SSAValue, tuple[Operation, int]] = {}
     for layer in layers(main):
@@ -116,17 +121,29 @@ def observed_ranges(
 
     def watch(step: ObservedOp) -> None:
         for i, value in seen_by[step.op]:
-            extremes[value].add(step.operands[i], step.chunk)
+            extremes[value].add(step.operands[i], step.chunk, done)
 
-    Observer(main).run(calibration.samples, dict.fromkeys(seen_by, watch))
+    observer, watchers = Observer(main), dict.fromkeys(seen_by, watch)
+    done = table.samples if table.samples < samples.count else 0
+    with unlimited():
+        observer.run(samples.part(done, samples.chunk), watchers)
+    table.samples = 0
+    for done in range(done + samples.chunk, samples.count, samples.chunk):
+        known.tell("ranges", done, samples.count)
+        try:
+            observer.run(samples.part(done, samples.chunk), watchers)
+        except TimeIsUp:
+            known.undone.append(f"ranges of samples after the first {done}")
+            table.samples = done
+            break
     return extremes
 
 
-def calibrate(main: FuncOp, calibration: Calibration, again: bool = False) -> None:
-    """Write ranges on the activations of all layers; with `again`, those that can be observed are
-    observed anew."""
+def calibrate(main: FuncOp, calibration: Calibration) -> None:
+    """Write ranges on the activations of all layers."""
     table, names = calibration.table, activations(layers(main))
-    known = set[SSAValue]() if again and calibration.samples else set(names)
+    goes_on = table.samples if calibration.samples else 0
+    known = set[SSAValue]() if goes_on else set(names)
     for value, name in names.items():
         if value in known and (bounds := table.range_of(name)) is not None:
             set_range(value, bounds)
@@ -141,7 +158,10 @@ def calibrate(main: FuncOp, calibration: Calibration, again: bool = False) -> No
             set_range(value, None)
             table.ranges.pop(name, None)
         elif extremes.low <= extremes.high:
-            set_range(value, table.set_range(name, extremes.low, extremes.high))
+            before = table.ranges.get(name) if goes_on else None
+            low, high = before or (extremes.low, extremes.high)
+            bounds = min(low, extremes.low), max(high, extremes.high)
+            set_range(value, table.set_range(name, *bounds))
 
 
 def tell_missing(main: FuncOp, table: Table) -> None:
@@ -173,6 +193,7 @@ class CalibratePass(CalibratedPass):
     `data`: a file with samples (.npz) or a table (.toml), else what is at hand."""
 
     name = "calibrate"
+    is_first: ClassVar[bool] = True
 
     def run(self, main: FuncOp, calibration: Calibration) -> None:
         calibrate(main, calibration)

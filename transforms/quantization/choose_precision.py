@@ -7,18 +7,21 @@ is added to the table, which insert-quantization obeys. For each layer two numbe
 noise that it alone puts on the outputs, and the time that it takes longer in more bits. The layer
 that removes most noise for its time comes first, and no more layers are left in more bits than the
 bound needs. Their number comes from bisection, each step with all layers quantized, and with
-corrected biases, on all samples. Without an accuracy, and without samples, nothing changes;
-measured noise is kept for reports where these are asked for.
+corrected biases, on all samples. Where a time limit comes before, layers have the most bits that
+were tried, and the table keeps what was measured, to go on from. Without an accuracy, and without
+samples, nothing changes; measured noise is kept for reports where these are asked for.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import partial
 
 from xdsl.dialects.func import FuncOp
 
 from ge.dialects.support.diagnostics import warning
+from ge.dialects.support.effort import TimeIsUp, effort_at_hand, unlimited
 from ge.dialects.support.errors import GeError
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
@@ -26,7 +29,7 @@ from ge.runtime.data.accuracy import decibels
 from ge.transforms.quantization.accuracy import Accuracy, accuracy_of
 from ge.transforms.quantization.data import CalibratedPass, Calibration
 from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, Scheme, scheme_of
-from ge.transforms.quantization.table import LayerFacts
+from ge.transforms.quantization.table import NOISES, LayerFacts, Table
 from ge.transforms.quantization.trials import Trials, layer_us
 from ge.transforms.rewriting import remarks
 
@@ -72,10 +75,12 @@ def steps_of(
 
 @dataclass
 class PrecisionSearch:
-    """The search for one function. `facts`: of the layers that can be quantized."""
+    """The search for one function. `facts`: of the layers that can be quantized; `table`: keeps
+    what was measured."""
 
     trials: Trials
     facts: Mapping[str, LayerFacts]
+    table: Table = field(default_factory=Table)
 
     def wider(self) -> list[Scheme]:
         """Schemes of more bits that the target multiplies."""
@@ -87,10 +92,10 @@ class PrecisionSearch:
     def steps(self) -> list[Promotion]:
         """Return what layers can become, the best first; each layer's noise alone is kept."""
         found: list[Promotion] = []
-        for name, facts in self.facts.items():
-            layer, others = self.trials.layers.get(name), dict.fromkeys(self.facts, FLOAT)
-            del others[name]
-            noise = self.trials.noise(others)
+        for done, (name, facts) in enumerate(self.facts.items()):
+            effort_at_hand().tell("layers", done, len(self.facts))
+            layer = self.trials.layers.get(name)
+            noise, *wider = self.noises(name, self.wider() if layer is not None else ())
             facts.alone_db = decibels(1.0, noise)
             if layer is None:  # a table, which has 8 bits or is of floats
                 found += steps_of(name, noise, [(FLOAT, 0.0, 0.0)])
@@ -99,18 +104,45 @@ class PrecisionSearch:
             least = us(self.trials.scheme)
             facts.extra_us = us(None) - least
             choices = [
-                (s.name, self.trials.noise({**others, name: s.name}), us(s) - least)
-                for s in self.wider()
+                (s.name, left, us(s) - least) for s, left in zip(self.wider(), wider, strict=True)
             ]
             found += steps_of(name, noise, [*choices, (FLOAT, 0.0, facts.extra_us)])
         return sorted(found, key=lambda s: -s.worth)
 
+    def noises(self, name: str, wider: Sequence[Scheme]) -> list[float]:
+        """The noise of the outputs where a layer alone is quantized, and where it has wider
+        schemes."""
+        known = self.table.vector(NOISES, name)
+        if known is not None and len(known) == 1 + len(wider):
+            return known
+        others = {n: FLOAT for n in self.facts if n != name}
+        schemes = [{}, *({name: s.name} for s in wider)]
+        noises = [self.trials.noise({**others, **own}) for own in schemes]
+        if all(map(math.isfinite, noises)):
+            self.table.set_vector(NOISES, name, noises)
+        return noises
+
     def meet(self, accuracy: Accuracy) -> Precisions:
-        """The precisions with which the outputs have an accuracy. Raises GeError where that takes
-        all layers in floats."""
+        """The precisions with which the outputs have an accuracy; where time is up, with more bits
+        than that may take. Raises GeError where it takes all layers in floats."""
+        tried: Precisions = dict.fromkeys(self.facts, FLOAT)
+        self.table.open = []
+        try:
+            for tried in self.reaching(accuracy):
+                pass
+        except TimeIsUp:
+            measured = sum(f.alone_db is not None for f in self.facts.values())
+            self.table.open = list(tried)
+            what = f"which layers {accuracy} needs in floats ({len(tried)} are, the noise of "
+            effort_at_hand().undone.append(f"{what}{measured} of {len(self.facts)} was measured)")
+        return tried
+
+    def reaching(self, accuracy: Accuracy) -> Iterator[Precisions]:
+        """Yield precisions that reach a bound, each time with fewer layers in more bits."""
         least = accuracy.bound(self.trials.wanted, self.trials.samples.labels)
         if (first := self.trials.value(accuracy, {})) >= least:
-            return {}
+            yield {}
+            return
         steps = self.steps()
 
         def value(count: int) -> float:
@@ -122,10 +154,11 @@ class PrecisionSearch:
             what += f", {told(reached)} with '{steps[-1].layer}' alone" if steps else ""
             hint = f"ask for {told(reached)}, or compile without --quantize"
             raise GeError(f"{accuracy} cannot be met: outputs have {what}", hint=hint)
+        yield precisions(steps[:high])
         while high - low > 1:
             middle = (low + high) // 2
             low, high = (low, middle) if value(middle) >= least else (middle, high)
-        return precisions(steps[:high])
+            yield precisions(steps[:high])
 
 
 def precisions(steps: Sequence[Promotion]) -> Precisions:
@@ -147,6 +180,9 @@ class ChoosePrecisionPass(CalibratedPass):
     target: str = DEFAULT_TARGET
     accuracy: str = ""
 
+    def run_within(self, main: FuncOp, calibration: Calibration) -> None:
+        self.run(main, calibration)  # what is left is said in any case
+
     def run(self, main: FuncOp, calibration: Calibration) -> None:
         scheme = scheme_of(self.scheme)
         accuracy = calibration.accuracy or accuracy_of(self.accuracy)
@@ -157,11 +193,13 @@ class ChoosePrecisionPass(CalibratedPass):
         chosen: Precisions = {}
         if accuracy is not None or calibration.sensitivity:
             chosen = searched(trials, calibration, accuracy)
-        left, unchanged = trials.left(chosen)
+        with unlimited():
+            left, unchanged = trials.left(chosen)
         calibration.left.update(left)
         calibration.unchanged.update(unchanged)
         if accuracy is None and min(left.values(), default=math.inf) < LITTLE:
-            tell_of_little(trials, left)
+            with suppress(TimeIsUp):
+                tell_of_little(trials, left)
 
 
 def tell_of_little(trials: Trials, left: Mapping[str, float]) -> None:
@@ -179,17 +217,23 @@ def tell_of_little(trials: Trials, left: Mapping[str, float]) -> None:
 
 def searched(trials: Trials, calibration: Calibration, accuracy: Accuracy | None) -> Precisions:
     """The precisions that an accuracy asks for; what layers are like goes to their facts."""
-    facts = trials.quantized({}, trials.few)[1]
+    with unlimited():
+        facts = trials.quantized({}, trials.few)[1]
     calibration.layers.update(facts)
-    search = PrecisionSearch(trials, {n: f for n, f in facts.items() if f.scheme != FLOAT})
+    quantized = {n: f for n, f in facts.items() if f.scheme != FLOAT}
+    search = PrecisionSearch(trials, quantized, calibration.table)
     chosen: Precisions = search.meet(accuracy) if accuracy is not None else {}
     for name, precision in chosen.items():
         op = trials.op_of(name)
         calibration.decide(name, op, precision, f"{accuracy} asks for it")
-        what = f"'{name}' in {precision} for {accuracy}: {facts[name].alone_db:.1f} dB alone"
-        remarks.applied(NAME, op, what)
+        alone = facts[name].alone_db
+        noise = "" if alone is None else f": {alone:.1f} dB alone"
+        remarks.applied(NAME, op, f"'{name}' in {precision} for {accuracy}{noise}")
     if calibration.sensitivity:
-        if not any(f.alone_db is not None for f in facts.values()):
-            search.steps()
-        trials.accumulated(chosen, facts)
+        try:
+            if not any(f.alone_db is not None for f in facts.values()):
+                search.steps()
+            trials.accumulated(chosen, facts)
+        except TimeIsUp:
+            effort_at_hand().undone.append("the noise of layers")
     return chosen

@@ -32,6 +32,7 @@ from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.stated import is_seed
 from ge.dialects.support.diagnostics import location_of
+from ge.dialects.support.effort import effort_at_hand
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import numel, shape_of
 from ge.runtime.data.arrays import Array
@@ -87,8 +88,8 @@ class Observer:
 
     def run(self, samples: Samples, watchers: Mapping[Operation, Watcher]) -> None:
         """Show each watcher its op, once for each chunk of samples. Raises GeError where an op
-        cannot be computed."""
-        ops = self._needed(watchers)
+        cannot be computed, TimeIsUp as `Effort.check` does."""
+        ops, known = self._needed(watchers), effort_at_hand()
         uses = Counter(v for op in ops for v in _read(op))
         for chunk in samples.chunks():
             values: Environment = {
@@ -99,6 +100,7 @@ class Observer:
             values |= {arg: np.array([0, chunk.first]) for arg in self.block.args if is_seed(arg)}
             left = uses.copy()
             for op in ops:
+                known.check()
                 operands = [self._value(o, values) for o in op.operands]
                 results = self._run(op, operands, values)
                 if (watch := watchers.get(op)) is not None:

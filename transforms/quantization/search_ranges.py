@@ -28,12 +28,14 @@ from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
+from ge.dialects.support.effort import TimeIsUp
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.runtime.data.arrays import Array
-from ge.transforms.quantization.calibrate import set_range
+from ge.transforms.quantization.calibrate import range_of, set_range
 from ge.transforms.quantization.data import CalibratedPass, Calibration, Samples
 from ge.transforms.quantization.insert_quantization import ANY, Limits
+from ge.transforms.quantization.layers import activations, layers
 from ge.transforms.quantization.observe import (
     LayerSamples,
     ObservedOp,
@@ -211,7 +213,7 @@ RIVALS = (RangeMethod("percentile", 99.99), RangeMethod("percentile", 99.9))
 CLEARLY = 10**-0.03  # of the noise of outputs, 0.3 dB less: else a method is not left
 
 
-def written(ranges: Ranges) -> None:
+def written(ranges: Mapping[SSAValue, Range | None]) -> None:
     for value, range in ranges.items():
         set_range(value, range)
 
@@ -272,4 +274,9 @@ class SearchRangesPass(CalibratedPass):
         if calibration.samples is not None and method.name != MINMAX:
             scheme, target = scheme_of(self.scheme), Target.load(self.target)
             trials = Trials(main, calibration.samples, scheme, target, self.skip)
-            search_ranges(main, calibration, trials, method)
+            before = {value: range_of(value) for value in activations(layers(main))}
+            try:
+                search_ranges(main, calibration, trials, method)
+            except TimeIsUp:  # the ranges of a candidate are there
+                written(before)
+                raise

@@ -321,6 +321,7 @@ class Joined:
             return np.empty(shape, self.first.dtype)
         self.file.flush()
         mapped = np.memmap(cast(Any, self.file), self.first.dtype, "r", shape=shape)
+        self.file.close()  # the map holds it
         return np.moveaxis(np.asarray(mapped), 0, self.axis)
 
 

@@ -11,6 +11,11 @@ read and edit; and the facts of each layer, for reports and as a table for peopl
 
     [vectors.correct-bias]               # by pass and layer: what it adds or multiplies by
     "/fc/Gemm" = [0.125, -0.5]
+
+    [unfinished]                         # where a time limit came, what is decided all the same
+    passes = ["calibrate"]
+    samples = 64                         # from which ranges are
+    layers = ["/fc/Gemm"]                # that may do with less bits
 """
 
 import math
@@ -29,6 +34,11 @@ Range = tuple[float, float]
 
 # What numbers the results of one op, and values of one name
 SUFFIX = re.compile(r"(:\d+)?(#\d+)?$")
+
+
+# By layer, the noise of outputs where it alone is quantized, in its scheme and in wider ones: what
+# an unfinished search for an accuracy has measured
+NOISES = "noises"
 
 
 def shortened(number: float) -> float:
@@ -50,6 +60,12 @@ class Table:
     )
 
     nominal: Range | None = None
+    passes: list[str] = field(default_factory=list[str], compare=False)  # that decided all
+    samples: int = field(
+        default=0, compare=False
+    )  # whose ranges are known, where those of others are not
+    open: list[str] = field(default_factory=list[str], compare=False)  # layers with too many bits
+    is_unfinished: bool = field(default=False, compare=False)
     path: str = field(default="", compare=False)
 
     def range_of(self, name: str) -> Range | None:
@@ -67,6 +83,16 @@ class Table:
         vector = [shortened(float(v)) for v in values]
         self.vectors.setdefault(decision, {})[name] = vector
         return vector
+
+    def has_all(self, decision: str) -> bool:
+        """Return whether a pass has decided all."""
+        is_whole = bool(self.path) and not self.is_unfinished
+        return is_whole or decision in self.passes
+
+    def finish(self) -> None:
+        """Forget how far passes came."""
+        self.passes, self.samples, self.open, self.is_unfinished = [], 0, [], False
+        self.vectors.pop(NOISES, None)
 
     def names(self) -> list[str]:
         tables: list[Mapping[str, Any]] = [self.ranges, self.layers, *self.vectors.values()]
@@ -96,6 +122,10 @@ class Table:
         for title, table in sections.items():
             if table:
                 lines += ["", f"[{title}]", *(f"{_quoted(k)} = {v}" for k, v in table.items())]
+        if self.is_unfinished:
+            lines += ["", "[unfinished]", f"samples = {self.samples}"]
+            for key, names in (("passes", self.passes), ("layers", self.open)):
+                lines.append(f"{key} = [{', '.join(map(_quoted, names))}]")
         return "\n".join([*lines, ""]).lstrip("\n")
 
 
@@ -141,8 +171,13 @@ def parsed(text: str) -> Table:
     for decision, entries in _table(content.pop("vectors", {}), "vectors").items():
         vectors = _table(entries, f"vectors.{decision}").items()
         table.vectors[decision] = {name: _vector(v, name) for name, v in vectors}
+    table.is_unfinished = "unfinished" in content
+    left = _table(content.pop("unfinished", {}), "unfinished")
+    table.passes = [_text(name, "passes") for name in left.get("passes", ())]
+    table.open = [_text(name, "layers") for name in left.get("layers", ())]
+    table.samples = int(left.get("samples", 0))
     for key in content:
-        near = get_close_matches(key, ("model", "ranges", "layers", "vectors"), 1)
+        near = get_close_matches(key, ("model", "ranges", "layers", "vectors", "unfinished"), 1)
         meant = f"; did you mean '{near[0]}'?" if near else ""
         raise ValueError(f"there is no section '{key}'{meant}")
     return table

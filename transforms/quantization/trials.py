@@ -23,6 +23,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.support import diagnostics
+from ge.dialects.support.effort import TimeIsUp, effort_at_hand
 from ge.dialects.support.types import byte_size, has_size, numel, shape_of, tensor
 from ge.dialects.targets.target import Target
 from ge.runtime.data.accuracy import Arrays, decibels, powers, total_noise
@@ -98,11 +99,19 @@ def tried(
     measure: Callable[[], float],
     share: float = 1.0,
 ) -> Decision[Candidate]:
-    """Make the change of each candidate in turn, measure it, and decide."""
+    """Make the change of each candidate in turn, measure it, and decide. Where time is up, those
+    that were measured stand for all; raises TimeIsUp where they are less than two."""
     errors: list[float] = []
     for candidate in candidates:
         change(candidate)
-        errors.append(measure())
+        try:
+            errors.append(measure())
+        except TimeIsUp:
+            if len(errors) < 2:
+                raise
+            what = f"{len(candidates) - len(errors)} of {len(candidates)} candidates for ranges"
+            effort_at_hand().undone.append(what)
+            break
     return decide(candidates, errors, share)
 
 
