@@ -131,6 +131,8 @@ class Target:
     l2_rate: float = 0.0  # what L2 gives all cores that read, a cube core of the chip
     l0c_out_rate: float = 0.0  # L0C to memory, through the fixpipe
     l0c_to_l1_rate: float = 0.0
+    bt_bytes: int = 0  # of numbers that sums begin with; 0: sums begin with 0
+    fb_bytes: int = 0  # of scales by which sums leave L0C; 0: they leave as they are
     # Cycles that an instruction takes besides its bytes or macs
     mmad_start_cycles: float = 0.0
     mte1_start_cycles: float = 0.0  # L1 to L0A or L0B
@@ -246,6 +248,8 @@ class Target:
             "l0b": self.l0b_bytes,
             "l0c": self.l0c_bytes,
             "ub": self.ub_bytes,
+            "bt": self.bt_bytes,
+            "fb": self.fb_bytes,
         }
 
     @property

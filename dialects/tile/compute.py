@@ -25,6 +25,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.constraints import ANY, choice, choice_def
+from ge.dialects.support.definitions import SEGMENTS
 from ge.dialects.support.element_types import row_of
 from ge.dialects.support.operation import GeOp, LineOp, Names, initialize, segments
 from ge.dialects.support.tensor_op import TensorOp
@@ -45,22 +46,37 @@ from ge.dialects.tile.types import PIPES, Memory, Pipe, PipeAttr, TileType, tile
 
 @irdl_op_definition
 class MmadOp(Instruction, LineOp):
-    """acc = (init ? 0 : acc) + lhs rhs. Without `init` it adds to acc.
+    """acc = (init ? 0 : acc) + lhs rhs. Without `init` it adds to acc; with `bias` sums begin with
+    the numbers of a row in BT.
 
-    tile.mmad %acc, %a, %b init %first
+        tile.mmad %acc, %a, %b init %first bias %row
     """
 
     name = "tile.mmad"
     PIPE: ClassVar = Pipe.M
-    READS: ClassVar = ("acc", "lhs", "rhs")
     WRITES: ClassVar = ("acc",)
     acc = operand_def(TileType)
     lhs = operand_def(TileType)
     rhs = operand_def(TileType)
     init = opt_operand_def(i1)
+    bias = opt_operand_def(TileType)
+    irdl_options = (AttrSizedOperandSegments(as_property=True),)
 
-    def __init__(self, acc: SSAValue, lhs: SSAValue, rhs: SSAValue, init: SSAValue | None = None):
-        initialize(self, (acc, lhs, rhs) if init is None else (acc, lhs, rhs, init))
+    def __init__(
+        self,
+        acc: SSAValue,
+        lhs: SSAValue,
+        rhs: SSAValue,
+        init: SSAValue | None = None,
+        bias: SSAValue | None = None,
+    ):
+        more = [value for value in (init, bias) if value is not None]
+        sizes = segments(1, 1, 1, init is not None, bias is not None)
+        initialize(self, (acc, lhs, rhs, *more), (), {SEGMENTS: sizes})
+
+    def reads(self) -> Sequence[SSAValue]:
+        own = self.acc, self.lhs, self.rhs
+        return own if self.bias is None else (*own, self.bias)
 
     def not_read_if(self) -> tuple[SSAValue, SSAValue] | None:
         return None if self.init is None else (self.acc, self.init)
@@ -73,7 +89,8 @@ class MmadOp(Instruction, LineOp):
         parser.parse_punctuation(",")
         rhs = parse_value(parser)
         init = parser.parse_operand(i1) if parser.parse_optional_keyword("init") else None
-        op = cls(acc, lhs, rhs, init)
+        bias = parse_value(parser) if parser.parse_optional_keyword("bias") else None
+        op = cls(acc, lhs, rhs, init, bias)
         parse_end(parser, op)
         return op
 
@@ -81,6 +98,8 @@ class MmadOp(Instruction, LineOp):
         text = " " + ", ".join(map(names.name_of, (self.acc, self.lhs, self.rhs)))
         if self.init is not None:
             text += f" init {names.name_of(self.init)}"
+        if self.bias is not None:
+            text += f" bias {names.name_of(self.bias)}"
         return text + attributes
 
     def verify_(self) -> None:
@@ -94,6 +113,15 @@ class MmadOp(Instruction, LineOp):
         if acc.element != sum_type(lhs.element):
             wanted = sum_type(lhs.element)
             raise VerifyException(f"sums of {lhs.element} are {wanted}, not {acc.element}")
+        if self.bias is not None:
+            self.check_bias(tile_type(self.bias), acc)
+
+    def check_bias(self, bias: TileType, acc: TileType) -> None:
+        if self.init is None:
+            raise VerifyException("sums begin with a bias where they begin: `init` says where")
+        if (bias.space, bias.shape) != (Memory.BT, (1, acc.cols.data)):
+            raise VerifyException(f"a bias is a row of {acc.cols.data} numbers in bt, not {bias}")
+        check_same_element(bias, acc)
 
 
 def sum_type(element: Attribute) -> Attribute:

@@ -130,7 +130,7 @@ class CubeOp(ProgramOp):
     """The program of each cube core."""
 
     name = "tile.cube"
-    MEMORIES: ClassVar = frozenset((Memory.L1, Memory.L0A, Memory.L0B, Memory.L0C))
+    MEMORIES: ClassVar = frozenset(Memory) - {Memory.UB}
     PIPES: ClassVar = frozenset((Pipe.MTE1, Pipe.MTE2, Pipe.M, Pipe.FIX))
 
 

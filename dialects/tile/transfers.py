@@ -5,7 +5,7 @@ from abc import ABC
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
-from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, UnitAttr, f32, i32
+from xdsl.dialects.builtin import I64, IndexType, IntegerAttr, UnitAttr, f16, f32, i8, i32
 from xdsl.ir import Attribute, SSAValue
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, opt_prop_def
 from xdsl.parser import Parser
@@ -41,6 +41,8 @@ from ge.dialects.tile.types import (
 MOVES = {
     (Memory.L1, Memory.L0A): Pipe.MTE1,
     (Memory.L1, Memory.L0B): Pipe.MTE1,
+    (Memory.L1, Memory.BT): Pipe.MTE1,
+    (Memory.L1, Memory.FB): Pipe.FIX,
     (Memory.L0C, Memory.L1): Pipe.FIX,
     (Memory.UB, Memory.UB): Pipe.V,
 }
@@ -133,9 +135,11 @@ class LoadOp(Instruction, LineOp):
 class StoreOp(Instruction, LineOp):
     """Copies a tile in L0C or UB to a box; only what lies within the memref is written. From L0C
     sums become the box's element type, after `relu`. `add` adds to the box's contents, at one time
-    for all cores.
+    for all cores. With `scale`, a row in FB, sums of integers leave as f16, or rounded and with
+    `zero` added as i8: each is a float of 32 bits, times the number of its column.
 
         tile.store %acc to %box relu
+        tile.store %acc to %codes scale %row zero -3
     """
 
     name = "tile.store"
@@ -143,13 +147,26 @@ class StoreOp(Instruction, LineOp):
     target = operand_def(BoxType)
     relu = opt_prop_def(UnitAttr)
     add = opt_prop_def(UnitAttr)
+    scale = opt_operand_def(TileType)
+    zero = opt_prop_def(IntegerAttr[I64])
 
     def __init__(
-        self, source: SSAValue, target: SSAValue, *, relu: bool = False, add: bool = False
+        self,
+        source: SSAValue,
+        target: SSAValue,
+        *,
+        relu: bool = False,
+        add: bool = False,
+        scale: SSAValue | None = None,
+        zero: int = 0,
     ):
         super().__init__(
-            operands=[source, target],
-            properties={"relu": UNIT if relu else None, "add": UNIT if add else None},
+            operands=[source, target, scale],
+            properties={
+                "relu": UNIT if relu else None,
+                "add": UNIT if add else None,
+                "zero": number(zero) if zero else None,
+            },
         )
 
     @property
@@ -165,29 +182,56 @@ class StoreOp(Instruction, LineOp):
         return OUT[tile_type(self.source).space]
 
     def reads(self) -> Sequence[SSAValue]:
-        return (self.source, self.target) if self.is_atomic else (self.source,)
+        own = (self.source, self.target) if self.is_atomic else (self.source,)
+        return own if self.scale is None else (*own, self.scale)
 
     @classmethod
     def parse(cls, parser: Parser) -> "StoreOp":
         source, target = parse_ends(parser)
         relu = parser.parse_optional_keyword("relu") is not None
         add = parser.parse_optional_keyword("add") is not None
-        op = cls(source, target, relu=relu, add=add)
+        scale, zero = None, 0
+        if parser.parse_optional_keyword("scale"):
+            scale = parse_value(parser)
+            if parser.parse_optional_keyword("zero"):
+                zero = parser.parse_integer(allow_boolean=False)
+        op = cls(source, target, relu=relu, add=add, scale=scale, zero=zero)
         parse_end(parser, op)
         return op
 
     def line(self, names: Names, attributes: str) -> str:
         text = ends_text(names, self.source, self.target)
-        return text + " relu" * self.has_relu + " add" * self.is_atomic + attributes
+        text += " relu" * self.has_relu + " add" * self.is_atomic
+        if self.scale is not None:
+            text += f" scale {names.name_of(self.scale)}"
+        if self.zero is not None:
+            text += f" zero {self.zero.value.data}"
+        return text + attributes
 
     def verify_(self) -> None:
         source, target = tile_type(self.source), box_type(self.target)
-        check_way_out("a store", source, target)
+        if self.scale is None:
+            check_way_out("a store", source, target)
+        else:
+            self.check_scale(tile_type(self.scale), source, target)
         box_of(self.target).check_meets()
         if any(step > 1 for step in box_of(self.target).box_steps):
             raise VerifyException("a store is to elements side by side: its box has no steps")
         if self.has_relu and source.space is not Memory.L0C:
             raise VerifyException("relu is of stores from l0c: what is in ub has passed a tile.map")
+
+    def check_scale(self, scale: TileType, source: TileType, target: BoxType) -> None:
+        check_same_shape(source, target)
+        if self.is_atomic or (source.space, source.element) != (Memory.L0C, i32):
+            raise VerifyException(f"sums of {i32} in l0c are scaled, not added to others: {source}")
+        if target.element not in (f16, i8):
+            raise VerifyException(f"sums leave by a scale as {f16} or {i8}, not {target.element}")
+        if scale.space is not Memory.FB or scale.element != f32:
+            raise VerifyException(f"scales are {f32} in fb, not {scale}")
+        if scale.shape != (1, source.cols.data):
+            raise VerifyException(f"{scale.text()} has no scale for each column of {source.text()}")
+        if self.zero is not None and target.element != i8:
+            raise VerifyException(f"a zero point is of {i8}, not of {target.element}")
 
 
 @irdl_op_definition

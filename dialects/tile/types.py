@@ -35,13 +35,16 @@ BLOCK = (
 
 
 class Memory(StrEnum):
-    """A memory of a core."""
+    """A memory of a core. BT has numbers that sums begin with, FB scales of what leaves L0C: one for
+    each column."""
 
     L1 = "l1"
     L0A = "l0a"
     L0B = "l0b"
     L0C = "l0c"
     UB = "ub"
+    BT = "bt"
+    FB = "fb"
 
 
 class Pipe(StrEnum):
@@ -242,9 +245,13 @@ def box_in(rows: int, cols: int, element: Attribute) -> BoxType:
 
 def check_layout(t: Shaped, memory: Memory) -> None:
     """Raises VerifyException for a tile that the memory does not hold, nor has as a sub-tile: of
-    sums any number of rows leaves L0C."""
+    sums any number of rows leaves L0C; BT and FB have rows of numbers, which come by L1."""
     if memory is not Memory.UB:
         rows = 0 if memory is Memory.L0C and not isinstance(t, RingType) else t.rows.data
+        if memory in (Memory.BT, Memory.FB) and rows != 1:
+            raise VerifyException(f"{memory} has a row of numbers, not {t.text()}")
+        if memory in (Memory.L1, Memory.BT, Memory.FB) and rows == 1:
+            rows = 0
         if rows % FRACTAL or t.cols.data % FRACTAL:
             rule = f"rows and columns in {memory} are multiples of {FRACTAL}"
             way = "take a larger tile, which a load fills with `pad`"

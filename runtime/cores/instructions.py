@@ -10,7 +10,8 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import i8
+from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.diagnostics import error_at
@@ -33,7 +34,7 @@ from ge.dialects.tile.types import box_type, tile_type
 from ge.dialects.tile.unfold import UnfoldOp
 from ge.runtime import numbers
 from ge.runtime.cores.memory import CoreMemory, TileAt
-from ge.runtime.data.arrays import NARROW_FLOATS, Array, array_of, packed
+from ge.runtime.data.arrays import NARROW_FLOATS, Array, array_of, dtype_of, packed
 
 Action = Callable[..., None]
 Offsets = tuple[int, ...]
@@ -168,17 +169,33 @@ def store(op: StoreOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> A
     view, source = box_of(op.target), core.tile(op.source)
     box = TileBox(view, memrefs)
     has_relu, adds = op.has_relu, op.is_atomic
+    scale = None if op.scale is None else core.tile(op.scale)
+    zero = 0 if op.zero is None else op.zero.value.data
 
-    def run(at: int, offsets: Offsets) -> None:
-        part, values = box.parts(offsets, source(at))
+    def run(at: int, offsets: Offsets, scales: int = 0) -> None:
+        sums = source(at)
+        if scale is not None:
+            sums = scaled(sums, scale(scales), box_type(op.target).element, zero, has_relu)
+        part, values = box.parts(offsets, sums)
         if not part.size:
             return
-        if has_relu:
+        if has_relu and scale is None:
             values = np.maximum(values, 0)
         values = values.reshape(part.shape).astype(part.dtype)
         part[...] = part + values if adds else values
 
     return run
+
+
+def scaled(sums: Array, scales: Array, to: Attribute, zero: int, relu: bool) -> Array:
+    """Sums of integers as they leave L0C: times their scales, in 32 bits."""
+    values = np.multiply(sums, scales, dtype=np.float32, casting="unsafe")
+    if relu:
+        values = np.maximum(values, 0)
+    if to == i8:
+        values = np.clip(np.rint(values) + np.float32(zero), -128, 127)
+    with np.errstate(over="ignore"):
+        return values.astype(dtype_of(to))
 
 
 def move(op: MoveOp, core: CoreMemory) -> Action:
@@ -222,10 +239,13 @@ def unfold(op: UnfoldOp, core: CoreMemory) -> Action:
 
 def mmad(op: MmadOp, core: CoreMemory) -> Action:
     acc, lhs, rhs = core.tile(op.acc), core.tile(op.lhs), core.tile(op.rhs)
+    first = None if op.bias is None else core.tile(op.bias)
 
-    def run(sums: int, left: int, right: int, init: bool = False) -> None:
+    def run(sums: int, left: int, right: int, init: bool = False, bias: int = 0) -> None:
         total = acc(sums)
         product = multiply(lhs(left), rhs(right), total.dtype)
+        if init and first is not None:
+            product = product + first(bias)
         np.copyto(total, product if init else total + product)
 
     return run

@@ -21,7 +21,7 @@ from math import inf
 from typing import ClassVar, TypeAlias
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -31,7 +31,9 @@ from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.elementwise import AddOp
 from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.quantization import DequantizeOp, RequantizeOp
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.support.boxes import MOVING, Access, Work
 from ge.dialects.support.functions import main_function
@@ -131,7 +133,7 @@ def at_least_us(body: Body, target: Target) -> float:
         return target.launch_us + us + cycles / target.cycles_per_us
     if not all(isinstance(op, MatmulOp | ConvOp | AttentionOp) for op in products):
         return 0.0
-    kinds = ("mixed",) if needs_vector_cores(body.ops) else ("cube", "vector", "row")
+    kinds = ("mixed",) if needs_vector_cores(body.ops, target) else ("cube", "vector", "row")
     us = min(start.get(kind, 0.0) for kind in kinds)
     cycles = sum(
         body.work_of(op).macs / peak_macs(element_type(op.operands[0]), target)
@@ -148,13 +150,19 @@ def at_least_us(body: Body, target: Target) -> float:
     return target.launch_us + us + max(multiplied, loaded)
 
 
-def needs_vector_cores(ops: Sequence[Operation]) -> bool:
+ON_THE_WAY = (AddOp, DequantizeOp, RequantizeOp)  # out of the cube, of sums of integers
+
+
+def needs_vector_cores(ops: Sequence[Operation], target: Target) -> bool:
     """Return whether no program has these products and the ops behind them on the cube alone, or on
-    vector cores alone: only a relu can be computed on the way out of the cube."""
+    vector cores alone: only a relu can be computed on the way out of the cube, and where the target
+    has tables for that, a bias and scales of sums of integers."""
     kinds = [op for op in ops if isinstance(op, TensorOp)]
     if any(isinstance(op, ConvOp) and op.groups > 1 for op in kinds):
         return False
-    behind = [op for op in kinds if op.ACCESS not in MOVING and not isinstance(op, ReluOp)]
+    integers = all(element_type(op.results[0]) == i32 for op in kinds if multiplies(op))
+    free = (ReluOp, *ON_THE_WAY) if target.bt_bytes and target.fb_bytes and integers else (ReluOp,)
+    behind = [op for op in kinds if op.ACCESS not in MOVING and not isinstance(op, free)]
     return any(isinstance(op, AttentionOp) or not multiplies(op) for op in behind)
 
 
@@ -511,7 +519,7 @@ class Merger:
             at_least,
             lambda b, e: self.others_at_least(ops[:b], ops[e:]),
         )
-        begin, end = search.fastest(needs_vector_cores(ops))
+        begin, end = search.fastest(needs_vector_cores(ops, self.target))
         if (begin, end) != (0, len(ops)) and remarks.wanted():
             why = f"apart they are {self.apart(ops)[-1] - search.time[-1]:.1f} us faster"
             if (refusal := self.refusal(ops)) is not None:

@@ -37,7 +37,7 @@ from dataclasses import dataclass, field
 from math import copysign, inf, isfinite
 from typing import ClassVar
 
-from xdsl.dialects.builtin import FloatAttr, IntegerType, f32, i1
+from xdsl.dialects.builtin import FloatAttr, IntegerType, f32, i1, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -70,6 +70,7 @@ from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.signal import DftOp, StftOp
 from ge.dialects.graph.support.parameters import holds
 from ge.dialects.support.boxes import MOVING, Access
+from ge.dialects.support.definitions import SEGMENTS
 from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.editing import erase
 from ge.dialects.support.effort import unlimited
@@ -410,6 +411,10 @@ class Refinement:
                 scale, params = owner.scale, {**owner.properties, "to": None}
                 scale = scale if element_type(scale) == element else self.narrowed(scale)
                 return emit(DequantizeOp, owner.input, scale, owner.zero_point, **params)
+        if isinstance(owner, DequantizeOp) and element_type(owner.input) == i32:
+            given = {k: v for k, v in owner.properties.items() if k != SEGMENTS}
+            given["to"] = element  # of 32 bits all the same before
+            return emit(DequantizeOp, owner.input, owner.scale, owner.zero_point, **given)
         return emit(CastOp, value, to=element)
 
     def widened(self, value: SSAValue) -> SSAValue:

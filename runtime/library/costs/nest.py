@@ -380,7 +380,7 @@ class Walk:
                 size = storage_bytes(prod(sizes), data_type(memref.type)[0])
             writes, reads = buffers_of(op.writes()), buffers_of(op.reads())
             if isinstance(op, MmadOp):  # sums that begin anew need those before no more
-                reads = buffers_of((op.lhs, op.rhs))
+                reads = buffers_of(op.reads()[1:])
             over = [buffer for buffer in writes if buffer not in reads]
             late = buffers_of([value for value in op.reads() if is_late(value)])
             leaf = Leaf(op, sizes, op.pipe(), writes, reads, over, late, memref, size)

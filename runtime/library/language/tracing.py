@@ -297,6 +297,8 @@ class Tracer:
     l0a = partialmethod(alloc, Memory.L0A)
     l0b = partialmethod(alloc, Memory.L0B)
     ub = partialmethod(alloc, Memory.UB)
+    bt = partialmethod(alloc, Memory.BT)
+    fb = partialmethod(alloc, Memory.FB)
 
     def l0c(
         self, rows: int, cols: int, dtype: v.ElementLike = None, copies: int | None = None
@@ -389,11 +391,20 @@ class Tracer:
         self.fill(one, argument.number)
         return tile
 
-    def store(self, box: v.Subview, tile: v.Tile, relu: bool = False, add: bool = False) -> None:
-        """Store a tile from L0C or UB to device memory, in the element type there."""
+    def store(
+        self,
+        box: v.Subview,
+        tile: v.Tile,
+        relu: bool = False,
+        add: bool = False,
+        scale: v.Tile | None = None,
+        zero: int = 0,
+    ) -> None:
+        """Store a tile from L0C or UB to device memory, in the element type there. Sums of integers
+        may leave by a row of scales in FB, with a zero point."""
         side = self.side_of(tile)
         place = v.box_of(box).value(side, tile.shape)
-        side.add(transfers.StoreOp, tile.value(side), place, relu=relu, add=add)
+        side.add(transfers.StoreOp, tile.value(side), place, relu=relu, add=add, scale=None if scale is None else scale.value(side), zero=zero)
 
     def move(self, target: v.Tile, source: "v.Tile | v.Transposed") -> None:
         side = self.side_of(target)
@@ -439,8 +450,9 @@ class Tracer:
         b: Operand,
         init: Condition | bool = False,
         k: int | None = None,
+        bias: v.Tile | None = None,
     ) -> None:
-        """acc (+)= a b; with `init` the sums begin anew. Operands in L1 pass L0A and L0B in parts
+        """acc (+)= a b; with `init` the sums begin anew, with a row of BT where there is a `bias`. Operands in L1 pass L0A and L0B in parts
         of `k`, by default the most of which both hold two."""
         for operand in (acc, a, b):
             plain = not isinstance(operand, v.Transposed | Unfolded)
@@ -456,7 +468,8 @@ class Tracer:
             right = self.staged(b, Memory.L0B, (at, 0), (size, b.shape[1]))
             begin = None if at or init is False else self.cube.condition(init)
             sums, lhs, rhs = (t.value(self.cube) for t in (acc, left, right))
-            self.cube.add(compute.MmadOp, sums, lhs, rhs, begin)
+            row = None if bias is None or begin is None else bias.value(self.cube)
+            self.cube.add(compute.MmadOp, sums, lhs, rhs, begin, row)
 
     def chunk(self, a: Operand, b: Operand) -> int:
         """The longest part of the sums' length, of those that halve it at least once (a part is

@@ -24,6 +24,7 @@ from ge.runtime.library.costs.paces import Applied, Core, paced
 from ge.runtime.library.launch import fastest
 
 SUM_BYTES = 4  # of f32 and of i32
+TABLES = 2  # rows of numbers for each column: bias and scales
 SIZES = tuple(FRACTAL * i for i in (32, 24, 20, 16, 12, 11, 10, 8, 6, 5, 4, 3, 2, 1))
 LONGEST = 2048  # elements of rows that vector cores compute
 MOST_COMPUTED = 16384  # elements of operands that one of them computes at a time
@@ -49,7 +50,8 @@ class Matrices:
     elements from one of their rows in memory to the next. `terms`: how many right-hand sides of
     these sizes one block of the left-hand side meets. Blocks have multiples of `units` of m, n and
     k; `after`: what vector cores apply to sums that pass to them, None where none does;
-    `computing`: operands that they compute;
+    `computing`: operands that they compute; `by_tables`: sums leave by scales in FB, and may begin
+    with what is in BT;
     `splits`: how many cores share the terms of a block's sums, with `last_wave` of those blocks
     that are left where all cores have had as many."""
 
@@ -67,6 +69,7 @@ class Matrices:
     computing: tuple[Computing | None, Computing | None] = (None, None)
     splits: int = 1
     last_wave: bool = False
+    by_tables: bool = False
 
     @cached_property
     def bits(self) -> int:
@@ -188,11 +191,14 @@ def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[M
     rows, cols, unit = (lcm(inner, size) for size in units)
     for m in extents(p.m, rows):
         for n in extents(p.n, cols, WIDE + SIZES if p.computing[1] else SIZES):
+            tables = n * SUM_BYTES if p.by_tables else 0  # rows of them, which pass L1
+            if tables > min(room["bt"], room["fb"]):
+                continue
             sums = room["l0c"] // (p.terms * m * n * SUM_BYTES)
             deepest = min(room["l0a"] // m, room["l0b"] // n) * 8 // (2 * bits)
             if not sums or deepest < inner:
                 continue
-            longest = room["l1"] * 8 // (2 * (m + p.terms * n) * bits)
+            longest = (room["l1"] - 2 * TABLES * tables) * 8 // (2 * (m + p.terms * n) * bits)
             for parts, part in depths(p, (inner, unit), deepest, longest):
                 yield MatmulCut(m, n, parts * part, part, min(sums, 2))
 

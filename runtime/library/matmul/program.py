@@ -31,8 +31,9 @@ from ge.dialects.graph.slicing import SliceOp, SplitOp
 from ge.dialects.support.boxes import Access, Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Shape, align_up, array_ints, element_type
-from ge.dialects.tile.types import BLOCK, FRACTAL
+from ge.dialects.support.types import Shape, align_up, array_ints, element_type, numel, shape_of
+from ge.dialects.tile.instruction import zero_of
+from ge.dialects.tile.types import BLOCK, FRACTAL, Memory
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import (
     KNOWN,
@@ -270,6 +271,7 @@ class MatmulWriter:
     def __init__(self, blocks: MatmulPlan, c: Tracer, arguments: Arguments) -> None:
         self.blocks, self.c, self.cut, self.arguments = blocks, c, blocks.cut, arguments
         self.rings: dict[tuple[tuple[int, int], int], Tile] = {}
+        self.rows: dict[Memory, tuple[Tile, Tile]] = {}  # rings in L1, and BT or FB
         self.leads: dict[MatmulOperand, list[Scalar]] = {}  # of the matrices of a block
         self.lot: Lot | None = None  # whose blocks are written
         self.sums: list[Tile] = []
@@ -450,14 +452,45 @@ class MatmulWriter:
             even = steps % splits == 0
             count = most if even else c.now((split + 1) * steps // splits - begin)
         first, sums = c.now(turn * most), self.sums_in(section, turn)
+        bias = self.bias(section, place, turn)
         for i in c.range(count):  # the copies of L1 take turns from one block to the next
-            self.step(section, place, first + i, begin + i, i == 0, sums)
+            self.step(section, place, first + i, begin + i, i == 0, sums, bias)
+
+    def bias(self, section: Section, place: ResultBlock, turn: Index) -> Tile | None:
+        """The row that the sums of a block begin with."""
+        rows = {way.bias for way in section.ways.values()} - {None}
+        return self.row_in(Memory.BT, rows.pop(), section, place, turn) if rows else None
+
+    def row_in(
+        self,
+        memory: Memory,
+        value: SSAValue | None,
+        section: Section,
+        place: ResultBlock,
+        turn: Index,
+    ) -> Tile:
+        """The numbers of a block's columns in BT or FB, which may be one that is known."""
+        assert value is not None
+        c, element, argument = self.c, element_type(value), self.arguments[value]
+        if memory not in self.rows:
+            ring = c.l1(1, self.cut.n, element, copies=2)
+            self.rows[memory] = ring, c.alloc(memory, 1, self.cut.n, element)
+        ring, target = self.rows[memory]
+        if numel(shape_of(value)) == 1:
+            c.move(target, c.load(ring[turn], argument[0:]))
+            return target
+        first = section.terms[0][1]
+        at = place.col + first if first else place.col
+        *lead, last = range(len(shape_of(value)))
+        box = v.Subview(argument, (*(0 for _ in lead), at), (last,), (1,) * (last + 1))
+        c.move(target, c.load(ring[turn], box, pad=zero_of(element)))
+        return target
 
     def bring_out(self, section: Section, place: ResultBlock, turn: Index) -> None:
         """The sums of a whole block."""
         sums = self.sums_in(section, turn)
         if section.is_direct:
-            self.store(section, place, sums[0])
+            self.store(section, place, sums[0], turn)
         else:
             self.pass_on(section, place, sums, turn)
 
@@ -494,6 +527,7 @@ class MatmulWriter:
         step: Index,
         start: Condition | bool,
         sums: Sequence[Tile],
+        bias: Tile | None,
     ) -> None:
         """Operands of one step come to L1, and are multiplied; at the start sums begin anew."""
         cut, k = self.cut, step * self.cut.k
@@ -502,7 +536,7 @@ class MatmulWriter:
         for number, ((term, at), acc) in enumerate(zip(section.terms, sums, strict=True), 1):
             rhs = term.rhs, (cut.k, cut.n), (k, place.col + at if at else place.col)
             right = self.loaded(section, *rhs, copy, number)
-            self.c.mmad(acc, left, right, init=start, k=cut.part)
+            self.c.mmad(acc, left, right, init=start, k=cut.part, bias=bias)
 
     def loaded(
         self,
@@ -539,14 +573,24 @@ class MatmulWriter:
         for i in self.c.range(count):
             yield i // across * rows, 0 if across == 1 else i % across * cols, rows, cols
 
-    def store(self, section: Section, place: ResultBlock, sums: Tile) -> None:
+    def store(self, section: Section, place: ResultBlock, sums: Tile, turn: Index) -> None:
+        ways = section.ways
+        scales = {
+            value: self.row_in(Memory.FB, way.scale, section, place, turn)
+            for value, way in ways.items()
+        }
         whole = self.cut.m if self.lot is None else self.lot.rows
         for row, col, rows, cols in self.parts(section, gcd(whole, section.part_rows), whole):
             part = sums if (rows, cols) == sums.shape else sums.part(row, col, (rows, cols))
             for out in section.outputs:
                 at = replace(place, row=place.row + row, col=place.col + col)
                 box = out.stored(self.arguments[out.value], at, rows, cols, self.pull.end)
-                self.c.store(box, part, relu=True in has_relu(out.value))
+                if (way := ways.get(out.value)) is None:
+                    self.c.store(box, part, relu=True in has_relu(out.value))
+                    continue
+                row = scales[out.value]
+                row = row if cols == self.cut.n else row.part(0, col, (1, cols))
+                self.c.store(box, part, relu=way.relu, scale=row, zero=way.zero)
 
     def pass_on(
         self, section: Section, place: ResultBlock, sums: Sequence[Tile], turn: Index

@@ -38,7 +38,15 @@ from ge.runtime.library.costs.paces import applied_by
 from ge.runtime.library.launch import Launch, NotLowered
 from ge.runtime.library.matmul.blocks import Matrices
 from ge.runtime.library.matmul.operands import MatmulOperand, is_given, padded_stride
-from ge.runtime.library.matmul.outputs import AnyMatmul, MatmulOutput, Origins, has_relu, together
+from ge.runtime.library.matmul.outputs import (
+    AnyMatmul,
+    MatmulOutput,
+    Origins,
+    WayOut,
+    has_relu,
+    together,
+    way_out,
+)
 
 
 @dataclass(frozen=True)
@@ -238,7 +246,10 @@ class Section:
         computed = [op for op in self.ops if op.ACCESS not in MOVING]
         after = applied_by(computed, p.result_bits) if passing else None
         p = replace(p, strides=strides, after=after)
-        return replace(p, units=units, splits=splits, last_wave=last_wave)
+        p = replace(p, units=units, splits=splits, last_wave=last_wave)
+        if not self.ways:
+            return p
+        return replace(p, by_tables=True, result=element_type(self.outputs[0].value))
 
     @property
     def copied_operands(self) -> list[MatmulOperand]:
@@ -280,9 +291,24 @@ class Section:
     def part_rows(self) -> int:
         return gcd(*(o.side_by_side(o.row_steps, self.p.m) for o in self.outputs))
 
+    @cached_property
+    def ways(self) -> dict[SSAValue, WayOut]:
+        """The ways of sums of integers to the outputs, where these leave by scales; else none."""
+        launch = self.product.launch
+        room = launch.target.core_memories
+        if len(self.terms) > 1 or self.splits > 1 or not min(room["bt"], room["fb"]):
+            return {}
+        found = {o.value: way_out(launch, o.value) for o in self.outputs if not o.is_turned}
+        ways = {value: way for value, way in found.items() if way is not None}
+        tables = {v for w in ways.values() for v in (w.scale, w.bias) if v is not None}
+        alike = len({w.bias for w in ways.values()}) == 1 and tables.issubset(launch.body.inputs)
+        return ways if alike and len(ways) == len(self.outputs) else {}
+
     @property
     def is_direct(self) -> bool:
-        """True if sums of whole blocks are stored unchanged, or after relu."""
+        """True if sums of whole blocks are stored unchanged, or by scales, or after relu."""
+        if self.ways:
+            return True
         kinds = [op for op in self.ops if op.ACCESS not in MOVING]
         relus = all(isinstance(op, ReluOp) for op in kinds)
         return (
