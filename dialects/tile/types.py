@@ -35,8 +35,8 @@ BLOCK = (
 
 
 class Memory(StrEnum):
-    """A memory of a core. BT has numbers that sums begin with, FB scales of what leaves L0C: one for
-    each column."""
+    """A memory of a core. For each column BT has a number that sums begin with, FB a scale by which
+    they leave L0C."""
 
     L1 = "l1"
     L0A = "l0a"

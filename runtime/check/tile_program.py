@@ -420,7 +420,9 @@ class Walk:
             elif isinstance(user, PushOp | PopOp) and self.program.parts == 1:
                 rows //= self.kernel.parts
                 first = self.part * rows
-            is_cut = box is not None and cast(TileType, value.type).space is not Memory.FB  # scales are not stored
+            is_cut = (
+                box is not None and cast(TileType, value.type).space is not Memory.FB
+            )  # scales are not stored
             for part in box.parts if box is not None and is_cut else ((first, rows, 0, cols),):
                 found.append(self.bytes(value, user, part))
         return tuple(found)

@@ -1,7 +1,7 @@
 """What schemes of quantization take beside fp16: time of kernels, latency and launches of networks
 that are made here, with random weights, or of ONNX files with `NAME.calib.npz` beside them.
 
-    python test/bench/precisions.py [MODEL.onnx ...] [--only bert,decode] [--schemes int8,w8a16,w4a16]
+    python test/bench/precisions.py [MODEL.onnx ...] [--only bert,decode] [--schemes int8,w4a16]
         [--target 910b2] [--layers 2] [--table]
 
 `bert`: an encoder (batch 16, 128 tokens, 768 wide); `decode`: a norm and a SwiGLU block (4096 and

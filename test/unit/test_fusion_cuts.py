@@ -148,7 +148,7 @@ def test_no_launch_takes_less_than_its_bound(
             bound = at_least_us(body, machine)
             assert bound <= us
             if any(map(multiplies, ops)):
-                if needs_vector_cores(ops, target):
+                if needs_vector_cores(ops, machine):
                     assert {name for name, _ in figures.cores} == {"cube", "vector"}
                 seen.append(bound)
         return refused, us

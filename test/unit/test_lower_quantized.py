@@ -247,3 +247,49 @@ func.func @main(%x: {x}, %z: tensor<1xui8>) -> {y} {{
         exact=True,
         all_lowered=True,
     )
+
+
+WAYS = {
+    "f16": "graph.dequantize %s, %t to f16 axis {axis} : ({y}i32>, {t}) -> {y}f16>",
+    "i8": "graph.requantize %s, %t zero_point %z to i8 axis {axis} rounding float32"
+    " : ({y}i32>, {t}, tensor<i8>) -> {y}i8>",
+    "relu": "graph.requantize %s, %t to i8 axis {axis} rounding float32 low 0"
+    " : ({y}i32>, {t}) -> {y}i8>",
+}
+
+
+@settings(max_examples=settings().max_examples // 2, deadline=None)
+@given(
+    st.sampled_from(sorted(WAYS)),
+    st.sampled_from([(), (2,), (3,)]),
+    st.integers(1, 200),
+    st.sampled_from([16, 96, 300, 700]),
+    st.sampled_from([32, 70, 640]),
+    st.booleans(),
+)
+def test_sums_leave_the_cube_by_scales(
+    way: str, batch: tuple[int, ...], rows: int, columns: int, depth: int, has_bias: bool
+) -> None:
+    """No bit differs from what vector cores make of them."""
+    lead = "".join(f"{d}x" for d in (*batch, rows))
+    x, w, y = f"tensor<{lead}{depth}x", f"tensor<{depth}x{columns}x", f"tensor<{lead}{columns}x"
+    t, b = f"tensor<{columns}xf32>", f"tensor<{columns}xi32>"
+    line = f"%s = graph.add %0, %b : ({y}i32>, {b}) -> {y}i32>" if has_bias else ""
+    last = WAYS[way].format(axis=len(batch) + 1, y=y, t=t)
+    last = last if has_bias else last.replace("%s,", "%0,")
+    out = f"{y}{'f16' if way == 'f16' else 'i8'}>"
+    compare(
+        f"""
+func.func @main(%x: {x}i8>, %w: {w}i8>, %b: {b}, %v: {t}) -> {out} {{
+  %z = graph.constant dense<-5> : tensor<i8>
+  %c = graph.constant dense<0.002> : tensor<f32>
+  %t = graph.mul %v, %c : ({t}, tensor<f32>) -> {t}
+  %0 = graph.matmul %x, %w : ({x}i8>, {w}i8>) -> {y}i32>
+  {line}
+  %1 = {last}
+  func.return %1 : {out}
+}}""",
+        "910b2",
+        exact=True,
+        all_lowered=True,
+    )

@@ -404,7 +404,15 @@ class Tracer:
         may leave by a row of scales in FB, with a zero point."""
         side = self.side_of(tile)
         place = v.box_of(box).value(side, tile.shape)
-        side.add(transfers.StoreOp, tile.value(side), place, relu=relu, add=add, scale=None if scale is None else scale.value(side), zero=zero)
+        side.add(
+            transfers.StoreOp,
+            tile.value(side),
+            place,
+            relu=relu,
+            add=add,
+            scale=None if scale is None else scale.value(side),
+            zero=zero,
+        )
 
     def move(self, target: v.Tile, source: "v.Tile | v.Transposed") -> None:
         side = self.side_of(target)
@@ -452,8 +460,9 @@ class Tracer:
         k: int | None = None,
         bias: v.Tile | None = None,
     ) -> None:
-        """acc (+)= a b; with `init` the sums begin anew, with a row of BT where there is a `bias`. Operands in L1 pass L0A and L0B in parts
-        of `k`, by default the most of which both hold two."""
+        """acc (+)= a b; with `init` the sums begin anew, with a row of BT where there is a `bias`.
+        Operands in L1 pass L0A and L0B in parts of `k`, by default the most of which both hold
+        two."""
         for operand in (acc, a, b):
             plain = not isinstance(operand, v.Transposed | Unfolded)
             v.tile_of(operand if plain else operand.tile)

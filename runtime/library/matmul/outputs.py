@@ -50,10 +50,13 @@ OTHER_ORDER = "a result has not all elements of the matmul's in its order"
 
 
 AnyMatmul: TypeAlias = MatmulOp | GroupedMatmulOp
+
+
 @dataclass(frozen=True)
 class WayOut:
     """What happens to sums of integers on their way to an output, inside of the cube core: they
-    begin with a row `bias`, and leave by a row of scales, or one, with a zero point, after `relu`."""
+    begin with a row, `bias`, and leave by a row of scales, or one, and a zero point, after `relu`.
+    """
 
     scale: SSAValue
     bias: SSAValue | None = None
@@ -350,8 +353,8 @@ def shared(a: MatmulOutput, b: MatmulOutput) -> bool:
 def way_out(launch: Launch, value: SSAValue) -> WayOut | None:
     """The way of sums of integers to an output; None where vector cores have a part in it.
 
-        %1 = graph.add %sums, %bias                     : i32
-        %2 = graph.dequantize %1, %scale axis 1 to f16, or graph.requantize %1, %scale axis 1 to i8
+    %1 = graph.add %sums, %bias                     : i32
+    %2 = graph.dequantize %1, %scale axis 1 to f16, or graph.requantize %1, %scale axis 1 to i8
     """
     relu = False
     while isinstance(op := value.owner, TensorOp):

@@ -480,7 +480,7 @@ class MatmulWriter:
             c.move(target, c.load(ring[turn], argument[0:]))
             return target
         first = section.terms[0][1]
-        at = place.col + first if first else place.col
+        at: Scalar = place.col + first if first else place.col
         *lead, last = range(len(shape_of(value)))
         box = v.Subview(argument, (*(0 for _ in lead), at), (last,), (1,) * (last + 1))
         c.move(target, c.load(ring[turn], box, pad=zero_of(element)))
@@ -574,23 +574,21 @@ class MatmulWriter:
             yield i // across * rows, 0 if across == 1 else i % across * cols, rows, cols
 
     def store(self, section: Section, place: ResultBlock, sums: Tile, turn: Index) -> None:
-        ways = section.ways
-        scales = {
-            value: self.row_in(Memory.FB, way.scale, section, place, turn)
-            for value, way in ways.items()
-        }
+        ways, scales = section.ways, None
+        for value in {way.scale for way in ways.values()}:  # one
+            scales = self.row_in(Memory.FB, value, section, place, turn)
         whole = self.cut.m if self.lot is None else self.lot.rows
         for row, col, rows, cols in self.parts(section, gcd(whole, section.part_rows), whole):
             part = sums if (rows, cols) == sums.shape else sums.part(row, col, (rows, cols))
             for out in section.outputs:
                 at = replace(place, row=place.row + row, col=place.col + col)
                 box = out.stored(self.arguments[out.value], at, rows, cols, self.pull.end)
-                if (way := ways.get(out.value)) is None:
+                if scales is None:
                     self.c.store(box, part, relu=True in has_relu(out.value))
                     continue
-                row = scales[out.value]
-                row = row if cols == self.cut.n else row.part(0, col, (1, cols))
-                self.c.store(box, part, relu=way.relu, scale=row, zero=way.zero)
+                way = ways[out.value]
+                own = scales if cols == self.cut.n else scales.part(0, col, (1, cols))
+                self.c.store(box, part, relu=way.relu, scale=own, zero=way.zero)
 
     def pass_on(
         self, section: Section, place: ResultBlock, sums: Sequence[Tile], turn: Index

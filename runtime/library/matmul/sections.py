@@ -301,7 +301,9 @@ class Section:
         found = {o.value: way_out(launch, o.value) for o in self.outputs if not o.is_turned}
         ways = {value: way for value, way in found.items() if way is not None}
         tables = {v for w in ways.values() for v in (w.scale, w.bias) if v is not None}
-        alike = len({w.bias for w in ways.values()}) == 1 and tables.issubset(launch.body.inputs)
+        alike = len({(w.bias, w.scale) for w in ways.values()}) == 1 and tables.issubset(
+            launch.body.inputs
+        )
         return ways if alike and len(ways) == len(self.outputs) else {}
 
     @property

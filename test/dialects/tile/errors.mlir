@@ -45,7 +45,7 @@ func.func private @f(!tile.fifo<4x8x8xf32>)
 
 // -----
 
-// expected-error@+1 {{Expected `l1`, `l0a`, `l0b`, `l0c`, or `ub`}}
+// expected-error@+1 {{Expected `l1`, `l0a`, `l0b`, `l0c`, `ub`, `bt`, or `fb`}}
 func.func private @f(!tile.tile<4x8xf32, l2>)
 
 // -----
@@ -696,7 +696,7 @@ tile.kernel @k() cores 1 {
   tile.cube {
     %l = tile.alloc : !tile.tile<64x32xf16, l1>
     %a = tile.alloc : !tile.tile<64x32xf16, l0a>
-    // expected-error@+1 {{there is no way from l0a to l1; moves are l1 to l0a, l1 to l0b, l0c to l1, ub to ub}}
+    // expected-error@+1 {{there is no way from l0a to l1; moves are l1 to l0a, l1 to l0b, l1 to bt, l1 to fb, l0c to l1, ub to ub}}
     tile.move %a to %l
   }
 }
@@ -1259,5 +1259,49 @@ tile.kernel @k(%x: memref<?xf32>) sizes ["batch"] cores 1 {
   tile.vector {
     // expected-error@+1 {{'batch + 1' is no name of a dimension}}
     %n = tile.size "batch + 1"
+  }
+}
+
+// -----
+
+// expected-error@+1 {{bt has a row of numbers, not 16x16xi32}}
+func.func private @f(!tile.tile<16x16xi32, bt>)
+
+// -----
+
+tile.kernel @k() cores 1 {
+  tile.cube {
+    %a = tile.alloc : !tile.tile<16x32xi8, l0a>
+    %b = tile.alloc : !tile.tile<32x16xi8, l0b>
+    %s = tile.alloc : !tile.tile<16x16xi32, l0c>
+    %r = tile.alloc : !tile.tile<1x16xi32, bt>
+    // expected-error@+1 {{sums begin with a bias where they begin: `init` says where}}
+    tile.mmad %s, %a, %b bias %r
+  }
+}
+
+// -----
+
+tile.kernel @k(%o: memref<16x16xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.cube {
+    %s = tile.alloc : !tile.tile<16x16xi32, l0c>
+    %f = tile.alloc : !tile.tile<1x16xf32, fb>
+    %box = tile.view %o[%c0, %c0] : memref<16x16xf32> -> !tile.box<16x16xf32>
+    // expected-error@+1 {{sums leave by a scale as f16 or i8, not f32}}
+    tile.store %s to %box scale %f
+  }
+}
+
+// -----
+
+tile.kernel @k(%o: memref<16x16xf16>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.cube {
+    %s = tile.alloc : !tile.tile<16x16xi32, l0c>
+    %f = tile.alloc : !tile.tile<1x32xf32, fb>
+    %box = tile.view %o[%c0, %c0] : memref<16x16xf16> -> !tile.box<16x16xf16>
+    // expected-error@+1 {{1x32xf32 has no scale for each column of 16x16xi32}}
+    tile.store %s to %box scale %f
   }
 }

@@ -252,3 +252,32 @@ tile.kernel @open(%x: memref<?x64xf32>, %y: memref<?x64xf32>) sizes ["2 * batch 
     }
   }
 }
+
+// Sums of integers begin with a bias, and leave as codes of 8 bits.
+tile.kernel @codes(%b: memref<16xi32>, %s: memref<16xf32>, %o: memref<16x16xi8>) cores 1 {
+  %c0 = arith.constant 0 : index
+  tile.cube {
+    %a = tile.alloc : !tile.tile<16x32xi8, l0a>
+    %w = tile.alloc : !tile.tile<32x16xi8, l0b>
+    %acc = tile.alloc : !tile.tile<16x16xi32, l0c>
+    %row = tile.alloc : !tile.tile<1x16xi32, l1>
+    %bias = tile.alloc : !tile.tile<1x16xi32, bt>
+    %numbers = tile.alloc : !tile.tile<1x16xf32, l1>
+    %scales = tile.alloc : !tile.tile<1x16xf32, fb>
+    %bb = tile.view %b[%c0] : memref<16xi32> -> !tile.box<1x16xi32>
+    %sb = tile.view %s[%c0] : memref<16xf32> -> !tile.box<1x16xf32>
+    tile.load %bb to %row
+    tile.load %sb to %numbers
+    tile.move %row to %bias
+    tile.move %numbers to %scales
+    %first = arith.cmpi eq, %c0, %c0 : index
+    tile.mmad %acc, %a, %w init %first bias %bias
+    %ob = tile.view %o[%c0, %c0] : memref<16x16xi8> -> !tile.box<16x16xi8>
+    tile.store %acc to %ob relu scale %scales zero -3
+  }
+}
+// CHECK:       tile.kernel @codes
+// CHECK:           %bias = tile.alloc : !tile.tile<1x16xi32, bt>
+// CHECK:           tile.move %row to %bias
+// CHECK:           tile.mmad %acc, %a, %w init %first bias %bias
+// CHECK:           tile.store %acc to %ob relu scale %scales zero -3
