@@ -142,6 +142,9 @@ def table_for(
             warning(main, f"{what}; all values are taken to fit f16")
         return Table(nominal=(-1.0, 1.0))
     if given is None and not tables:
+        if options.fit_weights:
+            hint = "give --calibration X.npz with samples of its inputs"
+            raise GeError("weights are fitted to samples", program.path, hint)
         if options.accuracy or wanted.accuracy:
             hint = "give --calibration X.npz with samples of its inputs"
             raise GeError("an accuracy is measured on samples", program.path, hint)
@@ -158,6 +161,9 @@ def table_for(
         for name in table.layers.values():
             if name != FLOAT:
                 check_rate(scheme_of(name), options.target)
+        if options.fit_weights and not table.fitted and not table.is_unfinished:
+            what = f"no weights are fitted: {tables[0]} has none, give samples in its place"
+            warning(main, what)
     if given is not None:
         if table.is_unfinished and not (table.passes or table.samples):
             table = Table(table.model)

@@ -238,7 +238,8 @@ class Options:
         "",
         "int8 (activations and weights of matmuls and convolutions; needs calibration), int16 "
         "(activations of 16 bits), dynamic (scales of activations computed by the program), fp8 "
-        "(f8E4M3FN), w8a16 or w4a16 (weights alone, 4 bits in groups of 32)",
+        "(f8E4M3FN), w8a16 or w4a16 (weights alone, 4 bits in groups of 32), mxfp4 or nvfp4 "
+        "(weights alone, floats of 4 bits in groups)",
         variable="GE_QUANTIZE", metavar="SCHEME", tools=(COMPILE, RUN, CALIBRATE, BENCH),
         group=QUANTIZATION, choices=("", *SCHEMES),
     )  # fmt: skip
@@ -255,6 +256,13 @@ class Options:
         "reads in the model, or in that of its op (graph.conv)",
         variable="GE_QUANTIZE_SKIP", metavar="REGEX,...", tools=(COMPILE, CALIBRATE),
         group=QUANTIZATION, of="quantize",
+    )  # fmt: skip
+    fit_weights: bool = option(
+        False,
+        "round weights so that the outputs of layers are nearest to those of floats, by samples "
+        "(GPTQ), where outputs gain; for w4a16 above all",
+        variable="GE_FIT_WEIGHTS", tools=(COMPILE, RUN, CALIBRATE), group=QUANTIZATION,
+        of="quantize",
     )  # fmt: skip
     ranges: str = option(
         SEARCH,

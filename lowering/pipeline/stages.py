@@ -263,6 +263,7 @@ def quantization(options: Options) -> Passes:
     from ge.transforms.quantization.choose_precision import ChoosePrecisionPass
     from ge.transforms.quantization.correct_bias import CorrectBiasPass
     from ge.transforms.quantization.equalize_channels import EqualizeChannelsPass
+    from ge.transforms.quantization.fit_weights import FitWeightsPass
     from ge.transforms.quantization.insert_quantization import InsertQuantizationPass
     from ge.transforms.quantization.judge_attention import JudgeAttentionPass
     from ge.transforms.quantization.search_ranges import SearchRangesPass
@@ -273,7 +274,8 @@ def quantization(options: Options) -> Passes:
     skip, target = options.quantize_skip, options.target
     choose = ChoosePrecisionPass("", scheme, skip, True, target, options.accuracy)
     insert = InsertQuantizationPass(scheme, skip, True, target)
-    insertion = [choose, insert, CorrectBiasPass()]
+    fit = [FitWeightsPass("", scheme, skip, True, target)] if options.fit_weights else []
+    insertion = [*fit, choose, insert, CorrectBiasPass()]
     if not SCHEMES[scheme].activation_bits:
         return [smooth, *insertion]
     equalize = EqualizeChannelsPass(scheme=scheme)

@@ -44,8 +44,9 @@ PASSES = {
     """,
     "transforms.precision": "refine-precision",
     "transforms.quantization": """
-        calibrate choose-precision correct-bias equalize-channels insert-quantization
-        judge-attention lower-quantization quantize-cache search-ranges smooth-activations
+        calibrate choose-precision correct-bias equalize-channels fit-weights
+        insert-quantization judge-attention lower-quantization quantize-cache search-ranges
+        smooth-activations
     """,
     "transforms.shapes": "bind-dims expand-gears express-sizes relate-dims split-oversized",
     "transforms.schedule": "assign-streams split-launches",

@@ -95,7 +95,8 @@ def bitcast(op: elementwise.BitcastOp) -> Fn:
     return run
 
 
-def _spread(op: g.Granular) -> Fn:
+def spread_of(op: g.Granular) -> Fn:
+    """Return what brings a parameter into a shape that broadcasts with the input of an op."""
     block = op.block_size.value.data
     axis = None if op.axis is None else op.axis.value.data
 
@@ -115,7 +116,7 @@ def _spread(op: g.Granular) -> Fn:
 
 @kernel(g.QuantizeOp)
 def quantize(op: g.QuantizeOp) -> Fn:
-    to, spread = dtype_of(op.to), _spread(op)
+    to, spread = dtype_of(op.to), spread_of(op)
     if is_float(op.to):
         return _quantize_to_float(op)
     limits = integer_limits(to)
@@ -134,7 +135,7 @@ def quantize(op: g.QuantizeOp) -> Fn:
 
 
 def _quantize_to_float(op: g.QuantizeOp) -> Fn:
-    to, spread, saturate = dtype_of(op.to), _spread(op), bool(op.saturate.value.data)
+    to, spread, saturate = dtype_of(op.to), spread_of(op), bool(op.saturate.value.data)
 
     def run(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
         wide: Any = np.float64 if x.dtype == np.float64 else np.float32
@@ -148,7 +149,7 @@ def _quantize_to_float(op: g.QuantizeOp) -> Fn:
 
 @kernel(g.DequantizeOp)
 def dequantize(op: g.DequantizeOp) -> Fn:
-    spread, weights = _spread(op), DerivedArrays()
+    spread, weights = spread_of(op), DerivedArrays()
     to = None if op.to is None else dtype_of(op.to)
     scales: dict[int, Array] = {}  # those of weights, by the name that they have in `weights`
 

@@ -3,7 +3,8 @@
 With `accuracy="snr>=40"` and samples at hand
     [layers]
     "/fc/Gemm" = "float"
-is added to the table, which insert-quantization obeys. For each layer two numbers are known: the
+is added to the table, which insert-quantization obeys, where weights that are fitted to the samples
+(see fit-weights) are not enough. For each layer two numbers are known: the
 noise that it alone puts on the outputs, and the time that it takes longer in more bits. The layer
 that removes most noise for its time comes first, and no more layers are left in more bits than the
 bound needs. Their number comes from bisection, each step with all layers quantized, and with
@@ -27,7 +28,8 @@ from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.runtime.data.accuracy import decibels
 from ge.transforms.quantization.accuracy import Accuracy, accuracy_of
-from ge.transforms.quantization.data import CalibratedPass, Calibration
+from ge.transforms.quantization.data import CalibratedPass, Calibration, calibration_at_hand
+from ge.transforms.quantization.fit_weights import fit_weights
 from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, Scheme, scheme_of
 from ge.transforms.quantization.table import NOISES, LayerFacts, Table
 from ge.transforms.quantization.trials import Trials, layer_us
@@ -140,7 +142,11 @@ class PrecisionSearch:
     def reaching(self, accuracy: Accuracy) -> Iterator[Precisions]:
         """Yield precisions that reach a bound, each time with fewer layers in more bits."""
         least = accuracy.bound(self.trials.wanted, self.trials.samples.labels)
-        if (first := self.trials.value(accuracy, {})) >= least:
+        first, calibration = self.trials.value(accuracy, {}), calibration_at_hand()
+        if first < least and not calibration.table.fitted:
+            fit_weights(self.trials, calibration)
+            first = self.trials.value(accuracy, {}) if calibration.table.fitted else first
+        if first >= least:
             yield {}
             return
         steps = self.steps()

@@ -124,11 +124,12 @@ class _Corrections:
         result += estimate.shrunk().reshape(shape).astype(result.dtype)
 
 
-def corrections(main: FuncOp, samples: Samples) -> dict[str, Means]:
-    """The correction of each quantized layer that has weights, by its name."""
+def corrections(main: FuncOp, samples: Samples, floats: FuncOp | None = None) -> dict[str, Means]:
+    """The correction of each quantized layer that has weights, by its name. `floats`: the model of
+    floats, where `main` may not have its weights."""
     samples = samples.canonical.first(SAMPLES)
     quantized = {layer.name: layer.op for layer in layers(main) if is_quantized(layer)}
-    reference, result = float_model(main), _Corrections()
+    reference, result = floats or float_model(main), _Corrections()
     twins = {layer.name: layer.op for layer in layers(reference) if layer.name in quantized}
     if quantized:
         runs = ((reference, twins, result.watch_float), (main, quantized, result.watch_quantized))
@@ -181,7 +182,7 @@ def correct_bias(main: FuncOp, calibration: Calibration) -> None:
     quantized = [layer for layer in layers(main) if is_quantized(layer)]
     vectors = {layer.name: table.vector(NAME, layer.name) for layer in quantized}
     if calibration.samples is not None and None in vectors.values():
-        for name, means in corrections(main, calibration.samples).items():
+        for name, means in corrections(main, calibration.samples, calibration.floats).items():
             vectors[name] = table.set_vector(NAME, name, means)
     constants = ConstantValues(main.body.block)
     for layer in quantized:

@@ -144,6 +144,7 @@ class Calibration:
     estimated: bool = False
     kept: frozenset[str] = frozenset()
     observed: Any = None  # what passes keep for the next, see observe.py
+    floats: FuncOp | None = None  # the model before it was brought into QDQ form
     accuracy: Accuracy | None = None  # what is asked of the outputs
     source: Any = None  # of samples that a program gives, see sources.py
     sensitivity: bool = False  # whether the noise of all layers is to be measured

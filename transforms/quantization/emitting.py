@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import LocationAttr, f16, f32
+from xdsl.dialects.builtin import LocationAttr, f4E2M1FN, f8E8M0FNU, f16, f32
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
@@ -18,6 +18,7 @@ from ge.dialects.graph.elementwise import (
     DivOp,
     MaximumOp,
     MinimumOp,
+    MulOp,
     RoundOp,
     SelectOp,
     SubOp,
@@ -142,13 +143,50 @@ def by_group(
     else:
         steps = emit.number(int(limits.max) - int(limits.min), weight)
         scale = emit(DivOp, emit(SubOp, high, low), steps)
-    scale = _not_zero(emit, scale)
-    if element_type(scale) == f32 and fits(scale):
-        scale = emit(CastOp, emit(CastOp, scale, to=f16), to=f32)
+    scale = in_16_bits(emit, _not_zero(emit, scale), fits)
     if not symmetric:
         exact = emit(SubOp, least, emit(DivOp, low, scale))
         zero_point = emit(CastOp, emit(ClampOp, emit(RoundOp, exact), least, most), to=to)
     return emit.pair(weight, scale, zero_point, to, axis=axis, block_size=size)
+
+
+def by_float_group(
+    emit: Emitter, weight: SSAValue, axis: int, size: int, to: Attribute,
+    fits: Callable[[SSAValue], bool],
+) -> SSAValue:  # fmt: skip
+    """A weight in floats of 4 bits with a scale for each `size` elements along `axis`, and
+    dequantized. The scale is a power of two where `to` is f8E8M0FNU (MXFP4, OCP Microscaling
+    Formats 1.0, rounded up so that no element is cut off); else a float of 8 bits times a number
+    for the tensor (NVFP4), which is a power of two here, so that f16 holds the product. Scales of
+    f32 that `fits` accepts are cast to f16."""
+    groups, within = _grouped(emit, weight, axis, size)
+    element, most = element_type(weight), code_limits(f4E2M1FN)[1]
+    largest = emit(ReduceOp, emit(AbsOp, groups), None, kind="max", axes=[within], keep_dims=False)
+
+    def power_of_two(value: SSAValue, divisor: float, rounding: str) -> SSAValue:
+        part = emit(MaximumOp, emit(DivOp, value, emit.number(divisor, value)), least)
+        return emit(CastOp, emit(CastOp, part, to=f8E8M0FNU, rounding=rounding), to=element)
+
+    least = emit.number(2.0**-24, weight)  # that f16 holds
+    if to == f8E8M0FNU:
+        scale = power_of_two(largest, most, "up")
+    else:
+        axes = [*range(len(shape_of(largest)))]
+        top = emit(ReduceOp, largest, None, kind="max", axes=axes, keep_dims=False)
+        whole = power_of_two(top, most * code_limits(to)[1], "up")
+        exact = emit(DivOp, emit(DivOp, largest, emit.number(most, weight)), whole)
+        part = emit(CastOp, emit(CastOp, exact, to=to), to=element)
+        scale = emit(MulOp, emit(MaximumOp, part, emit.number(2.0**-9, weight)), whole)
+    return emit.pair(
+        weight, in_16_bits(emit, scale, fits), None, f4E2M1FN, axis=axis, block_size=size
+    )
+
+
+def in_16_bits(emit: Emitter, scale: SSAValue, fits: Callable[[SSAValue], bool]) -> SSAValue:
+    """Return a scale of f32 rounded to f16, if that `fits`."""
+    if element_type(scale) != f32 or not fits(scale):
+        return scale
+    return emit(CastOp, emit(CastOp, scale, to=f16), to=f32)
 
 
 def _grouped(emit: Emitter, weight: SSAValue, axis: int, size: int) -> tuple[SSAValue, int]:

@@ -22,6 +22,9 @@ weights alone
     %wd = graph.dequantize %wq, %sw axis 0 block_size 32
     %y = graph.matmul %x, %wd
 
+(for mxfp4 and nvfp4 to f4E2M1FN). A weight that is fitted, which the table says, has codes and
+scales that are constants.
+
 Tables of embeddings (see layers.py) have 8 bits, with a scale for each column:
     %tq = graph.quantize %table, %st to i8 axis 1
     %td = graph.dequantize %tq, %st axis 1
@@ -56,10 +59,11 @@ from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.activation import GeluOp, HardSigmoidOp, ReluOp, SigmoidOp, SiluOp
 from ge.dialects.graph.attention import AttentionLike, AttentionOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp, DeformConvOp
+from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.linear import EinsumOp, MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.pooling import PoolOp
-from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.graph.recurrent import GruOp, LstmOp, RnnOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
@@ -67,7 +71,7 @@ from ge.dialects.graph.stated import state_codes
 from ge.dialects.support import diagnostics
 from ge.dialects.support.boxes import MOVING
 from ge.dialects.support.diagnostics import sources_of
-from ge.dialects.support.element_types import i4, is_integer, ui8
+from ge.dialects.support.element_types import element_named, i4, is_integer, ui8
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.patterns import UserPattern, user_pattern
@@ -81,6 +85,7 @@ from ge.transforms.quantization.emitting import (
     Emitter,
     at_run_time,
     by_channel,
+    by_float_group,
     by_group,
     code_limits,
 )
@@ -99,7 +104,7 @@ from ge.transforms.quantization.layers import (
 from ge.transforms.quantization.linear_layers import BITS, lost_us
 from ge.transforms.quantization.observe import Observer
 from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, Scheme, scheme_of
-from ge.transforms.quantization.table import Range
+from ge.transforms.quantization.table import Range, unpacked_codes
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.passes import Relation, Unbounded
 
@@ -349,14 +354,45 @@ class Insertion:
         block = scheme.block if isinstance(layer.op, MatmulOp) else 0
         key = value, axis, summed, block, scheme.is_float
         if key not in self.weights:
-            emit = Emitter(layer.op, layer.op.location)
-            if block:
-                fits = self.fits_f16
+            emit, fits = Emitter(layer.op, layer.op.location), self.fits_f16
+            if block and scheme.is_float:
+                result = by_float_group(
+                    emit, value, summed, block, element_named(scheme.scale), fits
+                )
+            elif block:
                 result = by_group(emit, value, summed, block, i4, self.symmetric, fits)
             else:
-                result = by_channel(emit, value, axis, f8E4M3FN if scheme.is_float else i8)
+                is_float = scheme.is_float and not scheme.block
+                result = by_channel(emit, value, axis, f8E4M3FN if is_float else i8)
             self.weights[key] = result
+            self.take_fitted(layer, result)
         return self.weights[key]
+
+    def take_fitted(self, layer: Layer, weight: SSAValue) -> None:
+        """Take the codes that the table has for a weight, and its scales as they are, so that the
+        program needs no floats of it."""
+        text, op = calibration_at_hand().table.fitted.get(layer.name), weight.owner
+        if text is None:
+            return
+        assert isinstance(op, DequantizeOp)
+        assert isinstance(op.input.owner, QuantizeOp)
+        element, differences = unpacked_codes(text)
+        emit, constant = Emitter(op, op.location), Observer(self.main).constant
+        try:
+            codes = constant(op.input)
+        except GeError as e:
+            remarks.missed(RULE, op, f"'{layer.name}' is not fitted: {e}")
+            return
+        if element != str(op.input.owner.to) or len(differences) != codes.size:
+            remarks.missed(RULE, op, f"'{layer.name}' is not fitted: the table has other codes")
+            return
+        added = np.frombuffer(differences, np.uint8).reshape(codes.shape)
+        op.operands[0] = emit.constant((codes.view(np.uint8) + added).view(codes.dtype))
+        for i, value in enumerate(op.operands[1:], 1):
+            if isinstance(cast := value.owner, CastOp):
+                op.operands[i] = emit(CastOp, emit.constant(constant(cast.input)), to=cast.to)
+            else:
+                op.operands[i] = emit.constant(constant(value))
 
     def fits_f16(self, scale: SSAValue) -> bool:
         """Return whether f16 holds all scales of groups to 1 / 256; true without the weights."""
@@ -430,9 +466,14 @@ def insert_quantization(
 ) -> None:
     """Bring a float graph into QDQ form. Raises GeError for a text that is no regular
     expression."""
-    insertion = Insertion(main, scheme, target, patterns(skip), symmetric)
+    insertion, calibration = (
+        Insertion(main, scheme, target, patterns(skip), symmetric),
+        calibration_at_hand(),
+    )
+    if calibration.table.fitted and calibration.samples is not None:
+        calibration.floats = main.clone()
     insertion.run()
-    if calibration_at_hand().samples is None:
+    if calibration.samples is None:
         for pattern in insertion.skip:
             if pattern not in insertion.matched:
                 diagnostics.warning(main, f"there is no layer '{pattern.pattern}' to leave out")
@@ -445,9 +486,10 @@ def insert_quantization(
 class InsertQuantizationPass(ModulePass):
     """Quantize what layers multiply.
     `scheme`: int8, int16, dynamic or fp8 (activations, with weights of 8 bits), w8a16 or w4a16
-    (weights alone, 4 bits in groups of 32); `skip`: regular expressions, found in the names of
-    layers or their inputs, or in the names of ops; `asymmetric`: groups of weights have a zero
-    point; `target`: preset name, or path of a target file, whose times decide on attention."""
+    (weights alone, 4 bits in groups of 32), mxfp4 or nvfp4 (floats of 4 bits); `skip`: regular
+    expressions, found in the names of layers or their inputs, or in the names of ops; `asymmetric`:
+    groups of weights have a zero point; `target`: preset name, or path of a target file, whose
+    times decide on attention."""
 
     name = "insert-quantization"
     RELATION: ClassVar[Relation] = Unbounded()

@@ -28,19 +28,21 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import Branching, LoopOp, branch_of
-from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
+from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.stated import is_seed
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.effort import effort_at_hand
+from ge.dialects.support.element_types import element_named
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import numel, shape_of
-from ge.runtime.data.arrays import Array
+from ge.runtime.data.arrays import Array, dense, type_of
 from ge.runtime.data.weights import Payload, payload_at_hand
 from ge.runtime.numbers.constants import Constants
 from ge.transforms.graph.control_flow import end_of
 from ge.transforms.quantization.channel_groups import input_axis, takes_factors
 from ge.transforms.quantization.data import Calibration, Chunk, Samples
+from ge.transforms.quantization.emitting import Emitter, by_float_group
 from ge.transforms.quantization.layers import (
     ConstantValues,
     Layer,
@@ -230,6 +232,8 @@ def rounded_activation(x: Array, low: float, high: float, bits: int) -> Array:
 def rounded_weight(matrix: Array, scheme: Scheme, tied: int = 1) -> Array:
     """A weight [groups, outputs, inputs] as it comes back from integers; `tied` outputs share a
     scale."""
+    if scheme.block and scheme.is_float:
+        return _rounded_floats(matrix, scheme)
     if scheme.block:
         return _rounded_blocks(matrix, scheme.block, 2**scheme.weight_bits - 1)
     most = np.float32(2 ** (scheme.weight_bits - 1) - 1)
@@ -249,6 +253,19 @@ def _rounded_blocks(matrix: Array, block: int, levels: int) -> Array:
     zero = np.rint(-low / scale)
     back = (np.clip(np.rint(parts / scale) + zero, 0, levels) - zero) * scale
     return back.reshape(padded.shape)[..., :count]
+
+
+def _rounded_floats(matrix: Array, scheme: Scheme) -> Array:
+    """What the ops compute that insert-quantization emits."""
+    weight = ConstantOp.make(dense(matrix), type_of(matrix))
+    end = weight.clone()
+    block = Block([weight, end])
+    emit, scale = Emitter(end, end.location), element_named(scheme.scale)
+    axis = matrix.ndim - 1
+    back = by_float_group(emit, weight.result, axis, scheme.block, scale, lambda _: False)
+    rounded = Constants(None).value(back)
+    block.erase()
+    return rounded
 
 
 # ---- one layer ---------------------------------------------------------------------------------
@@ -319,7 +336,7 @@ class LayerSamples:
             spread = self.spread(factors)
             rows, weight = rows / spread, weight * spread
         if scheme.block and not isinstance(self.layer.op, MatmulOp):
-            scheme = replace(scheme, weight_bits=8, block=0)
+            scheme = replace(scheme, weight_bits=8, block=0, is_float=False)
         weight = rounded_weight(weight, scheme, self.tied).swapaxes(1, 2)
         shape = (len(rows), *self.rows.shape[1:3], -1)
         outputs = self.outputs.reshape(shape)[:, judged].reshape(*rows.shape[:2], -1)
@@ -348,19 +365,20 @@ def folds(count: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
         yield (part != i if parts > 1 else part == 0), part == i
 
 
-def matrix_of(op: LayerOp, weight: Array) -> tuple[Array, int, int]:
-    """A weight as [groups, outputs, inputs], each how many outputs it has, and how many in a row
-    share a scale."""
+def whole_matrix(op: LayerOp, weight: Array) -> tuple[Array, int]:
+    """A weight as [groups, outputs, inputs], and how many outputs in a row share a scale."""
     if isinstance(op, MatmulOp):
-        matrix, taps = (weight if op.transpose_rhs.value.data else weight.T)[None], 1
-    elif isinstance(op, ConvOp):
-        matrix, taps = weight.reshape(op.groups, weight.shape[0] // op.groups, -1), 1
-    else:
-        assert isinstance(op, ConvTransposeOp)
-        matrix, taps = (
-            weight.reshape(op.groups, -1, weight[0].size).swapaxes(1, 2),
-            weight[0, 0].size,
-        )
+        return (weight if op.transpose_rhs.value.data else weight.T)[None], 1
+    if isinstance(op, ConvOp):
+        return weight.reshape(op.groups, weight.shape[0] // op.groups, -1), 1
+    matrix = weight.reshape(op.groups, -1, weight[0].size).swapaxes(1, 2)
+    return matrix, weight[0, 0].size
+
+
+def matrix_of(op: LayerOp, weight: Array) -> tuple[Array, int, int]:
+    """A weight as above with some of its outputs, each how many it has, and how many in a row share
+    a scale."""
+    matrix, taps = whole_matrix(op, weight)
     groups, outputs, inputs = matrix.shape
     outputs //= taps
     step = min(-(-groups * outputs // OUTPUTS), outputs)

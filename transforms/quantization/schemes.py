@@ -15,7 +15,8 @@ class Scheme:
     matmul along its input channels that share a scale, 0 for a scale for each output (which
     convolutions always have). `has_tables`: embedding tables have 8 bits too. `rate`: the element
     type that the target must have a rate for. `is_dynamic`: scales of activations are computed as
-    the program runs. `is_float`: activations and weights are floats of 8 bits."""
+    the program runs. `is_float`: weights, and activations that are quantized, are floats; `scale`:
+    the element type that scales of blocks are rounded to."""
 
     name: str
     activation_bits: int = 0
@@ -25,6 +26,7 @@ class Scheme:
     rate: str = ""
     is_dynamic: bool = False
     is_float: bool = False
+    scale: str = ""
 
     @property
     def is_calibrated(self) -> bool:
@@ -63,6 +65,7 @@ class RangeMethod:
         return cls(text)
 
 
+F4 = "f4E2M1FN"
 SEARCH, MINMAX = "search", "minmax"
 RANGE_METHODS = (SEARCH, MINMAX, "average", "kl")
 
@@ -73,6 +76,8 @@ _SCHEMES = (
     Scheme("fp8", activation_bits=8, rate="f8E4M3FN", is_float=True),
     Scheme("w8a16", has_tables=True),
     Scheme("w4a16", weight_bits=4, block=32, has_tables=True),
+    Scheme("mxfp4", 0, 4, 32, has_tables=True, rate=F4, is_float=True, scale="f8E8M0FNU"),
+    Scheme("nvfp4", 0, 4, 16, has_tables=True, rate=F4, is_float=True, scale="f8E4M3FN"),
 )
 SCHEMES = {scheme.name: scheme for scheme in _SCHEMES}
 

@@ -12,15 +12,21 @@ read and edit; and the facts of each layer, for reports and as a table for peopl
     [vectors.correct-bias]               # by pass and layer: what it adds or multiplies by
     "/fc/Gemm" = [0.125, -0.5]
 
+    [fitted]                             # codes of weights less the nearest ones, compressed
+    "/fc/Gemm" = 'i8 eJxjYGRiBgAADgAH'
+
     [unfinished]                         # where a time limit came, what is decided all the same
     passes = ["calibrate"]
     samples = 64                         # from which ranges are
     layers = ["/fc/Gemm"]                # that may do with less bits
 """
 
+import base64
+import binascii
 import math
 import re
 import tomllib
+import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from difflib import get_close_matches
@@ -41,6 +47,20 @@ SUFFIX = re.compile(r"(:\d+)?(#\d+)?$")
 NOISES = "noises"
 
 
+def packed_codes(element: str, differences: bytes) -> str:
+    """The differences of codes of an element type, a byte each, as the table has them."""
+    return f"{element} {base64.b64encode(zlib.compress(differences)).decode()}"
+
+
+def unpacked_codes(text: str) -> tuple[str, bytes]:
+    """Element type and differences of codes. Raises ValueError for a text that is none."""
+    element, _, packed = text.partition(" ")
+    try:
+        return element, zlib.decompress(base64.b64decode(packed, validate=True))
+    except (binascii.Error, zlib.error):
+        raise ValueError("codes that are fitted are as ge-calibrate wrote them") from None
+
+
 def shortened(number: float) -> float:
     """A number as the table has it: nine digits, so that a float32 keeps its value."""
     return float(f"{number:.9g}")
@@ -49,8 +69,8 @@ def shortened(number: float) -> float:
 @dataclass
 class Table:
     """Decisions: `vectors` by pass and layer; `layers` has the scheme of those that have their own,
-    or "float". `nominal`: the range of all activations where nothing can be observed. `path`: the
-    file that it was read from."""
+    or "float"; `fitted` what fit-weights made of a layer's weight. `nominal`: the range of all
+    activations where nothing can be observed. `path`: the file that it was read from."""
 
     model: str = ""
     ranges: dict[str, Range] = field(default_factory=dict[str, Range])
@@ -58,7 +78,7 @@ class Table:
     vectors: dict[str, dict[str, list[float]]] = field(
         default_factory=dict[str, dict[str, list[float]]]
     )
-
+    fitted: dict[str, str] = field(default_factory=dict[str, str])
     nominal: Range | None = None
     passes: list[str] = field(default_factory=list[str], compare=False)  # that decided all
     samples: int = field(
@@ -95,7 +115,8 @@ class Table:
         self.vectors.pop(NOISES, None)
 
     def names(self) -> list[str]:
-        tables: list[Mapping[str, Any]] = [self.ranges, self.layers, *self.vectors.values()]
+        tables: list[Mapping[str, Any]] = [self.ranges, self.layers, self.fitted]
+        tables += self.vectors.values()
         return list(dict.fromkeys(name for table in tables for name in table))
 
     def check(self, model: str, names: Iterable[str], where: str) -> None:
@@ -119,6 +140,7 @@ class Table:
         sections = {"ranges": ranges, "layers": layers}
         for decision, table in self.vectors.items():
             sections[f"vectors.{decision}"] = {name: _numbers(v) for name, v in table.items()}
+        sections["fitted"] = {name: f"'{text}'" for name, text in self.fitted.items()}
         for title, table in sections.items():
             if table:
                 lines += ["", f"[{title}]", *(f"{_quoted(k)} = {v}" for k, v in table.items())]
@@ -171,13 +193,18 @@ def parsed(text: str) -> Table:
     for decision, entries in _table(content.pop("vectors", {}), "vectors").items():
         vectors = _table(entries, f"vectors.{decision}").items()
         table.vectors[decision] = {name: _vector(v, name) for name, v in vectors}
+    for name, value in _table(content.pop("fitted", {}), "fitted").items():
+        unpacked_codes(_text(value, name))
+        table.fitted[name] = value
     table.is_unfinished = "unfinished" in content
     left = _table(content.pop("unfinished", {}), "unfinished")
     table.passes = [_text(name, "passes") for name in left.get("passes", ())]
     table.open = [_text(name, "layers") for name in left.get("layers", ())]
     table.samples = int(left.get("samples", 0))
     for key in content:
-        near = get_close_matches(key, ("model", "ranges", "layers", "vectors", "unfinished"), 1)
+        near = get_close_matches(
+            key, ("model", "ranges", "layers", "vectors", "fitted", "unfinished"), 1
+        )
         meant = f"; did you mean '{near[0]}'?" if near else ""
         raise ValueError(f"there is no section '{key}'{meant}")
     return table
@@ -208,7 +235,8 @@ class LayerFacts:
     """One layer, or another op that multiplies. `alone_db`: signal to noise of the model's outputs
     where this layer alone is quantized; `accumulated_db`: of its own result where all layers are
     that will be; `saturated`: share of its inputs' elements beyond `range`; `extra_us`: how much
-    longer it takes in floats, by the model of time. None: not measured."""
+    longer it takes in floats, by the model of time; `fitted_db`: how much less error its fitted
+    weight makes. None: not measured."""
 
     name: str
     op: str
@@ -219,6 +247,7 @@ class LayerFacts:
     accumulated_db: float | None = None
     saturated: float | None = None
     extra_us: float | None = None
+    fitted_db: float | None = None
 
     def entry(self) -> dict[str, Any]:
         """Return what is known, for JSON: without noise there are no dB."""

@@ -202,7 +202,7 @@ class Trials:
         """Return a copy, quantized except layers that have another precision, with biases corrected
         by these or all samples; and the precision of each layer."""
         before, copy = calibration_at_hand(), self.main.clone()
-        table = Table(layers={**before.table.layers, **precisions})
+        table = Table(layers={**before.table.layers, **precisions}, fitted=before.table.fitted)
         facts = {name: replace(f) for name, f in before.layers.items()}
         calibration = Calibration(table, samples or self.samples, kept=before.kept, layers=facts)
         with diagnostics.without_remarks(), remarks.collecting(), calibrating(calibration):
