@@ -91,7 +91,8 @@ from ge.transforms.precision.judging import Fault, RoundingJudge
 from ge.transforms.precision.magnitudes import Magnitudes, is_f32, name_of
 from ge.transforms.precision.modes import MODES, Mode
 from ge.transforms.quantization.accuracy import Accuracy, accuracy_of
-from ge.transforms.quantization.data import CalibratedPass, Calibration, calibration_at_hand
+from ge.transforms.quantization.calibrated_pass import CalibratedPass
+from ge.transforms.quantization.data import Calibration, calibration_at_hand
 from ge.transforms.quantization.emitting import Emitter
 from ge.transforms.quantization.layers import base_name, computed_outputs, numbered
 from ge.transforms.rewriting import remarks

@@ -26,7 +26,8 @@ from ge.dialects.graph.stated import RANGE
 from ge.dialects.support import diagnostics
 from ge.dialects.support.effort import TimeIsUp, effort_at_hand, unlimited
 from ge.runtime.data.arrays import Array
-from ge.transforms.quantization.data import CalibratedPass, Calibration, Chunk
+from ge.transforms.quantization.calibrated_pass import CalibratedPass
+from ge.transforms.quantization.data import Calibration, Chunk
 from ge.transforms.quantization.layers import activations, layers
 from ge.transforms.quantization.observe import ObservedOp, Observer
 from ge.transforms.quantization.schemes import INT8, SCHEMES

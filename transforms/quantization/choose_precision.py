@@ -28,7 +28,8 @@ from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.runtime.data.accuracy import decibels
 from ge.transforms.quantization.accuracy import Accuracy, accuracy_of
-from ge.transforms.quantization.data import CalibratedPass, Calibration, calibration_at_hand
+from ge.transforms.quantization.calibrated_pass import CalibratedPass
+from ge.transforms.quantization.data import Calibration, calibration_at_hand
 from ge.transforms.quantization.fit_weights import fit_weights
 from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, Scheme, scheme_of
 from ge.transforms.quantization.table import NOISES, LayerFacts, Table

@@ -30,7 +30,8 @@ from ge.dialects.support.effort import effort_at_hand, unlimited
 from ge.dialects.support.types import element_type, shape_of
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.transforms.graph.control_flow import constant_before, insert_before, replace_op
-from ge.transforms.quantization.data import CalibratedPass, Calibration, Chunk, Samples
+from ge.transforms.quantization.calibrated_pass import CalibratedPass
+from ge.transforms.quantization.data import Calibration, Chunk, Samples
 from ge.transforms.quantization.layers import ConstantValues, Layer, LayerOp, layers, output_axis
 from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher
 from ge.transforms.rewriting import remarks

@@ -8,29 +8,23 @@ the samples several times, and in an order of their own, and no more of them tha
 memory at once.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from ge.dialects.support.context import at_hand, having
-from ge.dialects.support.effort import TimeIsUp, effort_at_hand
-from ge.dialects.support.functions import main_function
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.layers import all_names
-from ge.transforms.quantization.table import LayerFacts, Table, read_table
+from ge.transforms.quantization.table import LayerFacts, Table
 
 CHUNK = 32  # samples that are seen at a time where the batch of the model is free
 
@@ -172,47 +166,3 @@ def calibrating(calibration: Calibration) -> AbstractContextManager[Calibration]
 
 def calibration_at_hand() -> Calibration:
     return at_hand(Calibration) or Calibration()
-
-
-@dataclass(frozen=True)
-class CalibratedPass(ModulePass, ABC):
-    """A pass over @main that decides from data."""
-
-    is_first: ClassVar[bool] = False  # without what it decides, others cannot
-
-    data: str = ""
-
-    @abstractmethod
-    def run(self, main: FuncOp, calibration: Calibration) -> None: ...
-
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (main := main_function(op)) is None:
-            return
-        calibration = calibration_at_hand()
-        if self.data.endswith(".toml"):
-            calibration = Calibration(read_table(self.data))
-        elif self.data:
-            from ge.transforms.quantization.sources import Files, samples_of
-
-            calibration = Calibration(samples=samples_of(Files([self.data]), main))
-        with calibrating(calibration):
-            self.run_within(main, calibration)
-
-    def run_within(self, main: FuncOp, calibration: Calibration) -> None:
-        """Decide what the table does not have yet, if there is time; else what it has holds."""
-        table, known = calibration.table, effort_at_hand()
-        if calibration.samples is not None and not table.has_all(self.name):
-            undone = len(known.undone)
-            known.tell(self.name, 0, 0)
-            try:
-                if not self.is_first:
-                    known.check()
-                self.run(main, calibration)
-            except TimeIsUp:
-                known.undone.append(self.name)
-            else:
-                if len(known.undone) == undone:
-                    table.passes.append(self.name)
-                return
-        with calibrating(replace(calibration, samples=None)) as decided:
-            self.run(main, decided)

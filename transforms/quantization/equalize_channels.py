@@ -29,6 +29,7 @@ from xdsl.ir import Operation
 from ge.dialects.graph.normalization import GroupNormOp, TrailingNorm
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.calibrate import set_range
+from ge.transforms.quantization.calibrated_pass import CalibratedPass
 from ge.transforms.quantization.channel_groups import (
     Blocked,
     ChannelGroup,
@@ -37,7 +38,7 @@ from ge.transforms.quantization.channel_groups import (
     input_axis,
     takes_factors,
 )
-from ge.transforms.quantization.data import CalibratedPass, Calibration
+from ge.transforms.quantization.data import Calibration
 from ge.transforms.quantization.layers import ConstantValues, Layer, LayerOp, layers
 from ge.transforms.quantization.observe import LayerSamples, layer_samples
 from ge.transforms.quantization.schemes import INT8, Scheme, scheme_of

@@ -38,8 +38,9 @@ from ge.dialects.targets.target import Target
 from ge.runtime.data.accuracy import decibels
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.numbers.quantization import spread_of, to_small_float
+from ge.transforms.quantization.calibrated_pass import CalibratedPass
 from ge.transforms.quantization.channel_groups import takes_factors
-from ge.transforms.quantization.data import CalibratedPass, Calibration, Samples
+from ge.transforms.quantization.data import Calibration, Samples
 from ge.transforms.quantization.emitting import code_limits
 from ge.transforms.quantization.layers import Layer, layers
 from ge.transforms.quantization.observe import (

@@ -28,7 +28,8 @@ from ge.runtime.data.arrays import Array
 from ge.runtime.numbers import Fn, prepare
 from ge.runtime.numbers.attention import round_to
 from ge.transforms.quantization.calibrate import range_of
-from ge.transforms.quantization.data import CalibratedPass, Calibration, Samples
+from ge.transforms.quantization.calibrated_pass import CalibratedPass
+from ge.transforms.quantization.data import Calibration, Samples
 from ge.transforms.quantization.emitting import code_limits
 from ge.transforms.quantization.insert_quantization import Insertion, patterns, quantizer
 from ge.transforms.quantization.observe import ObservedOp, Observer

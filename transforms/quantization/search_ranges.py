@@ -33,7 +33,8 @@ from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.calibrate import range_of, set_range
-from ge.transforms.quantization.data import CalibratedPass, Calibration, Samples
+from ge.transforms.quantization.calibrated_pass import CalibratedPass
+from ge.transforms.quantization.data import Calibration, Samples
 from ge.transforms.quantization.insert_quantization import ANY, Limits
 from ge.transforms.quantization.layers import activations, layers
 from ge.transforms.quantization.observe import (
