@@ -28,7 +28,15 @@ from ge.dialects.support.effort import effort_at_hand
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import byte_size, element_type, has_size, set_type, shape_of, tensor
+from ge.dialects.support.types import (
+    DYNAMIC,
+    byte_size,
+    element_type,
+    has_size,
+    set_type,
+    shape_of,
+    tensor,
+)
 from ge.dialects.targets.target import Target
 from ge.dialects.text.look import LOCATED
 from ge.dialects.text.values import did_you_mean
@@ -42,6 +50,7 @@ from ge.runtime.data.arrays import kind_of
 from ge.runtime.data.files import Outputs, write_module
 from ge.runtime.data.npz import read_npz
 from ge.runtime.data.weights import weights_at_hand, weights_of
+from ge.runtime.device.ports import batch_of, input_ports
 from ge.transforms.graph.infer_shapes import refresh_signature
 from ge.transforms.precision import modes
 from ge.transforms.precision.magnitudes import random_samples
@@ -356,7 +365,8 @@ def export_of(program: Program, options: Options, ctx: Context) -> Callable[[Out
         raise GeError("a model is exported from the graph level", program.path, hint)
     if options.export_qdq == "-":
         raise GeError("a model is exported to a file, not to standard output")
-    module, payload, path = program.module.clone(), program.payload, options.export_qdq
+    source, path = with_open_batch(program), options.export_qdq
+    module, payload = source.module.clone(), source.payload
     calibration = replace(calibration_at_hand(), layers={})
     with warning_handler(lambda _: None):  # the program itself tells all
         run_quietly(to_quantized(options), module, program, options, ctx, calibration)
@@ -385,6 +395,24 @@ def unfixed(program: Program) -> ModuleOp:
         except GeError:
             pass  # some input has a shape only if one is given
     return program.module
+
+
+def with_open_batch(program: Program) -> Program:
+    """The model with any batch if it says so itself, whatever that of the program to be compiled
+    is, and with the other sizes of that."""
+    main, opened = main_function(program.module), unfixed(program)
+    free, name = main_function(opened), batch_of(opened)
+    if main is None or free is None or program.reload is None or not name:
+        return program
+    inputs = zip(input_ports(free), main.args, strict=True)
+    sizes = {n: d for p, a in inputs for n, d in zip(p.dims, shape_of(a), strict=True) if n}
+    if sizes.pop(name) == DYNAMIC:
+        return program
+    known = {n: d for n, d in sizes.items() if d != DYNAMIC}
+    try:
+        return program.reload(shapes=None, dims=known)
+    except GeError:  # a size that is computed from others
+        return program
 
 
 def with_chunks(program: Program, samples: Samples) -> ModuleOp:

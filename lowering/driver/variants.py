@@ -42,7 +42,7 @@ from ge.lowering.steps.written import finish_alone, tile_program
 from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.timeline import COMPUTE
 from ge.runtime.cores.kernel import TileKernel
-from ge.runtime.device.ports import Port, input_ports, output_ports, typed
+from ge.runtime.device.ports import Port, batch_of, input_ports, output_ports, typed
 from ge.runtime.library.costs.structure import data_of, unseen
 from ge.runtime.library.launch import Choice, NotLowered, choosing
 from ge.transforms.precision.modes import ORIGIN
@@ -190,18 +190,6 @@ def batch_variants(model: Program, options: Options) -> Iterator[Variant | Refus
     for times in BATCHES:
         dims = (*others, f"{name}={times * fixed[name]}")
         yield Variant(f"batch {times * fixed[name]}", {"dim": dims}, SAME, times)
-
-
-def batch_of(module: ModuleOp) -> str:
-    """Return the symbolic dimension that counts samples: the first one of all inputs whose
-    dimensions have names, and no other one; empty if there is none."""
-    main = main_function(module)
-    if main is None:
-        return ""
-    inputs, outputs = input_ports(main), output_ports(main)
-    first = {p.dims[0] for p in inputs if any(p.dims)}
-    name = first.pop() if len(first) == 1 else ""
-    return "" if any(name in p.dims[1:] for p in (*inputs, *outputs)) else name
 
 
 def combined(tried: Sequence[TriedVariant], us: float) -> Variant | None:

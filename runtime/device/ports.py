@@ -9,7 +9,14 @@ from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, StringAttr, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    ModuleOp,
+    StringAttr,
+    i64,
+)
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
@@ -28,6 +35,7 @@ from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.dims import expression, value_of
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import DYNAMIC, Shape, shape_text
 from ge.runtime.data.arrays import Array, dtype_of, integer_limits, kind_of, native
 
@@ -272,3 +280,15 @@ class RunSeed:
         value = np.array([self.number, self.run], np.int64)
         self.run += 1
         return dict.fromkeys(self.names, value)
+
+
+def batch_of(module: ModuleOp) -> str:
+    """Return the symbolic dimension that counts samples: the first one of all inputs whose
+    dimensions have names, and no other one; empty if there is none."""
+    main = main_function(module)
+    if main is None:
+        return ""
+    inputs, outputs = input_ports(main), output_ports(main)
+    first = {p.dims[0] for p in inputs if any(p.dims)}
+    name = first.pop() if len(first) == 1 else ""
+    return "" if any(name in p.dims[1:] for p in (*inputs, *outputs)) else name

@@ -47,7 +47,6 @@ class Net:
         return name
 
     def saved(self, path: Path, *outputs: str) -> Path:
-        """The model, with samples beside it."""
         number, info = TensorProto.FLOAT, helper.make_tensor_value_info
         graph = helper.make_graph(
             self.nodes, "net",
@@ -57,7 +56,6 @@ class Net:
         )  # fmt: skip
         opsets = [helper.make_opsetid("", 17)]
         onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), path)
-        np.savez(path.with_suffix(".npz"), **self.samples(16, 1))
         return path
 
     def samples(self, count: int, seed: int) -> dict[str, Array]:
@@ -81,6 +79,7 @@ def left(want: Sequence[Array], got: Sequence[Array]) -> float:
 def check(net: Net, path: Path, scheme: str, *outputs: str) -> onnx.ModelProto:
     """Export a model, and return what is written, of which the numbers are ge's."""
     net.saved(path, *outputs)
+    np.savez(path.with_suffix(".npz"), **net.samples(16, 1))
     export, x = path.with_name("q.onnx"), net.samples(9, 50)
     program = ge.compile(
         str(path), quantize=scheme, calibration=str(path.with_suffix(".npz")),
@@ -215,6 +214,22 @@ def test_activations_are_not_rounded_to_8_bits(
     y = net.add("Gemm", net.add("Tanh", "x"), weight, bias, transB=int(turned))
     written = check(net, tmp_path / "net.onnx", scheme, y)
     assert "Transpose" not in {n.op_type for n in written.graph.node}
+
+
+def test_the_batch_stays_open(tmp_path: Path):
+    """Though the program has another; the other sizes are the program's."""
+    net, samples = Net({"x": ("S", 16)}), Net({"x": (6, 16)}).samples(9, 3)
+    y = net.add("Relu", net.add("MatMul", "x", net.weight(normal(16, 8))))
+    path = net.saved(tmp_path / "net.onnx", y)
+    np.savez(tmp_path / "x.npz", **samples)
+    export = tmp_path / "q.onnx"
+    dims = {"N": 4, "S": 6}
+    program = ge.quantize(str(path), tmp_path / "x.npz", dims=dims, export_qdq=export)
+    (port,) = onnx.load(export).graph.input
+    assert [d.dim_param or d.dim_value for d in port.type.tensor_type.shape.dim] == ["N", 6, 16]
+    four = {"x": samples["x"][:4]}
+    ours = list(ge.Session(program.module, program.payload).run(four).values())
+    assert left(ours, [y[:4] for y in computed(export, samples)]) > 50
 
 
 # ---- random networks -----------------------------------------------------------------------------
