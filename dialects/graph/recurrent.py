@@ -9,7 +9,8 @@ states [D, B, H]. Gates stand in ONNX's order.
 `activations` has one set for each direction: "relu", "tanh", "sigmoid", "affine" (alpha x + beta),
 "leaky_relu", "thresholded_relu", "scaled_tanh" (alpha tanh(beta x)), "hard_sigmoid", "elu",
 "softsign" and "softplus"; `alphas` and `betas` hold their parameters, an element for each.
-`clip` limits the size of the inputs of an activation.
+`clip` limits the size of the inputs of an activation. With `state_scale` matmuls read the state
+(of a GRU also r h) rounded to 8 bits, as graph.quantize rounds it by this scale.
 """
 
 from abc import ABC
@@ -42,6 +43,7 @@ from ge.dialects.support.constraints import (
     FLOATS,
     INTEGERS,
     NOT_NEGATIVE,
+    POSITIVE,
     ChoiceConstraint,
     choice,
     choice_def,
@@ -84,6 +86,7 @@ class Recurrent(GraphOp, ABC):
     alphas = opt_prop_def(F64S)
     betas = opt_prop_def(F64S)
     clip = opt_prop_def(NOT_NEGATIVE)
+    state_scale = opt_prop_def(POSITIVE)
     states = result_def(FLOATS.of_rank(4))
     last_state = result_def(FLOATS.of_rank(3))
     irdl_options = SEGMENTED

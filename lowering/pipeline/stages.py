@@ -212,7 +212,8 @@ def lowered_quantization(options: Options) -> Passes:
     exact = options.fusion in ("off", "conservative")
     if exact:
         return []
-    return [LowerQuantizationPass(options.target), MatchQuantizedAttentionPass()]
+    lower = LowerQuantizationPass(options.target)
+    return [ExpandLayersPass(quantized=True), lower, MatchQuantizedAttentionPass()]
 
 
 def inlined(options: Options) -> Passes:

@@ -82,11 +82,21 @@ def run_cell(step: Step, inputs: Array, state: State, lengths: Array | None) -> 
 Activations = Sequence[Activation]
 
 
+def read_state(op: g.Recurrent) -> Activation:
+    """What matmuls read of a state."""
+    if isinstance(op, g.LstmOp) and op.quantize_state.value.data:
+        return in_8_bits
+    if op.state_scale is None:
+        return lambda h: h
+    scale = np.float32(op.state_scale.value.data)
+    return lambda h: np.clip(np.rint(h / scale), -128, 127) * scale
+
+
 def rnn_step(
     op: g.RnnOp, weights: Array, bias: Array, peepholes: Array | None, functions: Activations
 ) -> Step:
-    r, (f,) = weights.T, functions
-    return lambda gates, state: (f(gates + state[0] @ r),)
+    r, (f,), read = weights.T, functions, read_state(op)
+    return lambda gates, state: (f(gates + read(state[0]) @ r),)
 
 
 def gru_step(
@@ -95,14 +105,15 @@ def gru_step(
     hidden = weights.shape[1]
     first = 2 * hidden
     r_gates, r_hidden, b_hidden = weights[:first].T, weights[first:].T, bias[first:]
-    f, g_ = functions
+    (f, g_), read = functions, read_state(op)
     linear = bool(op.linear_before_reset.value.data)
 
     def step(gates: Array, state: State) -> State:
         (h,) = state
-        zr = f(gates[:, :first] + h @ r_gates)
+        seen = read(h)
+        zr = f(gates[:, :first] + seen @ r_gates)
         z, r = zr[:, :hidden], zr[:, hidden:]
-        inner = r * (h @ r_hidden + b_hidden) if linear else (r * h) @ r_hidden
+        inner = r * (seen @ r_hidden + b_hidden) if linear else read(r * h) @ r_hidden
         n = g_(gates[:, first:] + inner)
         return (n + z * (h - n),)
 
@@ -124,11 +135,11 @@ def lstm_step(
 ) -> Step:
     r, hidden, (f, g_, h_) = weights.T, weights.shape[1], functions
     p_i, p_o, p_f = (0, 0, 0) if peepholes is None else np.split(peepholes, 3)
-    coupled, is_rounded = bool(op.input_forget.value.data), bool(op.quantize_state.value.data)
+    coupled, read = bool(op.input_forget.value.data), read_state(op)
 
     def step(inputs: Array, state: State) -> State:
         h, c = state
-        gates = inputs + (in_8_bits(h) if is_rounded else h) @ r
+        gates = inputs + read(h) @ r
         i, o, forget, cell = (gates[:, k * hidden : (k + 1) * hidden] for k in range(4))
         i = f(i + p_i * c)
         forget = 1 - i if coupled else f(forget + p_f * c)

@@ -21,6 +21,7 @@ samples as elements (a number that is known at run time only), and Fourier trans
 `layers.MOST` elements of a matrix.
 """
 
+from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -35,14 +36,19 @@ from ge.transforms.rewriting.passes import Relation, Ulps
 FAMILIES = (layers, recurrent, sampling)
 
 
+@dataclass(frozen=True)
 class ExpandLayersPass(ModulePass):
-    """Write layers without programs as ops that have them."""
+    """Write layers without programs as ops that have them. `quantized`: recurrent ones whose
+    operands are dequantized alone, which lower-quantization computes in integers then."""
 
     name = "expand-layers"
+
+    quantized: bool = False
     LOCAL: ClassVar[bool] = True
     RELATION: ClassVar[Relation] = Ulps()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        expanded = tuple(kind for family in FAMILIES for r in rules_of(family) for kind in r.ops)
+        families = (recurrent.loop_of_integers,) if self.quantized else FAMILIES
+        expanded = tuple(kind for family in families for r in rules_of(family) for kind in r.ops)
         if any(isinstance(o, expanded) for o in all_ops(op.body.blocks)):
-            simplify(op, FAMILIES)
+            simplify(op, families)

@@ -19,7 +19,7 @@ tile) stays in `@main`; for a gather (of relative positions), which would be a l
 the limit is 16 times as high. Ops without operands (fills) are cloned to where they are used. A
 weight that is used in several shapes is stored once: its reshapes stay in `@main`, as views. So
 does what dequantizes integers for matmuls, convolutions and sums, which take a weight or a table as
-it is stored (see `transforms/fusion/epilogues.py`).
+it is stored (see `transforms/fusion/epilogues.py`), and for what is in a loop, once before it.
 """
 
 import itertools
@@ -35,12 +35,13 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
-from ge.dialects.graph.control import Control
+from ge.dialects.graph.control import Control, LoopOp
 from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.elementwise import AddOp
 from ge.dialects.graph.indexing import Picking
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.graph.recurrent import Recurrent
 from ge.dialects.graph.stated import port
 from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.operation import all_ops
@@ -51,6 +52,7 @@ from ge.transforms.graph.control_flow import insert_before, is_pure
 
 FUNCTION = "prepare"
 WEIGHTED = (MatmulOp, Convolution)  # ops whose launches take weights as they are stored
+STORED = (*WEIGHTED, Recurrent)  # ops whose weights need not be floats in memory
 GATHERED = 16  # how many times `grow` the result of a gather may take
 
 
@@ -68,18 +70,18 @@ def is_table(value: SSAValue) -> bool:
 
 
 def stays_stored(op: Operation, constant: Container[Operation | Block]) -> bool:
-    """Return whether an op dequantizes a weight for matmuls and convolutions of its block, or a
-    table for a sum with a value that is not constant, and their launches take it as stored, in
-    fewer bytes."""
+    """Return whether an op dequantizes a weight for matmuls, convolutions and recurrent layers, in
+    loops too, or a table for a sum with a value that is not constant, and it takes fewer bytes as
+    it is stored."""
     if not isinstance(op, DequantizeOp):
         return False
     users = [use.operation for use in op.result.uses]
     stored = sum(byte_size(v.type) for v in op.operands)
     is_added = len(users) == 1 and is_table(op.result) and _adds(users[0], constant, op)
-    is_weight = bool(users) and all(isinstance(u, WEIGHTED) for u in users)
+    is_weight = bool(users) and all(isinstance(u, STORED) for u in users)
     return (
         (is_weight or is_added)
-        and all(u.parent is op.parent for u in users)
+        and all(u.parent is op.parent or isinstance(u.parent_op(), LoopOp) for u in users)
         and stored < byte_size(op.result.type)
     )
 

@@ -111,18 +111,18 @@ def observed_ranges(
     assert calibration.samples is not None
     samples, table, known = calibration.samples, calibration.table, effort_at_hand()
     extremes = {value: Extremes() for value in values}
-    first: dict[SSAValue, tuple[Operation, int]] = {}
+    first: dict[SSAValue, Operation] = {}
     for layer in layers(main):
-        for i in layer.activations:
-            first.setdefault(layer.op.operands[i], (layer.op, i))
+        for value in layer.multiplied:
+            first.setdefault(value, layer.op)
     seen_by: dict[Operation, list[tuple[int, SSAValue]]] = {}
     for value in values:
-        op, i = first[value]
-        seen_by.setdefault(op, []).append((i, value))
+        op = first[value]
+        seen_by.setdefault(op, []).append(([*op.operands, *op.results].index(value), value))
 
     def watch(step: ObservedOp) -> None:
         for i, value in seen_by[step.op]:
-            extremes[value].add(step.operands[i], step.chunk, done)
+            extremes[value].add([*step.operands, *step.results][i], step.chunk, done)
 
     observer, watchers = Observer(main), dict.fromkeys(seen_by, watch)
     done = table.samples if table.samples < samples.count else 0
@@ -174,7 +174,7 @@ def tell_missing(main: FuncOp, table: Table) -> None:
     for layer in found:
         scheme = SCHEMES.get(table.layers.get(layer.name, INT8))
         if scheme is not None and scheme.is_calibrated:
-            ranges = (table.range_of(names[layer.op.operands[i]]) for i in layer.activations)
+            ranges = (table.range_of(names[value]) for value in layer.multiplied)
             needed[layer.name] = all(r is not None for r in ranges)
     missing = [name for name, is_known in needed.items() if not is_known]
     if 2 * len(missing) > len(needed):

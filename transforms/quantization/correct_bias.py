@@ -26,6 +26,7 @@ from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
+from ge.dialects.graph.recurrent import Recurrent
 from ge.dialects.support.effort import effort_at_hand, unlimited
 from ge.dialects.support.types import element_type, shape_of
 from ge.runtime.data.arrays import Array, dtype_of
@@ -44,7 +45,7 @@ Means = NDArray[np.float64]
 
 
 def is_quantized(layer: Layer) -> bool:
-    return layer.weight is not None and any(
+    return isinstance(layer.op, LayerOp) and any(
         isinstance(v.owner, DequantizeOp) for v in layer.op.operands[:2]
     )
 
@@ -60,6 +61,8 @@ def float_model(main: FuncOp) -> FuncOp:
             op.result.replace_all_uses_with(pair.input)
         elif isinstance(op, AttentionOp):
             op.rounded_weights = BoolAttr.from_bool(False)
+        elif isinstance(op, Recurrent):
+            op.state_scale = None
     return clone
 
 
@@ -188,8 +191,9 @@ def correct_bias(main: FuncOp, calibration: Calibration) -> None:
     constants = ConstantValues(main.body.block)
     for layer in quantized:
         vector = vectors[layer.name]
-        if vector is not None and len(vector) == shape_of(layer.op.result)[output_axis(layer.op)]:
-            add_to_output(layer.linear, np.array(vector), constants)
+        op = layer.linear
+        if vector is not None and len(vector) == shape_of(op.result)[output_axis(op)]:
+            add_to_output(op, np.array(vector), constants)
             remarks.applied(NAME, layer.op, f"'{layer.name}', {len(vector)} channels")
 
 

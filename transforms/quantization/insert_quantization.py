@@ -40,6 +40,10 @@ quantizes what it reads, once for all layers of a scheme that read it, and sums,
 masked scores are not quantized at all. A layer that the table has another scheme for takes that. A
 remark names each layer that stays float.
 
+Recurrent layers have both weights in 8 bits, with a scale for each row (4 bits would be too few:
+what they round adds up over steps); by int8 also the input, and the states that they multiply
+(`state_scale`), unless that would take longer by the cost model. No other scheme rounds states.
+
 `Limits` says what the elements of values cannot go beyond, by the ops that compute them.
 """
 
@@ -50,7 +54,7 @@ from typing import ClassVar
 
 import numpy as np
 from xdsl.context import Context
-from xdsl.dialects.builtin import BoolAttr, IntegerType, ModuleOp, f8E4M3FN, i8
+from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerType, ModuleOp, f8E4M3FN, f64, i8
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -64,7 +68,7 @@ from ge.dialects.graph.linear import EinsumOp, MatmulOp
 from ge.dialects.graph.normalization import SoftmaxOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
-from ge.dialects.graph.recurrent import GruOp, LstmOp, RnnOp
+from ge.dialects.graph.recurrent import Recurrent
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
 from ge.dialects.graph.stated import state_codes
@@ -101,9 +105,9 @@ from ge.transforms.quantization.layers import (
     layers,
     numbered,
 )
-from ge.transforms.quantization.linear_layers import BITS, lost_us
+from ge.transforms.quantization.linear_layers import BITS, lost_in_steps_us, lost_us
 from ge.transforms.quantization.observe import Observer
-from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, Scheme, scheme_of
+from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, W8A16, Scheme, scheme_of
 from ge.transforms.quantization.table import Range, unpacked_codes
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.passes import Relation, Unbounded
@@ -215,14 +219,14 @@ class Insertion:
         calibration = calibration_at_hand()
         for layer in self.layers:
             facts = calibration.facts(layer.name, layer.op)
-            name = calibration.table.layers.get(layer.name, self.scheme.name)
+            name, alone = self.chosen(layer)
             scheme, reason = SCHEMES.get(name), self.reason(layer)
             if reason or scheme is None:
                 facts.scheme, facts.reason = FLOAT, facts.reason or reason
                 remarks.missed(RULE, layer.op, f"'{layer.name}' stays float: {facts.reason}")
             else:
                 self.quantize(layer, scheme)
-                facts.scheme = name
+                facts.scheme, facts.reason = name, facts.reason or alone
                 why = f": {facts.reason}" if facts.reason else ""
                 remarks.applied(RULE, layer.op, f"'{layer.name}' in {name}{why}")
 
@@ -259,9 +263,24 @@ class Insertion:
         """Return why a layer stays float; empty if it does not."""
         if skipped := self.reason_to_skip(layer.op, self.texts(layer)):
             return skipped
-        name = calibration_at_hand().table.layers.get(layer.name, self.scheme.name)
+        name, _ = self.chosen(layer)
         scheme = SCHEMES.get(name)
         return self.reason_to_keep(layer, scheme) if scheme else f"the table says {name}"
+
+    def chosen(self, layer: Layer) -> tuple[str, str]:
+        """Return the scheme of a layer, or what the table has in its place; and why it is that of
+        weights alone, if it is not what was asked for."""
+        name = calibration_at_hand().table.layers.get(layer.name, self.scheme.name)
+        if not isinstance(layer.op, Recurrent) or name not in SCHEMES:
+            return name, ""
+        if not SCHEMES[name].activation_bits:
+            return name, ""
+        if name != INT8:
+            return W8A16, f"its states are not quantized by {name}"
+        us = lost_in_steps_us(layer.op, self.target)
+        if us is None:
+            return W8A16, "its sizes are not known"
+        return (name, "") if us < 0 else (W8A16, f"integers would take {us:.1f} us longer")
 
     def reason_to_skip(self, op: Operation, texts: Sequence[str]) -> str:
         if calibration_at_hand().keeps(op):
@@ -281,12 +300,12 @@ class Insertion:
             return "" if layer.weight is not None else "it has no weights"
         if why := self.reason_of_attention(layer.op, scheme):
             return why
-        for i in layer.activations:
-            value = layer.op.operands[i]
+        for value in layer.multiplied:
+            what = "state" if value.owner is layer.op else "input"
             if (bounds := range_of(value)) is None:
-                return f"the range of its input '{self.names[value]}' is not known"
+                return f"the range of its {what} '{self.names[value]}' is not known"
             if bounds[0] == bounds[1] == 0:
-                return f"its input '{self.names[value]}' is zero in all samples"
+                return f"its {what} '{self.names[value]}' is zero in all samples"
         return ""
 
     def reason_of_attention(self, op: Operation, scheme: Scheme) -> str:
@@ -309,10 +328,17 @@ class Insertion:
             to = f8E4M3FN if scheme.is_float else IntegerType(scheme.activation_bits)
             for i in layer.activations:
                 layer.op.operands[i] = self.activation(layer.op.operands[i], to, symmetric)
-        if layer.weight is not None:
-            layer.op.operands[layer.weight] = self.weight(layer, scheme)
+        for i in layer.weights:
+            layer.op.operands[i] = self.weight(layer, i, scheme)
         if isinstance(layer.op, AttentionOp):
             layer.op.rounded_weights = BoolAttr.from_bool(True)
+        if isinstance(layer.op, Recurrent) and scheme.activation_bits:
+            states = layer.op.states
+            bounds = range_of(states)
+            assert bounds is not None
+            numbers = quantizer(bounds, element_type(states), i8, symmetric=True)
+            assert numbers is not None
+            layer.op.state_scale = FloatAttr(float(numbers[0]), f64)
 
     def activation(self, value: SSAValue, to: Attribute, symmetric: bool) -> SSAValue:
         key = value, to, symmetric
@@ -348,9 +374,8 @@ class Insertion:
             self.at_run_time[key] = pair
         return self.at_run_time[key]
 
-    def weight(self, layer: Layer, scheme: Scheme) -> SSAValue:
-        assert layer.weight is not None
-        value, axis, summed = layer.op.operands[layer.weight], layer.channel_axis, layer.input_axis
+    def weight(self, layer: Layer, index: int, scheme: Scheme) -> SSAValue:
+        value, axis, summed = layer.op.operands[index], layer.channel_axis, layer.input_axis
         block = scheme.block if isinstance(layer.op, MatmulOp) else 0
         key = value, axis, summed, block, scheme.is_float
         if key not in self.weights:
@@ -425,10 +450,8 @@ OTHERS = (
     ConvTransposeOp,
     DeformConvOp,
     EinsumOp,
-    GruOp,
-    LstmOp,
     MatmulOp,
-    RnnOp,
+    Recurrent,
 )
 
 

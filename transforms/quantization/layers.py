@@ -1,5 +1,6 @@
 """The layers of `@main` that can be quantized, and the names that people know them by. Attention is
-a layer without a weight: its query, key and value are activations.
+a layer without a weight: its query, key and value are activations. A recurrent layer has two
+weights, and multiplies its own states.
 
 So are embedding tables: constants that are looked up by tokens, or added for positions, on the way
 to layers.
@@ -32,6 +33,7 @@ from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import SoftmaxLike, TrailingNorm
 from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.graph.recurrent import Recurrent
 from ge.dialects.graph.stated import argument_attributes, name_of
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.diagnostics import read_location
@@ -54,18 +56,31 @@ LayerOp: TypeAlias = MatmulOp | ConvOp | ConvTransposeOp
 
 @dataclass(frozen=True)
 class Layer:
-    """A matmul, convolution or attention of floats."""
+    """A matmul, convolution, attention or recurrent layer of floats."""
 
-    op: LayerOp | AttentionOp
+    op: LayerOp | AttentionOp | Recurrent
     name: str
     activations: tuple[int, ...]  # the operands that depend on the inputs of the model
     weight: int | None  # the operand that depends on constants only
 
     @property
     def linear(self) -> LayerOp:
-        """The op of a layer that is not attention."""
-        assert not isinstance(self.op, AttentionOp)
+        """The op of a layer that is a matmul or a convolution."""
+        assert isinstance(self.op, LayerOp)
         return self.op
+
+    @property
+    def weights(self) -> Sequence[int]:
+        """The operands that depend on constants only."""
+        if isinstance(self.op, Recurrent):
+            return 1, 2
+        return () if self.weight is None else (self.weight,)
+
+    @property
+    def multiplied(self) -> Sequence[SSAValue]:
+        """The values that are multiplied by weights or by each other."""
+        states = self.op.results[:1] if isinstance(self.op, Recurrent) else ()
+        return *(self.op.operands[i] for i in self.activations), *states
 
     @property
     def input(self) -> SSAValue:
@@ -76,21 +91,21 @@ class Layer:
         """The axis of output channels in the weight (of a grouped transposed convolution: those of
         one group)."""
         assert self.weight is not None
-        return weight_axes(self.linear, self.weight)[0]
+        return weight_axes(self.op, self.weight)[0]
 
     @property
     def input_axis(self) -> int:
         """The axis of input channels in the weight (of a grouped convolution: those of one
         group)."""
         assert self.weight is not None
-        return weight_axes(self.linear, self.weight)[1]
+        return weight_axes(self.op, self.weight)[1]
 
 
-def weight_axes(op: LayerOp, operand: int = 1) -> tuple[int, int]:
+def weight_axes(op: Operation, operand: int = 1) -> tuple[int, int]:
     """The axes of the weight of a layer, or of one operand of a matmul: that of the result, and
     that which is summed over."""
     if not isinstance(op, MatmulOp):
-        return (0, 1) if isinstance(op, ConvOp) else (1, 0)
+        return (1, 2) if isinstance(op, Recurrent) else (0, 1) if isinstance(op, ConvOp) else (1, 0)
     rank = rank_of(op.operands[operand])
     turned = bool((op.transpose_lhs, op.transpose_rhs)[operand].value.data)
     summed = rank - 1 if turned == (operand == 1) else rank - 2
@@ -149,7 +164,7 @@ def layers(main: FuncOp) -> list[Layer]:
 def is_layer(op: Operation, constants: Container[SSAValue]) -> bool:
     """Return whether an op multiplies floats of known rank, some of which depend on the model's
     inputs."""
-    if not isinstance(op, LayerOp | AttentionOp):
+    if not isinstance(op, LayerOp | AttentionOp | Recurrent):
         return False
     factors = factors_of(op)
     fixed = [v for v in factors if v in constants]
@@ -157,7 +172,7 @@ def is_layer(op: Operation, constants: Container[SSAValue]) -> bool:
         return False
     if isinstance(op, AttentionOp):
         return not fixed and not op.has_grids
-    is_weighted = isinstance(op, MatmulOp) or factors[1] in constants
+    is_weighted = isinstance(op, MatmulOp) or all(v in constants for v in factors[1:])
     return is_weighted and len(fixed) < len(factors) and all(map(has_elements, fixed))
 
 
@@ -165,20 +180,20 @@ def has_elements(value: SSAValue) -> bool:
     return has_size(value) and numel(shape_of(value)) > 0
 
 
-def factors_of(op: LayerOp | AttentionOp) -> Sequence[SSAValue]:
-    """Return the values that a layer multiplies."""
-    return op.operands[: 3 if isinstance(op, AttentionOp) else 2]
+def factors_of(op: LayerOp | AttentionOp | Recurrent) -> Sequence[SSAValue]:
+    """Return the operands that a layer multiplies."""
+    return op.operands[: 2 if isinstance(op, LayerOp) else 3]
 
 
 def _layer(op: Operation, name: str, constants: Container[SSAValue]) -> Layer:
-    assert isinstance(op, LayerOp | AttentionOp)
+    assert isinstance(op, LayerOp | AttentionOp | Recurrent)
     moving = tuple(i for i, v in enumerate(factors_of(op)) if v not in constants)
     return Layer(op, name, moving, 1 - moving[0] if len(moving) == 1 else None)
 
 
 def activations(layers: Iterable[Layer]) -> dict[SSAValue, str]:
     """The values that layers multiply by weights or by each other, with a name for each."""
-    values = dict.fromkeys(layer.op.operands[i] for layer in layers for i in layer.activations)
+    values = dict.fromkeys(value for layer in layers for value in layer.multiplied)
     return dict(zip(values, numbered(map(value_name, values)), strict=True))
 
 

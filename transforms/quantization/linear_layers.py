@@ -49,6 +49,7 @@ from ge.dialects.graph.convolution import Convolution, ConvOp, ConvTransposeOp
 from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.linear import MatmulOp, product_element
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
+from ge.dialects.graph.recurrent import Recurrent
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import UnsqueezeOp
 from ge.dialects.support.definitions import SEGMENTS
@@ -541,6 +542,30 @@ def integers_us(op: AttentionOp, target: Target) -> float | None:
     us = launch_us(of_integers(op, block.args, (1.0, 1.0, 1.0), make), target)
     make.discard()
     return us
+
+
+def recurrent_us(op: Recurrent, element: Attribute, target: Target) -> float | None:
+    """Time of the matmuls of a recurrent layer of this element type, integers with their quantize
+    of the input; None while a shape is dynamic."""
+    (steps, batch, size), hidden, count = shape_of(op.input), op.hidden, op.GATES * op.hidden
+    if not is_static((steps, batch)):
+        return None
+    block, total = Block(arg_types=[op.input.type, tensor((), f32)]), 0.0
+    for times, rows, columns in ((1, steps * batch, size), (steps, batch, hidden)):
+        types = [tensor((n, columns), element) for n in (rows, count)]
+        pair = Block(arg_types=types).args
+        us = launch_us(MatmulOp.of(*pair, transpose_rhs=True), target)
+        total += op.directions * times * (us or 0.0)
+    if not is_float(element):
+        total += launch_us(QuantizeOp.of(*block.args, to=element), target) or 0.0
+    return total
+
+
+def lost_in_steps_us(op: Recurrent, target: Target) -> float | None:
+    """Return how much longer a recurrent layer would take in integers; None if that is not known:
+    small matmuls take as long in floats."""
+    before, after = (recurrent_us(op, t, target) for t in (element_type(op.input), i8))
+    return None if before is None or after is None else after - before
 
 
 def lost_us(op: AttentionOp, target: Target) -> float:

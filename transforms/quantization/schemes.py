@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from ge.dialects.support.errors import GeError
 
-INT8 = "int8"
+INT8, W8A16 = "int8", "w8a16"
 CACHE_TYPES = ("int8", "fp8")  # what keys and values are kept in
 FLOAT = "float"  # of a layer that is not quantized
 
@@ -74,7 +74,7 @@ _SCHEMES = (
     Scheme("int16", activation_bits=16, rate="i16"),
     Scheme("dynamic", activation_bits=8, has_tables=True, rate="i8", is_dynamic=True),
     Scheme("fp8", activation_bits=8, rate="f8E4M3FN", is_float=True),
-    Scheme("w8a16", has_tables=True),
+    Scheme(W8A16, has_tables=True),
     Scheme("w4a16", weight_bits=4, block=32, has_tables=True),
     Scheme("mxfp4", 0, 4, 32, has_tables=True, rate=F4, is_float=True, scale="f8E8M0FNU"),
     Scheme("nvfp4", 0, 4, 16, has_tables=True, rate=F4, is_float=True, scale="f8E4M3FN"),

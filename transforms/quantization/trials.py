@@ -43,6 +43,7 @@ from ge.transforms.quantization.insert_quantization import insert_quantization
 from ge.transforms.quantization.layers import (
     Embedding,
     Layer,
+    LayerOp,
     computed_outputs,
     embeddings,
     layers,
@@ -306,15 +307,17 @@ def layer_us(layer: Layer, scheme: Scheme | None, target: Target) -> float:
         is_integer = scheme is not None and scheme.activation_bits == BITS
         us = integers_us(layer.op, target) if is_integer else launch_us(layer.op, target)
         return us or 0.0
-    op, operands, saved = layer.op, list(layer.op.operands[:2]), 0.0
-    if scheme is not None and scheme.activation_bits:
+    op, operands, saved = layer.op, list(layer.op.operands), 0.0
+    if isinstance(op, LayerOp):
+        operands = operands[:2]
+    if scheme is not None and scheme.activation_bits and isinstance(op, LayerOp):
         bits = [scheme.weight_bits if i == layer.weight else scheme.activation_bits for i in (0, 1)]
         types = [tensor(shape_of(v), IntegerType(b)) for v, b in zip(operands, bits, strict=True)]
         operands = list(Block(arg_types=types).args)
-    elif scheme is not None and layer.weight is not None:
-        weight = operands[layer.weight]
-        left = numel(shape_of(weight)) * scheme.weight_bits / 8
-        saved = (byte_size(weight.type) - left) / hbm_bytes_per_us(target.cube_cores, target)
+    elif scheme is not None:
+        for weight in (operands[i] for i in layer.weights):
+            left = numel(shape_of(weight)) * scheme.weight_bits / 8
+            saved += (byte_size(weight.type) - left) / hbm_bytes_per_us(target.cube_cores, target)
     properties: dict[str, Any] = {**op.properties}
     us = launch_us(type(op).of(*operands, **properties), target) or 0.0
     return max(us - saved, target.launch_us)

@@ -8,6 +8,8 @@ func.func @rnn(%x: tensor<5x3x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf3
   %y, %h = graph.rnn %x, %w, %r : (tensor<5x3x4xf32>, tensor<1x6x4xf32>, tensor<1x6x6xf32>) -> (tensor<5x1x3x6xf32>, tensor<1x3x6xf32>)
   // CHECK-NEXT: %z, %l = graph.rnn %x, %w, %r bias %b direction reverse activations [leaky_relu] alphas [1.000000e-02] clip 3.000000e+00 : (tensor<5x3x4xf32>, tensor<1x6x4xf32>, tensor<1x6x6xf32>, tensor<1x12xf32>) -> (tensor<5x1x3x6xf32>, tensor<1x3x6xf32>)
   %z, %l = graph.rnn %x, %w, %r bias %b direction reverse activations [leaky_relu] alphas [1.000000e-02] clip 3.000000e+00 : (tensor<5x3x4xf32>, tensor<1x6x4xf32>, tensor<1x6x6xf32>, tensor<1x12xf32>) -> (tensor<5x1x3x6xf32>, tensor<1x3x6xf32>)
+  // CHECK-NEXT: %u, %v = graph.rnn %x, %w, %r state_scale 7.812500e-03 :
+  %u, %v = graph.rnn %x, %w, %r state_scale 7.812500e-03 : (tensor<5x3x4xf32>, tensor<1x6x4xf32>, tensor<1x6x6xf32>) -> (tensor<5x1x3x6xf32>, tensor<1x3x6xf32>)
   func.return
 }
 

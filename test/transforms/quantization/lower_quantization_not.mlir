@@ -8,6 +8,7 @@ func.func @parameters(%q: tensor<4x8xi8>, %d: tensor<f32>, %b: tensor<8x2xi32>, 
   %z = graph.constant dense<1> : tensor<i8>
   %s8 = graph.constant dense<0.5> : tensor<8xf32>
   %sb = graph.constant dense<0.5> : tensor<2x2xf32>
+  %sb4 = graph.constant dense<0.5> : tensor<4x2xf32>
   %tiny = graph.constant dense<1.0e-42> : tensor<f32>
   %w = graph.constant dense<2> : tensor<8x2xi8>
   %z2 = graph.constant dense<[0, 1]> : tensor<2xi8>
@@ -21,6 +22,7 @@ func.func @parameters(%q: tensor<4x8xi8>, %d: tensor<f32>, %b: tensor<8x2xi32>, 
   %wt = graph.dequantize %w, %tiny : (tensor<8x2xi8>, tensor<f32>) -> tensor<8x2xf32>
   %wz = graph.dequantize %w, %s, %z : (tensor<8x2xi8>, tensor<f32>, tensor<i8>) -> tensor<8x2xf32>
   %wz2 = graph.dequantize %w, %s2, %z2 axis 1 : (tensor<8x2xi8>, tensor<2xf32>, tensor<2xi8>) -> tensor<8x2xf32>
+  %xb = graph.dequantize %q, %sb4 axis 1 block_size 4 : (tensor<4x8xi8>, tensor<4x2xf32>) -> tensor<4x8xf32>
   %w16 = graph.dequantize %b, %s : (tensor<8x2xi32>, tensor<f32>) -> tensor<8x2xf32>
   // expected-remark@+1 {{lower-quantization missed: the scale of its left operand is known only at run time}}
   %0 = graph.matmul %xd, %wf : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
@@ -30,6 +32,8 @@ func.func @parameters(%q: tensor<4x8xi8>, %d: tensor<f32>, %b: tensor<8x2xi32>, 
   %2 = graph.matmul %x, %w8 : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
   // expected-remark@+1 {{lower-quantization missed: its right operand has a scale for each block}}
   %3 = graph.matmul %x, %wb : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
+  // expected-remark@+1 {{lower-quantization missed: its left operand has a scale for each block}}
+  %xbw = graph.matmul %xb, %wf : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
   // expected-remark@+1 {{lower-quantization missed: the scale of its right operand is not a normal number}}
   %4 = graph.matmul %x, %wt : (tensor<4x8xf32>, tensor<8x2xf32>) -> tensor<4x2xf32>
   // expected-remark@+1 {{lower-quantization missed: its weight has zero point 1}}

@@ -1,22 +1,35 @@
-"""Recurrent layers as loops: the passes that apply it say why (`expand_layers.py`)."""
+"""Recurrent layers as loops: the passes that apply it say why (`expand_layers.py`). Parts of a
+weight that integers are dequantized to are parts of the integers, for the matmuls that read them.
+"""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
-from xdsl.dialects.builtin import i64
-from xdsl.ir import Block, Region, SSAValue
+from xdsl.dialects.builtin import i8, i64
+from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from ge.dialects.graph import activation as a
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.control import CONDITION, ITERATION, LoopOp, YieldOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
 from ge.dialects.graph.recurrent import GruOp, LstmOp, Recurrent, RnnOp
 from ge.dialects.graph.shape import ReverseSequenceOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Shape, array_floats, element_type, is_static, numel, shape_of
+from ge.dialects.support.types import (
+    Shape,
+    array_floats,
+    element_type,
+    is_static,
+    normalize_axis,
+    numel,
+    shape_of,
+)
 from ge.runtime.data.arrays import dense
 from ge.transforms.graph.canonical.linear_maps import as_type, shaped, wide
 from ge.transforms.graph.canonical.local import Make, Replacement, rule
@@ -30,13 +43,26 @@ ACTIVATIONS: dict[str, type[TensorOp]] = {
 op of that name beyond it."""
 
 Function = Callable[[Make, SSAValue], SSAValue]
-Step = Callable[[Make, SSAValue, Sequence[SSAValue]], list[SSAValue]]
-"""The states after a step, of what its input gives to the gates and of the states before."""
+States = Sequence[SSAValue]
+Weights = Sequence[SSAValue]  # of the state, for each matmul of a step
+Step = Callable[[Make, SSAValue, States, SSAValue], list[SSAValue]]
+"""The states after a step, of what its input gives to the gates, of the states before, and of what
+matmuls read of the first."""
+
+
+@rule(LstmOp, GruOp, RnnOp, exact=False, below=(DequantizeOp,))
+def loop_of_integers(op: Recurrent, make: Make) -> Replacement:
+    """The same of operands that are dequantized, which matmuls then read"""
+    return expanded(op, make)
 
 
 @rule(LstmOp, GruOp, RnnOp, exact=False)
 def loop_of_steps(op: Recurrent, make: Make) -> Replacement:
     """One matmul with all of the input, then a loop over its steps"""
+    return expanded(op, make)
+
+
+def expanded(op: Recurrent, make: Make) -> Replacement:
     names = op.activation_names()
     if isinstance(op, LstmOp) and op.quantize_state.value.data:
         return None
@@ -73,7 +99,8 @@ def direction(op: Recurrent, d: int, make: Make) -> list[SSAValue]:
         return make(GatherOp, value, order, axis=0)
 
     x = shaped(make, as_type(make, turned(op.input), element), (steps * batch, size))
-    gates = make(MatmulOp, x, own(op.weights, (count, size)), transpose_rhs=True)
+    weights = matrix(make, op.weights, d, 0, count, element)
+    gates = make(MatmulOp, x, weights, transpose_rhs=True)
     inner = None
     if op.bias is not None:
         bias = own(op.bias, (2 * count,))
@@ -89,13 +116,68 @@ def direction(op: Recurrent, d: int, make: Make) -> list[SSAValue]:
     states = [zero if v is None else own(v, (batch, hidden)) for v in initial]
     functions = activations(op)
     functions = functions[d * len(op.DEFAULTS) : (d + 1) * len(op.DEFAULTS)]
-    recurrence = own(op.recurrence, (count, hidden))
     if isinstance(op, LstmOp) and op.peephole is not None:
         inner = own(op.peephole, (3 * hidden,))
-    step = STEPS[type(op)](op, recurrence, inner, functions)
-    *last, every = looped(make, step, gates, states, op.lengths)
+    ends = [0, *([2 * hidden] if reads_reset_state(op) else []), count]
+    parts = [matrix(make, op.recurrence, d, *rows, element) for rows in pairwise(ends)]
+    step = STEPS[type(op)](op, parts, inner, functions)
+    *last, every = looped(make, step, gates, states, op.lengths, rounding_of(op))
     found = shaped(make, turned(every), (steps, 1, batch, hidden))
     return [found, *(shaped(make, v, (1, batch, hidden)) for v in last)]
+
+
+def reads_reset_state(op: Recurrent) -> bool:
+    """Return whether a step has a second matmul, with r h."""
+    return isinstance(op, GruOp) and not op.linear_before_reset.value.data
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """What matmuls read of states: 8 bits, where there is a scale."""
+
+    scale: float | None
+
+    def codes(self, make: Make, h: SSAValue) -> SSAValue:
+        return make(QuantizeOp, h, make.constant(self.scale or 1.0, element_type(h)), to=i8)
+
+    def floats(self, make: Make, codes: SSAValue, element: Attribute) -> SSAValue:
+        return make(DequantizeOp, codes, make.constant(self.scale or 1.0, element))
+
+    def rounded(self, make: Make, h: SSAValue) -> SSAValue:
+        return self.floats(make, self.codes(make, h), element_type(h)) if self.scale else h
+
+
+def rounding_of(op: Recurrent) -> Rounding:
+    return Rounding(None if op.state_scale is None else op.state_scale.value.data)
+
+
+def rows_of(make: Make, value: SSAValue, d: int, low: int, high: int) -> SSAValue:
+    """Rows of [D, rows, columns], those of one direction."""
+    directions, rows, columns = shape_of(value)
+    if directions > 1 or high - low < rows:
+        value = make(SliceOp, value, starts=[d, low], ends=[d + 1, high], axes=[0, 1])
+    return shaped(make, value, (high - low, columns))
+
+
+def matrix(
+    make: Make, weight: SSAValue, d: int, low: int, high: int, element: Attribute
+) -> SSAValue:
+    """Rows of a weight as floats of this element type."""
+    source = weight.owner
+    if not isinstance(source, DequantizeOp) or source.block_size.value.data:
+        return as_type(make, rows_of(make, weight, d, low, high), element)
+    axis = 0 if source.axis is None else normalize_axis(source.axis.value.data, 3)
+
+    def own(value: SSAValue) -> SSAValue:
+        """Return the part of scales or zero points."""
+        if numel(shape_of(value)) == 1 or axis == 2:
+            return value
+        return part(make, value, *((low, high) if axis else (d, d + 1)))
+
+    grid = [own(v) for v in (source.scale, source.zero_point) if v is not None]
+    along = (None, 0, 1)[axis] if numel(shape_of(source.scale)) > 1 else None
+    codes = rows_of(make, source.input, d, low, high)
+    return make(DequantizeOp, codes, *grid, axis=along, to=element)
 
 
 def part(make: Make, value: SSAValue, low: int, high: int) -> SSAValue:
@@ -108,13 +190,23 @@ def looped(
     gates: SSAValue,
     states: Sequence[SSAValue],
     lengths: SSAValue | None,
+    rounding: Rounding,
 ) -> Sequence[SSAValue]:
     """Return the last states, and the first one of each step, stacked. Past the end of a sequence
-    states stay, and 0 is given."""
+    states stay, and 0 is given. A step leaves the codes that the next one multiplies."""
+    if rounding.scale:
+        states = [*states, rounding.codes(make, states[0])]
     block = Block(arg_types=[ITERATION, CONDITION, *(v.type for v in states)])
     number, going, *before = block.args
     inside = Make()
-    after = step(inside, inside(GatherOp, gates, number, axis=0), before)
+    gate, read = inside(GatherOp, gates, number, axis=0), before[0]
+    codes = before.pop() if rounding.scale else None
+    if codes is not None:
+        read = rounding.floats(inside, codes, element_type(read))
+    after = step(inside, gate, before, read)
+    if codes is not None:
+        after.append(rounding.codes(inside, after[0]))
+        before.append(codes)
     given = after[0]
     if lengths is not None:
         ends = shaped(inside, as_type(inside, lengths, i64), (*shape_of(lengths), 1))
@@ -127,7 +219,7 @@ def looped(
     loop = make.op(
         LoopOp, trip, None, list(states), regions=[Region(block)], results=len(states) + 1
     )
-    return loop.results
+    return [*loop.results[: len(states) - bool(rounding.scale)], loop.results[-1]]
 
 
 # ---- cells ---------------------------------------------------------------------------------------
@@ -166,42 +258,37 @@ def activated(
             return make(ACTIVATIONS[name], x)
 
 
-def rnn(op: RnnOp, weights: SSAValue, inner: SSAValue | None, functions: list[Function]) -> Step:
-    def step(make: Make, gates: SSAValue, states: Sequence[SSAValue]) -> list[SSAValue]:
-        product = make(MatmulOp, states[0], weights, transpose_rhs=True)
+def rnn(op: RnnOp, parts: Weights, inner: SSAValue | None, functions: list[Function]) -> Step:
+    def step(make: Make, gates: SSAValue, states: States, read: SSAValue) -> list[SSAValue]:
+        product = make(MatmulOp, read, parts[0], transpose_rhs=True)
         return [functions[0](make, make(g.AddOp, gates, product))]
 
     return step
 
 
-def gru(op: GruOp, weights: SSAValue, inner: SSAValue | None, functions: list[Function]) -> Step:
-    hidden, linear = op.hidden, bool(op.linear_before_reset.value.data)
+def gru(op: GruOp, parts: Weights, inner: SSAValue | None, functions: list[Function]) -> Step:
+    hidden, rounding = op.hidden, rounding_of(op)
 
-    def step(make: Make, gates: SSAValue, states: Sequence[SSAValue]) -> list[SSAValue]:
+    def step(make: Make, gates: SSAValue, states: States, read: SSAValue) -> list[SSAValue]:
         (h,), of_gates = states, partial(part, make, gates)
-        if linear:
-            product = make(MatmulOp, h, weights, transpose_rhs=True)
-            first, last = (
-                part(make, product, 0, 2 * hidden),
-                part(make, product, 2 * hidden, 3 * hidden),
-            )
-        else:
-            rows = make(SliceOp, weights, starts=[0], ends=[2 * hidden], axes=[0])
-            first, last = make(MatmulOp, h, rows, transpose_rhs=True), None
+        first, last = make(MatmulOp, read, parts[0], transpose_rhs=True), None
+        if len(parts) == 1:
+            last = part(make, first, 2 * hidden, 3 * hidden)
+            first = part(make, first, 0, 2 * hidden)
         both = functions[0](make, make(g.AddOp, of_gates(0, 2 * hidden), first))
         z, r = part(make, both, 0, hidden), part(make, both, hidden, 2 * hidden)
         if last is not None:
             last = make(g.MulOp, r, last if inner is None else make(g.AddOp, last, inner))
         else:
-            rows = make(SliceOp, weights, starts=[2 * hidden], ends=[3 * hidden], axes=[0])
-            last = make(MatmulOp, make(g.MulOp, r, h), rows, transpose_rhs=True)
+            reset = rounding.rounded(make, make(g.MulOp, r, h))
+            last = make(MatmulOp, reset, parts[1], transpose_rhs=True)
         new = functions[1](make, make(g.AddOp, of_gates(2 * hidden, 3 * hidden), last))
         return [make(g.AddOp, new, make(g.MulOp, z, make(g.SubOp, h, new)))]
 
     return step
 
 
-def lstm(op: LstmOp, weights: SSAValue, inner: SSAValue | None, functions: list[Function]) -> Step:
+def lstm(op: LstmOp, parts: Weights, inner: SSAValue | None, functions: list[Function]) -> Step:
     hidden, coupled = op.hidden, bool(op.input_forget.value.data)
 
     def seen(make: Make, gate: SSAValue, cell: SSAValue, k: int) -> SSAValue:
@@ -211,9 +298,9 @@ def lstm(op: LstmOp, weights: SSAValue, inner: SSAValue | None, functions: list[
         hole = part(make, inner, k * hidden, (k + 1) * hidden)
         return make(g.AddOp, gate, make(g.MulOp, cell, hole))
 
-    def step(make: Make, gates: SSAValue, states: Sequence[SSAValue]) -> list[SSAValue]:
-        h, c = states
-        gates = make(g.AddOp, gates, make(MatmulOp, h, weights, transpose_rhs=True))
+    def step(make: Make, gates: SSAValue, states: States, read: SSAValue) -> list[SSAValue]:
+        c = states[1]
+        gates = make(g.AddOp, gates, make(MatmulOp, read, parts[0], transpose_rhs=True))
         i, o, f, cell = (part(make, gates, k * hidden, (k + 1) * hidden) for k in range(4))
         i, f = seen(make, i, c, 0), seen(make, f, c, 2)
         i = functions[0](make, i)
