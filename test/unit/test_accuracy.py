@@ -332,7 +332,7 @@ def test_little_accuracy_is_told_with_its_layers(told: Told, model: Path, data: 
     text = told(["--quantize", "w4a16", "--calibration", str(data)])
     assert "warning: w4a16 leaves " in text
     assert "of 'y' on the samples; most cost '" in text
-    assert "dB alone): --quantize-skip '" in text
+    assert "dB alone): --fit-weights rounds weights by the samples, --quantize-skip '" in text
     assert "--accuracy 'snr>=25' as many as that takes" in text
     found = ge.compile(str(model), quantize="w4a16", calibration=data)
     assert 0.5 < found.report()["quantization"]["unchanged"]["i"] < 1

@@ -16,13 +16,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 from test_quantization_accuracy import CHUNK, NETWORKS, apply, main_of, samples_of
 from writing import Expr, Tensor, normal, run, written
 
+import ge
 from ge.dialects.support.diagnostics import warning_handler
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import shape_of
 from ge.dialects.targets.target import Target
 from ge.lowering.driver.cache import compile_file
+from ge.lowering.driver.compiler import load
 from ge.lowering.pipeline.options import Options
 from ge.runtime.data.arrays import Array
+from ge.runtime.data.weights import weights_of as keys_of
 from ge.runtime.numbers.quantization import spread_of
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.calibrate import CalibratePass
@@ -149,6 +152,25 @@ def test_the_table_gives_the_same_program_for_any_order_of_samples() -> None:
     plain = chained()
     apply(plain, Calibration(), InsertQuantizationPass("w8a16"))
     assert str(other) == str(plain)
+
+
+@pytest.mark.parametrize("scheme", ["w4a16", "int8", "mxfp4"])
+def test_fitted_codes_are_weights_of_the_program(scheme: str, tmp_path: Path) -> None:
+    model, data, out = (str(tmp_path / name) for name in ("m.mlir", "x.npz", "p.mlir"))
+    Path(model).write_text(str(chained()))
+    name = "in0"
+    np.savez(data, **{name: X})
+    program = ge.compile(
+        model, quantize=scheme, calibration=data, fit_weights=True, target="950pr", tiles=False
+    )
+    program.save(out, None)
+    keys = [key for key in keys_of(program.module) if key.startswith("fitted.")]
+    assert len(keys) == 1  # the other is short
+    facts = program.report()["quantization"]["layers"]
+    assert all(entry["fitted_db"] > 1 for entry in facts)
+    sessions = [ge.Session(p.module, p.payload) for p in (program, load(out))]
+    want, got = (session.run({name: X[:CHUNK]}) for session in sessions)
+    assert all(np.array_equal(got[key], want[key]) for key in want)
 
 
 def test_an_accuracy_is_met_by_fitted_weights_before_floats() -> None:

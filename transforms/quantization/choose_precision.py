@@ -217,6 +217,8 @@ def tell_of_little(trials: Trials, left: Mapping[str, float]) -> None:
     named = ", ".join(f"'{name}' ({db:.1f} dB alone)" for name, db in layers) or "no layer alone"
     skip = ",".join(name for name, _ in layers)
     ways = f"--quantize-skip '{skip}' leaves these in floats, " if skip else ""
+    if not calibration_at_hand().table.fitted:
+        ways = f"--fit-weights rounds weights by the samples, {ways}"
     what = f"{trials.scheme.name} leaves {left[output]:.1f} dB of '{output}' on the samples"
     bound = f"--accuracy 'snr>={LITTLE:g}' as many as that takes"
     warning(trials.main, f"{what}; most cost {named}: {ways}{bound}")

@@ -50,7 +50,8 @@ what they round adds up over steps); by int8 also the input, and the states that
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from hashlib import sha256
+from typing import ClassVar, cast
 
 import numpy as np
 from xdsl.context import Context
@@ -62,6 +63,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.graph import elementwise as g
 from ge.dialects.graph.activation import GeluOp, HardSigmoidOp, ReluOp, SigmoidOp, SiluOp
 from ge.dialects.graph.attention import AttentionLike, AttentionOp
+from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp, DeformConvOp
 from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.linear import EinsumOp, MatmulOp
@@ -82,7 +84,8 @@ from ge.dialects.support.patterns import UserPattern, user_pattern
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, rank_of, shape_of
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.data.arrays import Array, dtype_of, float_limits
+from ge.runtime.data.arrays import Array, dtype_of, float_limits, type_of
+from ge.runtime.data.weights import payload_at_hand
 from ge.transforms.quantization.calibrate import range_of, set_range
 from ge.transforms.quantization.data import calibration_at_hand
 from ge.transforms.quantization.emitting import (
@@ -165,6 +168,7 @@ class Limits:
 
 
 RULE = "insert-quantization"
+SHORT = 1024  # bytes of a constant that stands in the text
 
 
 def quantizer(
@@ -412,12 +416,12 @@ class Insertion:
             remarks.missed(RULE, op, f"'{layer.name}' is not fitted: the table has other codes")
             return
         added = np.frombuffer(differences, np.uint8).reshape(codes.shape)
-        op.operands[0] = emit.constant((codes.view(np.uint8) + added).view(codes.dtype))
+        op.operands[0] = stored(emit, (codes.view(np.uint8) + added).view(codes.dtype))
         for i, value in enumerate(op.operands[1:], 1):
-            if isinstance(cast := value.owner, CastOp):
-                op.operands[i] = emit(CastOp, emit.constant(constant(cast.input)), to=cast.to)
+            if isinstance(narrow := value.owner, CastOp):
+                op.operands[i] = emit(CastOp, stored(emit, constant(narrow.input)), to=narrow.to)
             else:
-                op.operands[i] = emit.constant(constant(value))
+                op.operands[i] = stored(emit, constant(value))
 
     def fits_f16(self, scale: SSAValue) -> bool:
         """Return whether f16 holds all scales of groups to 1 / 256; true without the weights."""
@@ -428,6 +432,16 @@ class Insertion:
         with np.errstate(over="ignore"):
             error = np.abs(exact.astype(np.float16) - exact)
         return bool((error <= np.abs(exact) / 256).all())
+
+
+def stored(emit: Emitter, array: Array) -> SSAValue:
+    """A constant; a large one is a weight, where weights can be added to those at hand."""
+    payload = payload_at_hand()
+    if array.nbytes <= SHORT or not isinstance(payload, dict):
+        return emit.constant(array)
+    key = f"fitted.{sha256(array.tobytes()).hexdigest()[:16]}"
+    cast("dict[str, Array]", payload)[key] = array
+    return emit.insert(ConstantOp.make(WeightAttr(key), type_of(array)))
 
 
 def is_input(value: SSAValue) -> bool:
