@@ -2,7 +2,7 @@
 decided is the same for any order of samples, and again from the table alone."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 
@@ -317,11 +317,11 @@ def test_ranges_are_tried_without_the_layers_that_stay_float(monkeypatch: pytest
 
     tried: list[list[str]] = []
 
-    def noise(trials: Trials) -> float:
+    def noise(trials: Trials, precisions: Mapping[str, str]) -> float:
         tried.append([facts.scheme for facts in trials.quantized({})[1].values()])
         return 0.0
 
-    monkeypatch.setattr(Trials, "noise_of_integers", noise)
+    monkeypatch.setattr(Trials, "noise", noise)
     monkeypatch.setattr(search_ranges, "LEAST_GAIN", 100)  # any range is tried
     search = SearchRangesPass(method="percentile:99", skip=("in0",))
     calibration = Calibration(samples=samples_of(normal(64, 5, 8, seed=3)))

@@ -33,7 +33,7 @@ from ge.transforms.quantization.data import Calibration, calibration_at_hand
 from ge.transforms.quantization.fit_weights import fit_weights
 from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, Scheme, scheme_of
 from ge.transforms.quantization.table import NOISES, LayerFacts, Table
-from ge.transforms.quantization.trials import Trials, layer_us
+from ge.transforms.quantization.trials import Trials, layer_us, trials_of
 from ge.transforms.rewriting import remarks
 
 NAME = "choose-precision"
@@ -196,12 +196,13 @@ class ChoosePrecisionPass(CalibratedPass):
         if calibration.samples is None:
             return
         target, symmetric = Target.load(self.target), not self.asymmetric
-        trials = Trials(main, calibration.samples, scheme, target, self.skip, symmetric)
+        trials = trials_of(main, calibration, scheme, target, self.skip, symmetric)
         chosen: Precisions = {}
         if accuracy is not None or calibration.sensitivity:
             chosen = searched(trials, calibration, accuracy)
         with unlimited():
             left, unchanged = trials.left(chosen)
+        trials.keep_corrections(chosen, calibration.table)
         calibration.left.update(left)
         calibration.unchanged.update(unchanged)
         if accuracy is None and min(left.values(), default=math.inf) < LITTLE:

@@ -11,7 +11,7 @@ not add up. The pass runs on QDQ form, whose float model is what is left without
 quantize and dequantize. A mean that may be chance, by how samples differ, counts in part or not.
 """
 
-from collections.abc import Container
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
@@ -34,7 +34,7 @@ from ge.transforms.graph.control_flow import constant_before, insert_before, rep
 from ge.transforms.quantization.calibrated_pass import CalibratedPass
 from ge.transforms.quantization.data import Calibration, Chunk, Samples
 from ge.transforms.quantization.layers import ConstantValues, Layer, LayerOp, layers, output_axis
-from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher
+from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher, both
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.passes import Relation, Unbounded
 
@@ -103,22 +103,30 @@ class Estimate:
         return mean * np.maximum(1 - np.divide(variance, power, where=power > 0, out=0 * mean), 0)
 
 
+class Targets(dict[tuple[str, int], Means]):
+    """The means of the results of layers of floats, by layer and first sample of a chunk."""
+
+    def watchers(self, main: FuncOp) -> dict[Operation, Watcher]:
+        found = (layer for layer in layers(main) if isinstance(layer.op, LayerOp))
+        return {layer.op: partial(self._watch, layer.name) for layer in found}
+
+    def _watch(self, name: str, step: ObservedOp) -> None:
+        means = channel_means(step.op, step.chunk, step.results[0])
+        if means is not None and np.isfinite(means).all():
+            self[name, step.chunk.first] = means
+
+
 class _Corrections:
     """The correction of each quantized layer: the mean over samples. Each chunk is run with the
     corrections as they are after those before it (and after this one, for layers before)."""
 
-    def __init__(self) -> None:
-        self.targets: dict[tuple[str, int], Means] = {}  # means of the float layer for a chunk
+    def __init__(self, targets: Targets) -> None:
+        self.targets = targets
         self.estimates: dict[str, Estimate] = {}
-
-    def watch_float(self, name: str, step: ObservedOp) -> None:
-        means = channel_means(step.op, step.chunk, step.results[0])
-        if means is not None and np.isfinite(means).all():
-            self.targets[name, step.chunk.first] = means
 
     def watch_quantized(self, name: str, step: ObservedOp) -> None:
         means = channel_means(step.op, step.chunk, step.results[0])
-        target = self.targets.pop((name, step.chunk.first), None)
+        target = self.targets.get((name, step.chunk.first))
         if means is None or target is None:
             return
         estimate = self.estimates.setdefault(name, Estimate())
@@ -128,18 +136,27 @@ class _Corrections:
         result += estimate.shrunk().reshape(shape).astype(result.dtype)
 
 
-def corrections(main: FuncOp, samples: Samples, floats: FuncOp | None = None) -> dict[str, Means]:
-    """The correction of each quantized layer that has weights, by its name. `floats`: the model of
+def corrections(
+    main: FuncOp,
+    samples: Samples,
+    targets: Targets | None = None,
+    others: Mapping[Operation, Watcher] | None = None,
+    floats: FuncOp | None = None,
+) -> dict[str, Means]:
+    """The correction of each quantized layer that has weights, by its name. `targets`: of the
+    float model, where they are known; `others` see the corrected run too. `floats`: the model of
     floats, where `main` may not have its weights."""
     samples = samples.canonical.first(SAMPLES)
-    quantized = {layer.name: layer.op for layer in layers(main) if is_quantized(layer)}
-    reference, result = floats or float_model(main), _Corrections()
-    twins = {layer.name: layer.op for layer in layers(reference) if layer.name in quantized}
-    if quantized:
-        runs = ((reference, twins, result.watch_float), (main, quantized, result.watch_quantized))
-        for function, ops, watch in runs:
-            watchers: dict[Operation, Watcher] = {op: partial(watch, n) for n, op in ops.items()}
-            Observer(function).run(samples, watchers)
+    quantized = {layer.op: layer.name for layer in layers(main) if is_quantized(layer)}
+    if targets is None and quantized:
+        reference, targets = floats or float_model(main), Targets()
+        Observer(reference).run(samples, targets.watchers(reference))
+    result = _Corrections(targets or Targets())
+    watchers: dict[Operation, Watcher] = {
+        op: partial(result.watch_quantized, name) for op, name in quantized.items()
+    }
+    if watchers := both(watchers, others or {}):
+        Observer(main).run(samples, watchers)
     return {name: estimate.shrunk() for name, estimate in result.estimates.items()}
 
 
@@ -179,14 +196,20 @@ def add_constant(op: Operation, index: int, vector: Array) -> None:
     op.operands[index] = insert_before(op, g.AddOp.of(value, constant_before(op, vector))).result
 
 
-def correct_bias(main: FuncOp, calibration: Calibration) -> None:
-    """Apply the corrections that the table has; with samples, those that are missing are made and
-    added to it."""
+def correct_bias(
+    main: FuncOp,
+    calibration: Calibration,
+    targets: Targets | None = None,
+    others: Mapping[Operation, Watcher] | None = None,
+) -> None:
+    """Apply the corrections that the table has; with samples, those that are missing are made, as
+    `corrections` does, and added to it."""
     table = calibration.table
     quantized = [layer for layer in layers(main) if is_quantized(layer)]
     vectors = {layer.name: table.vector(NAME, layer.name) for layer in quantized}
     if calibration.samples is not None and None in vectors.values():
-        for name, means in corrections(main, calibration.samples, calibration.floats).items():
+        found = corrections(main, calibration.samples, targets, others, calibration.floats)
+        for name, means in found.items():
             vectors[name] = table.set_vector(NAME, name, means)
     constants = ConstantValues(main.body.block)
     for layer in quantized:

@@ -1,11 +1,11 @@
 """Samples of the inputs of a model, as passes see them (`sources.py` has what users give).
 
 The samples of a batch lie along the dimension that is the batch of the model. They are seen in
-chunks of one size, whatever there are, the last filled up by repeating them: a matmul of other
-sizes may round differently, so results would depend on how samples were put into batches. Batches
-are put one behind the other in files without a name, unless there is one alone: passes go through
-the samples several times, and in an order of their own, and no more of them than a chunk is in
-memory at once.
+chunks of one size, which their number alone decides, the last filled up by repeating them: a matmul
+of other sizes may round differently, so results would depend on how samples were put into batches.
+Batches are put one behind the other in files without a name, unless there is one alone: passes go
+through the samples several times, and in an order of their own, and no more of them than a chunk is
+in memory at once.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,9 @@ from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.layers import all_names
 from ge.transforms.quantization.table import LayerFacts, Table
 
-CHUNK = 32  # samples that are seen at a time where the batch of the model is free
+# Samples that are seen at a time where the batch of the model is free, and all where they are less,
+# but two at least: what has a batch of one may be another graph
+CHUNK = 32
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ class Calibration:
     kept: frozenset[str] = frozenset()
     observed: Any = None  # what passes keep for the next, see observe.py
     floats: FuncOp | None = None  # the model before it was brought into QDQ form
+    trials: Any = None  # the same, see trials.py
     accuracy: Accuracy | None = None  # what is asked of the outputs
     source: Any = None  # of samples that a program gives, see sources.py
     sensitivity: bool = False  # whether the noise of all layers is to be measured

@@ -52,7 +52,7 @@ from ge.transforms.quantization.observe import (
 )
 from ge.transforms.quantization.schemes import INT8, scheme_of
 from ge.transforms.quantization.table import packed_codes
-from ge.transforms.quantization.trials import LEAST_GAIN, Trials, tried
+from ge.transforms.quantization.trials import LEAST_GAIN, Trials, trials_of, tried
 from ge.transforms.rewriting import remarks
 
 NAME = "fit-weights"
@@ -217,7 +217,7 @@ def fit_weights(trials: Trials, calibration: Calibration) -> None:
         table.fitted = fitted
 
     def noise() -> float:
-        return max(judge.noise_of_integers() for judge in judges)
+        return max(judge.noise({}) for judge in judges)
 
     rounded: list[dict[str, str]] = [{}, {name: text for name, (text, _) in found.items()}]
     try:
@@ -251,5 +251,5 @@ class FitWeightsPass(CalibratedPass):
         if calibration.samples is None or calibration.table.fitted:
             return
         scheme, target = scheme_of(self.scheme), Target.load(self.target)
-        trials = Trials(main, calibration.samples, scheme, target, self.skip, not self.asymmetric)
+        trials = trials_of(main, calibration, scheme, target, self.skip, not self.asymmetric)
         fit_weights(trials, calibration)

@@ -69,6 +69,22 @@ class ObservedOp:
 Watcher = Callable[[ObservedOp], object]
 
 
+def both(
+    first: Mapping[Operation, Watcher], then: Mapping[Operation, Watcher]
+) -> dict[Operation, Watcher]:
+    """Two sets of watchers as one; what the first changes of a result, the second see."""
+
+    def joined(one: Watcher, other: Watcher) -> Watcher:
+        def watch(step: ObservedOp) -> None:
+            one(step)
+            other(step)
+
+        return watch
+
+    shared = {op: joined(first[op], then[op]) for op in first if op in then}
+    return {**first, **then, **shared}
+
+
 class Observer:
     """Evaluates the block of a function. Good for one state of its ops: make a new one after
     rewriting them."""

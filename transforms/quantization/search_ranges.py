@@ -20,6 +20,7 @@ are put into batches, or on their order, and take the same memory for any number
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from itertools import accumulate
 from typing import cast
 
@@ -34,7 +35,7 @@ from ge.dialects.targets.target import Target
 from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.calibrate import range_of, set_range
 from ge.transforms.quantization.calibrated_pass import CalibratedPass
-from ge.transforms.quantization.data import Calibration, Samples
+from ge.transforms.quantization.data import Calibration
 from ge.transforms.quantization.insert_quantization import ANY, Limits
 from ge.transforms.quantization.layers import activations, layers
 from ge.transforms.quantization.observe import (
@@ -54,7 +55,7 @@ from ge.transforms.quantization.schemes import (
     range_method_of,
     scheme_of,
 )
-from ge.transforms.quantization.table import Range
+from ge.transforms.quantization.table import Range, shortened
 from ge.transforms.quantization.trials import (
     LEAST_GAIN,
     Attempt,
@@ -62,6 +63,7 @@ from ge.transforms.quantization.trials import (
     Trials,
     decide,
     fold_errors,
+    trials_of,
     tried,
 )
 from ge.transforms.rewriting import remarks
@@ -80,9 +82,11 @@ class Histogram:
     def watch(self, step: ObservedOp) -> None:
         x = step.chunk.rows(step.operands[0])
         if x is not None:
-            bins = (x.astype(np.float64) - self.low) * (BINS / (self.high - self.low))
-            bins = np.clip(bins, 0, BINS - 1).astype(np.int64)
-            self.counts += np.bincount(bins.ravel(), minlength=BINS)
+            wide = np.float64 if x.dtype == np.float64 else np.float32
+            places = np.subtract(x, self.low, dtype=wide, casting="unsafe")
+            places *= BINS / (self.high - self.low)
+            np.clip(places, 0, BINS - 1, out=places)
+            self.counts += np.bincount(places.astype(np.intp).ravel(), minlength=BINS)
 
     def percentiles(self, percent: float) -> Range:
         """The range that so much of all elements is in, as many below it as above."""
@@ -124,16 +128,11 @@ def mean_range(layer: LayerSamples) -> Range:
     return low, high
 
 
-def candidates(
-    main: FuncOp,
-    samples: Samples,
-    layers: Mapping[Operation, LayerSamples],
-    method: RangeMethod,
-    scheme: Scheme,
-) -> dict[Operation, Range]:
-    """The ranges by a method of what layers read."""
-    if method.name == "average":
-        return {op: mean_range(layer) for op, layer in layers.items()}
+Histograms = dict[Operation, Histogram]
+
+
+def histograms(trials: Trials, layers: Mapping[Operation, LayerSamples]) -> Histograms:
+    """How the elements lie that layers read, over all samples."""
     found = {
         op: Histogram(float(layer.bounds[0].min()), float(layer.bounds[1].max()))
         for op, layer in layers.items()
@@ -141,7 +140,19 @@ def candidates(
     found = {op: h for op, h in found.items() if h.low < h.high}
     watchers: dict[Operation, Watcher] = {op: h.watch for op, h in found.items()}
     if watchers:
-        Observer(main).run(samples, watchers)
+        trials.watch_all(watchers)
+    return found
+
+
+def candidates(
+    found: Histograms,
+    layers: Mapping[Operation, LayerSamples],
+    method: RangeMethod,
+    scheme: Scheme,
+) -> dict[Operation, Range]:
+    """The ranges by a method of what layers read."""
+    if method.name == "average":
+        return {op: mean_range(layer) for op, layer in layers.items()}
     if method.name == "kl":
         return {op: h.least_divergence(2**scheme.activation_bits) for op, h in found.items()}
     return {op: h.percentiles(method.percent) for op, h in found.items()}
@@ -188,23 +199,43 @@ def min_max(reader: LayerSamples) -> Range:
 Choices = dict[SSAValue, tuple[LayerSamples, Decision[Range]]]
 
 
-def choices(main: FuncOp, calibration: Calibration, scheme: Scheme, method: RangeMethod) -> Choices:
-    """Return what a method chooses for the activations of layers, with one of the layers."""
-    assert calibration.samples is not None
-    users: dict[SSAValue, list[LayerSamples]] = {}
-    for op, samples in layer_samples(main, calibration).items():
-        users.setdefault(op.operands[0], []).append(samples)
-    first = {value: readers[0] for value, readers in users.items()}
-    if method.name == SEARCH:
-        limits = Limits(Observer(main))
-        return {v: (first[v], searched(rs, limits.of(v), scheme)) for v, rs in users.items()}
-    layers: dict[Operation, LayerSamples] = {r.layer.op: r for r in first.values()}
-    found = candidates(main, calibration.samples, layers, method, scheme)
-    return {
-        value: (reader, guarded(users[value], *found[reader.layer.op], scheme))
-        for value, reader in first.items()
-        if reader.layer.op in found
-    }
+@dataclass
+class Choice:
+    """What methods choose for the activations of the layers of a function."""
+
+    main: FuncOp
+    calibration: Calibration
+    trials: Trials
+
+    @cached_property
+    def users(self) -> dict[SSAValue, list[LayerSamples]]:
+        users: dict[SSAValue, list[LayerSamples]] = {}
+        for op, samples in layer_samples(self.main, self.calibration).items():
+            users.setdefault(op.operands[0], []).append(samples)
+        return users
+
+    @cached_property
+    def readers(self) -> dict[Operation, LayerSamples]:
+        """The first layer that reads each activation."""
+        return {readers[0].layer.op: readers[0] for readers in self.users.values()}
+
+    @cached_property
+    def histograms(self) -> Histograms:
+        return histograms(self.trials, self.readers)
+
+    def by(self, method: RangeMethod) -> Choices:
+        """Return what a method chooses, with one of the layers."""
+        scheme, users = self.trials.scheme, self.users
+        if method.name == SEARCH:
+            limits = Limits(Observer(self.main))
+            return {v: (rs[0], searched(rs, limits.of(v), scheme)) for v, rs in users.items()}
+        histograms = {} if method.name == "average" else self.histograms
+        found = candidates(histograms, self.readers, method, scheme)
+        return {
+            value: (readers[0], guarded(readers, *found[readers[0].layer.op], scheme))
+            for value, readers in users.items()
+            if readers[0].layer.op in found
+        }
 
 
 Ranges = dict[SSAValue, Range]
@@ -216,11 +247,11 @@ CLEARLY = 10**-0.03  # of the noise of outputs, 0.3 dB less: else a method is no
 
 def written(ranges: Mapping[SSAValue, Range | None]) -> None:
     for value, range in ranges.items():
-        set_range(value, range)
+        set_range(value, range and (shortened(range[0]), shortened(range[1])))
 
 
 def best_for_outputs(
-    main: FuncOp, calibration: Calibration, trials: Trials, method: RangeMethod, chosen: Choices
+    choice: Choice, method: RangeMethod, chosen: Choices
 ) -> tuple[str, Decision[Ranges]]:
     """Return the ranges that leave outputs with least noise, and the name of their method: those
     of `method`, those of min-max, and beside the search those of percentiles. Methods judge each
@@ -228,14 +259,13 @@ def best_for_outputs(
     rivals = {str(method): {value: decision.chosen for value, (_, decision) in chosen.items()}}
     rivals[MINMAX] = {value: min_max(reader) for value, (reader, _) in chosen.items()}
     for other in RIVALS if method.name == SEARCH else ():
-        found = choices(main, calibration, trials.scheme, other)
-        ranges = {value: decision.chosen for value, (_, decision) in found.items()}
+        ranges = {value: decision.chosen for value, (_, decision) in choice.by(other).items()}
         rivals[str(other)] = rivals[MINMAX] | ranges
     names = [n for i, n in enumerate(rivals) if rivals[n] not in [*rivals.values()][:i]]
     if len(names) == 1:
         return names[0], Decision(rivals[names[0]], 0.0, 0.0)
     share = CLEARLY if method.name == SEARCH else 1.0
-    decision = tried([rivals[n] for n in names], written, trials.noise_of_integers, share)
+    decision = tried([rivals[n] for n in names], written, partial(choice.trials.noise, {}), share)
     return next(n for n in names if rivals[n] is decision.chosen), decision
 
 
@@ -244,8 +274,9 @@ def search_ranges(
 ) -> None:
     """Write the best ranges to the activations of layers and to the table: those of a method,
     unless the outputs have less noise with others."""
-    chosen = choices(main, calibration, trials.scheme, method)
-    name, best = best_for_outputs(main, calibration, trials, method, chosen)
+    choice = Choice(main, calibration, trials)
+    chosen = choice.by(method)
+    name, best = best_for_outputs(choice, method, chosen)
     for value, (reader, decision) in chosen.items():
         low, high = calibration.table.set_range(reader.input, *best.chosen[value])
         set_range(value, (low, high))
@@ -274,7 +305,7 @@ class SearchRangesPass(CalibratedPass):
         method = range_method_of(self.method)
         if calibration.samples is not None and method.name != MINMAX:
             scheme, target = scheme_of(self.scheme), Target.load(self.target)
-            trials = Trials(main, calibration.samples, scheme, target, self.skip)
+            trials = trials_of(main, calibration, scheme, target, self.skip, False)
             before = {value: range_of(value) for value in activations(layers(main))}
             try:
                 search_ranges(main, calibration, trials, method)

@@ -360,7 +360,7 @@ def samples_of(
     arrays = {name: j.array() for name, j in joined.items()}
     axes = {name: j.axis for name, j in joined.items()}
     apart = is_single or whole is not None
-    chunk = 1 if apart else CHUNK if batch is None else batch
+    chunk = 1 if apart else max(min(CHUNK, count), 2) if batch is None else batch
     found = {name: j.array() for name, j in (others or {}).items()}
     return Samples(arrays, axes, count, chunk, batch is None and not apart, apart, found)
 

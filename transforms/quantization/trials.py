@@ -3,14 +3,13 @@
 A *candidate* is a change to the function or to the table: a factor of a range, powers of channels,
 the precision of a layer. A *measure* is the error that it leaves: `fold_errors`, at the outputs of
 the layers that read a value, on samples that had no part in the candidate; `Trials`, at the outputs
-of the model, in simulated integers (`noise`) or in those that will run (`noise_of_integers`,
-`value`). A *decision* keeps the first candidate, which is what there is without a trial, unless
-another has clearly less error. What a new choice needs is its list of candidates and one of these
-measures.
+of the model, in simulated integers (`noise`) or in those that will run (`value`, `left`). A
+*decision* keeps the first candidate, which is what there is without a trial, unless another has
+clearly less error. What a new choice needs is its list of candidates and one of these measures.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Generic, TypeVar, cast
 
@@ -32,7 +31,9 @@ from ge.runtime.library.asking import launch_us
 from ge.runtime.library.costs.estimates import hbm_bytes_per_us
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.calibrate import range_of
-from ge.transforms.quantization.correct_bias import correct_bias
+from ge.transforms.quantization.correct_bias import NAME as CORRECT_BIAS
+from ge.transforms.quantization.correct_bias import SAMPLES as CORRECTED
+from ge.transforms.quantization.correct_bias import Targets, correct_bias
 from ge.transforms.quantization.data import (
     Calibration,
     Samples,
@@ -44,6 +45,7 @@ from ge.transforms.quantization.layers import (
     Embedding,
     Layer,
     LayerOp,
+    activations,
     computed_outputs,
     embeddings,
     layers,
@@ -55,6 +57,7 @@ from ge.transforms.quantization.observe import (
     ObservedOp,
     Observer,
     Watcher,
+    both,
     folds,
 )
 from ge.transforms.quantization.schemes import FLOAT, Scheme
@@ -148,6 +151,9 @@ class Trials:
     target: Target
     skip: Sequence[str] = ()
     symmetric: bool = True
+    corrections: dict[object, dict[str, list[float]]] = field(
+        default_factory=dict[object, dict[str, list[float]]], init=False, compare=False
+    )  # of biases, by what they were made from
 
     @cached_property
     def samples(self) -> Samples:
@@ -178,13 +184,27 @@ class Trials:
         return outputs(self.main, self.samples)
 
     @cached_property
-    def wanted_of_few(self) -> Arrays:
-        return outputs(self.main, self.few)
+    def floats(self) -> tuple[Arrays, Targets]:
+        """The outputs of the float model for a few of the samples, and what biases are corrected
+        by."""
+        return self.with_floats({})
 
-    def noise_of_integers(self) -> float:
-        """The noise of the outputs as part of their power, with all layers quantized, from a few
-        of the samples."""
-        return total_noise(self.wanted_of_few, self.outputs_of_integers({}, self.few))
+    def with_floats(self, watchers: Mapping[Operation, Watcher]) -> tuple[Arrays, Targets]:
+        """The same; others watch the run too."""
+        targets = Targets()
+        own = both(targets.watchers(self.main), watchers)
+        return outputs(self.main, self.few, own), targets
+
+    def watch_all(self, watchers: Mapping[Operation, Watcher]) -> None:
+        """Show all samples to watchers of the float model."""
+        if self.few.count == self.given.count and "floats" not in vars(self):
+            self.floats = self.with_floats(watchers)
+        else:
+            Observer(self.main).run(self.given.canonical, watchers)
+
+    @property
+    def wanted_of_few(self) -> Arrays:
+        return self.floats[0]
 
     def outputs_of_integers(
         self, precisions: Mapping[str, str], samples: Samples | None = None
@@ -198,18 +218,49 @@ class Trials:
         return outputs(copy, samples or self.samples)
 
     def quantized(
-        self, precisions: Mapping[str, str], samples: Samples | None = None
+        self,
+        precisions: Mapping[str, str],
+        samples: Samples | None = None,
+        see: "Gathered | None" = None,
     ) -> tuple[FuncOp, dict[str, LayerFacts]]:
         """Return a copy, quantized except layers that have another precision, with biases corrected
-        by these or all samples; and the precision of each layer."""
+        by these or all samples; and the precision of each layer. If biases are made for that, `see`
+        gathers the outputs of the last chunk as it is corrected."""
         before, copy = calibration_at_hand(), self.main.clone()
+        samples, key = samples or self.samples, self.key(precisions)
         table = Table(layers={**before.table.layers, **precisions}, fitted=before.table.fitted)
+        table.vectors = {CORRECT_BIAS: dict(self.corrections.get((samples.count, key), {}))}
         facts = {name: replace(f) for name, f in before.layers.items()}
-        calibration = Calibration(table, samples or self.samples, kept=before.kept, layers=facts)
+        calibration = Calibration(table, samples, kept=before.kept, layers=facts)
+        targets = self.floats[1] if samples is self.few else None
         with diagnostics.without_remarks(), remarks.collecting(), calibrating(calibration):
             insert_quantization(copy, self.scheme, self.target, self.skip, self.symmetric)
-            correct_bias(copy, calibration)
+            others = {} if see is None else see.watchers(copy)
+            correct_bias(copy, calibration, targets, others)
+        self.corrections[samples.count, key] = table.vectors[CORRECT_BIAS]
         return copy, calibration.layers
+
+    def key(self, precisions: Mapping[str, str]) -> object:
+        """What decides of how a copy is quantized."""
+        table = calibration_at_hand().table
+        ranges = tuple(range_of(value) for value in activations([*self.layers.values()]))
+        layers = sorted({**table.layers, **precisions}.items())
+        return ranges, tuple(layers), tuple(sorted(table.fitted.items()))
+
+    def simulated(self, precisions: Mapping[str, str]) -> Arrays:
+        """The outputs of the quantized function for a few of the samples, rounded but computed in
+        floats. One chunk runs once for them and for the corrections of biases."""
+        see = Gathered() if self.few.count <= self.few.chunk else None
+        copy, _ = self.quantized(precisions, self.few, see)
+        return see.arrays() if see is not None and see.has_seen else outputs(copy, self.few)
+
+    def keep_corrections(self, precisions: Mapping[str, str], table: Table) -> None:
+        """Add the corrections of biases to a table, if they are known, and by as many samples as
+        they are made from."""
+        count = min(self.given.count, CORRECTED)
+        known = self.corrections.get((self.few.count, self.key(precisions)))
+        if known and self.few.count >= count:
+            table.vectors[CORRECT_BIAS] = dict(known)
 
     def value(self, accuracy: Accuracy, precisions: Mapping[str, str]) -> float:
         """Return the value of a metric of the outputs."""
@@ -218,8 +269,7 @@ class Trials:
 
     def noise(self, precisions: Mapping[str, str]) -> float:
         """The noise of the outputs as part of their power, from a few of the samples."""
-        copy, _ = self.quantized(precisions, self.few)
-        return total_noise(self.wanted_of_few, outputs(copy, self.few))
+        return total_noise(self.wanted_of_few, self.simulated(precisions))
 
     def left(self, precisions: Mapping[str, str]) -> tuple[dict[str, float], dict[str, float]]:
         """The dB that outputs of floats have with these precisions, and the share of elements of
@@ -281,23 +331,52 @@ class Trials:
                 facts[name].range = range_of(self.layers[name].input)
 
 
-def outputs(main: FuncOp, samples: Samples) -> dict[str, Array]:
-    """Return a function's outputs for samples, joined along the first dimension."""
-    parts: dict[str, list[Array]] = {}
-    watched: dict[Operation, dict[str, SSAValue]] = {}
-    for name, value in computed_outputs(main).items():
-        assert isinstance(value.owner, Operation)
-        watched.setdefault(value.owner, {})[name] = value
-        parts[name] = []
+class Gathered:
+    """The outputs of a function, chunk by chunk as it runs."""
 
-    def watch(step: ObservedOp) -> None:
-        for name, value in watched[step.op].items():
+    def __init__(self) -> None:
+        self.parts: dict[str, list[Array]] = {}
+        self.watched: dict[Operation, dict[str, SSAValue]] = {}
+
+    def watchers(self, main: FuncOp) -> dict[Operation, Watcher]:
+        for name, value in computed_outputs(main).items():
+            assert isinstance(value.owner, Operation)
+            self.watched.setdefault(value.owner, {})[name] = value
+            self.parts[name] = []
+        return dict.fromkeys(self.watched, self._watch)
+
+    def _watch(self, step: ObservedOp) -> None:
+        for name, value in self.watched[step.op].items():
             array = step.results[list(step.op.results).index(cast(Any, value))]
             rows = step.chunk.rows(array)
-            parts[name].append(array if rows is None else np.concatenate(rows))
+            self.parts[name].append(array if rows is None else np.concatenate(rows))
 
-    Observer(main).run(samples, dict.fromkeys(watched, watch))
-    return {name: np.concatenate([np.atleast_1d(a) for a in p]) for name, p in parts.items()}
+    @property
+    def has_seen(self) -> bool:
+        return any(self.parts.values())
+
+    def arrays(self) -> dict[str, Array]:
+        """The outputs, joined along the first dimension."""
+        parts = self.parts.items()
+        return {name: np.concatenate([np.atleast_1d(a) for a in p]) for name, p in parts}
+
+
+def outputs(
+    main: FuncOp, samples: Samples, others: Mapping[Operation, Watcher] | None = None
+) -> dict[str, Array]:
+    """Return a function's outputs for samples, joined along the first dimension; others watch."""
+    gathered = Gathered()
+    Observer(main).run(samples, both(others or {}, gathered.watchers(main)))
+    return gathered.arrays()
+
+
+def trials_of(main: FuncOp, calibration: Calibration, *how: Any) -> Trials:
+    """The trials of a function as it is (`how`: the scheme and what follows it), which passes that
+    do not rewrite it share."""
+    assert calibration.samples is not None
+    if calibration.trials is None or calibration.trials[0] != (main, *how):
+        calibration.trials = (main, *how), Trials(main, calibration.samples, *how)
+    return cast(Trials, calibration.trials[1])
 
 
 def layer_us(layer: Layer, scheme: Scheme | None, target: Target) -> float:
