@@ -7,7 +7,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -52,6 +52,7 @@ from ge.lowering.pipeline.reproducer import reproduce
 from ge.lowering.pipeline.stages import check_switches, stages
 from ge.lowering.plugins.extensions import universe
 from ge.runtime.clock.clock import UnknownShapes, simulate
+from ge.runtime.clock.timeline import Timeline
 from ge.runtime.data.weights import Payload, open_payload, payload_path, weights_at_hand
 from ge.transforms.precision import modes
 from ge.transforms.precision.modes import ORIGIN
@@ -232,6 +233,8 @@ def lower_verified(
     has_program = last is Level.PROGRAM
     by_hand = options.engine and Level.FUSED in levels and has_program
     unmarked = module.clone() if by_hand else None
+    by_integers = options.quantize and Level.GRAPH in path and has_program
+    floats = module.clone() if by_integers else None
     note_fusion(module, options, levels)
     check_switches(options, universe(*options.plugins).all_passes)
     effects = Effects()
@@ -266,6 +269,8 @@ def lower_verified(
         compilation.tiles = Coverage.of(module, target)
     for counts in stepper.rules.values():
         compilation.add_counts(counts)
+    if floats is not None:
+        compilation.quantization |= cost_beside_fp16(module, floats, options)
     if unmarked is not None:
         compilation.engines = cost_of_engines(module, unmarked, options, payload)
     return compilation
@@ -291,16 +296,40 @@ def cost_of_engines(
 ) -> dict[str, Any]:
     """The time of a program with engines that were chosen by hand, and of the same without, which
     is compiled for that; empty where sizes are open."""
-    plain = replace(options, engine=(), dump_graph=0, print_liveness=False)
-    with warning_handler(lambda _: None):
-        lower_verified(unmarked, plain, None, Level.PROGRAM, (), payload)
-    target = Target.load(options.target)
-    try:
-        ours, others = (simulate(m, target) for m in (module, unmarked))
-    except UnknownShapes:
+    plain = replace(options, engine=())
+    if not (found := latencies(module, unmarked, plain, payload)):
         return {}
+    ours, others = found
     times = {"latency_us": ours.latency_us, "without_us": others.latency_us}
     return {"by_hand": list(options.engine), **times, "machine": ours.machine}
+
+
+def cost_beside_fp16(module: ModuleOp, floats: ModuleOp, options: Options) -> dict[str, float]:
+    """The time of a quantized program, and of the same in fp16, which is compiled for that, without
+    weights; empty where sizes are open, or it has no such form."""
+    from ge.transforms.quantization.data import Calibration, calibrating
+
+    off = {name: "" for name in ("quantize", "calibration", "accuracy", "quantize_cache")}
+    plain = replace(options, **off, precision="fp16", quantize_skip=(), tiles=False, export_qdq="")
+    with calibrating(Calibration()), suppress(GeError):
+        found = latencies(module, floats, plain, None)
+        return dict(zip(("us", "fp16_us"), (t.latency_us for t in found), strict=False))
+    return {}
+
+
+def latencies(
+    module: ModuleOp, other: ModuleOp, options: Options, payload: Payload | None
+) -> tuple[Timeline, ...]:
+    """Simulations of a program and of another form of it, which is compiled for that; none where
+    sizes are open."""
+    options = replace(options, dump_graph=0, print_liveness=False)
+    with warning_handler(lambda _: None):
+        lower_verified(other, options, None, Level.PROGRAM, (), payload)
+    target = Target.load(options.target)
+    try:
+        return tuple(simulate(m, target) for m in (module, other))
+    except UnknownShapes:
+        return ()
 
 
 def load(

@@ -49,6 +49,7 @@ from ge.runtime.clock.clock import ProgramClock
 from ge.runtime.data.files import Outputs, write_module
 from ge.runtime.data.weights import Payload
 from ge.transforms.graph.canonical.linear_maps import is_prepared
+from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.rewriting.counts import RuleCount
 from ge.transforms.shapes.gears import Gears, Size, best_gears, waste
 from ge.transforms.shapes.sizes import named_dims
@@ -373,8 +374,9 @@ class Program:
                 peak, bound = c.memory["peak_bytes"], c.memory["lower_bound_bytes"]
                 parts.append(f"arena {peak / mib:.2f} MiB (bound {bound / mib:.2f})")
             parts.append(f"weights {c.memory['weight_bytes'] / mib:.2f} MiB")
-        if left := accuracy_text(c.quantization):
-            parts.append(f"{c.options.quantize}: {left}")
+        told = accuracy_text(c.quantization), slower_text(c.quantization, c.options)
+        if any(told):
+            parts.append(f"{c.options.quantize}: {', '.join(filter(None, told))}")
         if left := accuracy_text(c.precision, c.precision.get("ranges") == "random inputs"):
             parts.append(f"{c.options.precision}: {left}")
         if c.tiles:
@@ -387,6 +389,15 @@ class Program:
             parts.append(f"engines by hand: {cost}, on {c.engines['machine']}")
         gears = [] if c.gears is None else lines(c.gears.of(self.module))
         return "\n".join((", ".join(parts), *gears))
+
+
+def slower_text(told: Mapping[str, Any], options: Options) -> str:
+    """Say that a quantized program takes longer than one in fp16; empty if it does not."""
+    us, floats = told.get("us", 0.0), told.get("fp16_us", 0.0)
+    if not floats or us <= floats:
+        return ""
+    more = "" if options.precision != ORIGIN else "; --precision fp16 beside it may help"
+    return f"slower than fp16 on {options.target} ({us:,.1f} us, {floats:,.1f} in fp16){more}"
 
 
 def accuracy_text(told: Mapping[str, Any], is_random: bool = False) -> str:

@@ -1,0 +1,16 @@
+// RUN: ge-compile %s -o %t.mlir --quantize w4a16 --target 910b2 2>&1 | filecheck %s
+// RUN: ge-compile %s -o %t.mlir --quantize w4a16 --target 910b2 --precision fp16 --report %t.json
+// RUN: filecheck --check-prefix REPORT --input-file %t.json %s
+
+// Weights are dequantized for each block of 512 rows, and multiplied in f32. With half of the bits
+// beside them that is less time, if more than without.
+func.func @main(%x: tensor<512x1024xf32>) -> tensor<512x1024xf32> {
+  %w = graph.constant #graph.weight<"w"> : tensor<1024x1024xf32>
+  %0 = graph.matmul %x, %w : (tensor<512x1024xf32>, tensor<1024x1024xf32>) -> tensor<512x1024xf32>
+  %1 = graph.relu %0 : (tensor<512x1024xf32>) -> tensor<512x1024xf32>
+  %2 = graph.matmul %1, %w : (tensor<512x1024xf32>, tensor<1024x1024xf32>) -> tensor<512x1024xf32>
+  func.return %2 : tensor<512x1024xf32>
+}
+// CHECK: w4a16: slower than fp16 on 910b2 ({{.*}} us, {{.*}} in fp16); --precision fp16 beside it may help
+// REPORT: "us": {{[0-9.]+}}
+// REPORT: "fp16_us": {{[0-9.]+}}
