@@ -186,8 +186,7 @@ def decisions(program: Program, options: Options) -> AbstractContextManager[obje
         warning(program.module, line)
     if not decides(options):
         return nullcontext()
-    from ge.lowering.driver.calibration import estimate, table_for
-    from ge.transforms.quantization.data import Calibration, calibrating
+    from ge.lowering.driver.calibration import Calibration, calibrating, estimate, table_for
 
     asked, ctx = at_hand(Asked), context(options.plugins)
     calibration = Calibration() if asked is None else asked.calibration

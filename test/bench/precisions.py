@@ -2,7 +2,7 @@
 that are made here, with random weights, or of ONNX files with `NAME.calib.npz` beside them.
 
     python test/bench/precisions.py [MODEL.onnx ...] [--only bert,decode] [--schemes int8,w4a16]
-        [--target 910b2] [--layers 2] [--table]
+        [--target 910b2] [--layers 2] [--dim batch=1] [--table]
 
 `bert`: an encoder (batch 16, 128 tokens, 768 wide); `decode`: a norm and a SwiGLU block (4096 and
 11008 wide) for one token, of which weights alone are quantized. Each scheme stands alone and with
@@ -141,14 +141,17 @@ class Times:
         return "\n".join(f"      {us:9.1f} us {counts[key]:3}x {key}" for key, us in rows)
 
 
-def measure(path: Path, scheme: str, target: str, samples: Path | None) -> Times:
+def measure(
+    path: Path, scheme: str, target: str, samples: Path | None, dim: tuple[str, ...] = ()
+) -> Times:
     name, _, half = scheme.partition("+")
-    options = {"precision": FLOAT} if name == FLOAT or half else {}
+    options: dict[str, Any] = {"precision": FLOAT} if name == FLOAT or half else {}
     if name not in (FLOAT, "f32"):
         options["quantize"] = name
     if samples is not None and options:
         options["calibration"] = str(samples)
-    module = compile_file(str(path), Options(target=target, ranges="minmax", **options)).module
+    given = Options(target=target, ranges="minmax", dim=dim, **options)
+    module = compile_file(str(path), given).module
     timeline = simulate(module, Target.load(target))
     tasks = [t for t in timeline.tasks if isinstance(t.op, LaunchOp)]
     return Times(sum(t.duration_us * t.runs for t in tasks), timeline.latency_us, tasks)
@@ -162,7 +165,7 @@ def report(path: Path, schemes: Sequence[str], args: argparse.Namespace) -> None
         if scheme.startswith("int8") and samples is None:
             continue
         try:
-            times = measure(path, scheme, args.target, samples)
+            times = measure(path, scheme, args.target, samples, args.dim)
         except GeError as e:
             print(f"{path.stem:12} {scheme:12} {e}", flush=True)
             continue
@@ -182,6 +185,7 @@ def main() -> None:
     parser.add_argument("--schemes", default="f32,int8,int8+fp16,w8a16,w8a16+fp16,w4a16,w4a16+fp16")
     parser.add_argument("--target", default="910b2")
     parser.add_argument("--layers", type=int, default=2)
+    parser.add_argument("--dim", type=lambda text: tuple(text.split(",")), default=())
     parser.add_argument("--table", action="store_true")
     args = parser.parse_args()
     schemes = args.schemes.split(",")
