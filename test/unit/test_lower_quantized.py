@@ -293,3 +293,27 @@ func.func @main(%x: {x}i8>, %w: {w}i8>, %b: {b}, %v: {t}) -> {out} {{
         exact=True,
         all_lowered=True,
     )
+
+
+@pytest.mark.parametrize("scale", ["dense<0.004>", "dense<[0.004, 0.03, 0.0, -0.02]>"])
+def test_tables_of_sums_that_are_constants(scale: str) -> None:
+    """One number of all columns, and a short row that is part of the kernel."""
+    t, axis = "tensor<f32>", ""
+    if "[" in scale:
+        t, axis = "tensor<16xf32>", " axis 1"
+        scale = scale.replace("]", ", 0.01" * 12 + "]")
+    compare(
+        f"""
+func.func @main(%x: tensor<70x64xi8>, %w: tensor<64x16xi8>) -> tensor<70x16xi8> {{
+  %t = graph.constant {scale} : {t}
+  %b = graph.constant dense<[{", ".join(str(100 * i - 700) for i in range(16))}]> : tensor<16xi32>
+  %0 = graph.matmul %x, %w : (tensor<70x64xi8>, tensor<64x16xi8>) -> tensor<70x16xi32>
+  %1 = graph.add %0, %b : (tensor<70x16xi32>, tensor<16xi32>) -> tensor<70x16xi32>
+  %2 = graph.requantize %1, %t to i8{axis} rounding float32
+    : (tensor<70x16xi32>, {t}) -> tensor<70x16xi8>
+  func.return %2 : tensor<70x16xi8>
+}}""",
+        "910b2",
+        exact=True,
+        all_lowered=True,
+    )
