@@ -2,7 +2,7 @@
 computed in: the one place where tolerances of numbers against other programs' are stated."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -23,6 +23,11 @@ def powers(want: Array, got: Array) -> tuple[float, float]:
     noise = np.where(finite, got, 0).astype(np.float64) - want
     power = float(np.square(noise).sum())
     return float(np.square(want).sum()), power if math.isfinite(power) else math.inf
+
+
+def are_finite(arrays: Iterable[Array]) -> bool:
+    """Return whether no float among them is infinite or nan."""
+    return all(kind_of(a.dtype) != "f" or bool(np.isfinite(a).all()) for a in arrays)
 
 
 def decibels(signal: float, noise: float) -> float:

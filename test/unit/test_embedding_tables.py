@@ -81,11 +81,12 @@ def test_tables_take_a_quarter_and_no_launch(model: str, scheme: str, least: flo
     assert [scheme_of(program, n) for n in ("embed", "place")] == [scheme, scheme]
 
 
-def test_tables_stay_floats(model: str, tmp_path: Path):
+def test_tables_stay_floats_or_take_half(model: str, tmp_path: Path):
     left = compiled(model, quantize="w8a16", quantize_skip="positions,embed")
     assert [scheme_of(left, n) for n in ("embed", "place", "head")] == ["float", "float", "w8a16"]
     exact = compiled(model, quantize="int16")
-    assert [scheme_of(exact, n) for n in ("embed", "head")] == ["float", "int16"]
+    assert [scheme_of(exact, n) for n in ("embed", "head")] == ["int16", "int16"]
+    assert "tensor<50x32xi16>" in str(exact.module.body.block.first_op)
     table = tmp_path / "t.toml"
     table.write_text('[layers]\nembed = "float"\n')
     edited = compiled(model, quantize="w8a16", calibration=str(table))

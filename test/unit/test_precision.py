@@ -32,7 +32,9 @@ from ge.lowering.pipeline.options import Options
 from ge.runtime.data.accuracy import decibels, powers
 from ge.runtime.data.arrays import Array
 from ge.tools.commands import ge_calibrate, ge_compile, ge_run
+from ge.transforms.precision import judging
 from ge.transforms.precision.modes import MODES, NAMES, NOT_HERE
+from ge.transforms.precision.refine_precision import Decisions
 from ge.transforms.quantization.table import read_table
 
 pytestmark = pytest.mark.usefixtures("without_programs")
@@ -317,6 +319,22 @@ def test_what_rounding_destroys_is_kept(tmp_path: Path, name: str, mode: str):
             assert LOSING[name][2] <= set(kept(program))
         if data and (left := program.report()["precision"].get("left_db")):
             assert left["y"] == pytest.approx(decibels(*powers(exact, got)), abs=3)
+
+
+def test_an_infinite_output_is_an_error_that_names_the_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """Where nothing that overflows may be kept."""
+    monkeypatch.setattr(judging, "ROUNDS", 1)
+    monkeypatch.setattr(Decisions, "_misfit", lambda *_: "")
+    nodes = [("MatMul", "x w", "h"), ("Mul", "h h", "s"), ("MatMul", "s v", "y")]
+    path = save(tmp_path / "m.onnx", nodes, {"w": W * 1000, "v": W / 1e6})
+    np.savez(tmp_path / "x.npz", x=normal(2, 8, D, seed=9))
+    what = r"fp16 makes output 'y' infinite or nan, which float32 does not: first in 's'"
+    with pytest.raises(ge.GeError, match=f"{what}.*--keep-dtype FILE with 's' in it"):
+        ge.compile(str(path), precision="fp16", calibration=tmp_path / "x.npz")
+    monkeypatch.undo()
+    assert "s" in kept(ge.compile(str(path), precision="fp16", calibration=tmp_path / "x.npz"))
 
 
 def test_an_accuracy_is_that_of_an_output(tmp_path: Path):

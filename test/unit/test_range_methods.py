@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -107,7 +108,7 @@ def test_where_outputs_lose_ranges_stay_min_max(
     monkeypatch: pytest.MonkeyPatch, without: float, loss: str
 ):
     x, told, noises = normal(64, 8, seed=6), list[Diagnostic](), iter([2.0, without])
-    monkeypatch.setattr(Trials, "noise", lambda self, precisions: next(noises))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(Trials, "noise", lambda self, precisions, few=True: next(noises))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
     monkeypatch.setattr("ge.transforms.quantization.search_ranges.LEAST_GAIN", 1e9)
     with diagnostic_handler(told.append):
         assert ranges("percentile:90", x) == ranges("minmax", x)
@@ -124,7 +125,11 @@ def test_the_search_is_judged_by_outputs(
     x = np.append(normal(400, 8, seed=5), np.full((1, 8), 14, np.float32), 0)
     monkeypatch.setattr("ge.transforms.quantization.search_ranges.LEAST_GAIN", 1e9)
     given = iter((1.0, 2.0, *noises))
-    monkeypatch.setattr(Trials, "noise", lambda self, precisions: next(given))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+
+    def noise(_: Trials, __: Mapping[str, str], few: bool = True) -> float:
+        return next(given) if few else 1.0
+
+    monkeypatch.setattr(Trials, "noise", noise)
     others, found, whole = (ranges(m, x) for m in ("percentile:99.9", "search", "minmax"))
     assert (found == whole) == (best == "minmax")
     assert (found == others) == (best == "percentile:99.9")

@@ -19,7 +19,7 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from ge.runtime.data.accuracy import decibels, powers
+from ge.runtime.data.accuracy import are_finite, decibels, powers
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.transforms.quantization.data import Samples
 from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher
@@ -35,7 +35,8 @@ NONE = -999.0  # dB of a value that is infinite or nan where it should not be
 class Twins:
     """The values of a function in both forms. `operands`: which operands of a narrow op are
     rounded; `rounded`: the values of the present chunk that differ from the exact ones; `sums`: the
-    signal and the noise of values so far."""
+    signal and the noise of values so far; `strange`: values that are infinite or nan where they
+    should not be."""
 
     observer: Observer
     element: Attribute
@@ -43,6 +44,7 @@ class Twins:
     rounded: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
     weights: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
     sums: dict[SSAValue, list[float]] = field(default_factory=dict[SSAValue, list[float]])
+    strange: set[SSAValue] = field(default_factory=set[SSAValue])
     left: Counter[SSAValue] = field(default_factory=Counter[SSAValue])
 
     def run(self, samples: Samples) -> None:
@@ -78,6 +80,8 @@ class Twins:
                 self.sums[value] = [0.0, np.inf]
                 continue
             self.rounded[value] = got
+            if not are_finite([got]) and (np.isfinite(want) & ~np.isfinite(got)).any():
+                self.strange.add(value)
             found = np.add(self.sums.get(value, [0.0, 0.0]), powers(want, got))
             self.sums[value] = found.tolist()
 
@@ -96,6 +100,21 @@ class Twins:
         """The dB of a value; inf where it is exact."""
         signal, noise = self.sums.get(value, (1.0, 0.0))
         return decibels(signal, noise)
+
+    def first_strange(self, output: SSAValue) -> Operation | None:
+        """The first op on the way to a value that is infinite or nan where it should not be."""
+        found: Operation | None = None
+        stack, seen = [output], set[SSAValue]()
+        while stack:
+            value = stack.pop()
+            op = value.owner
+            if value in seen or value not in self.strange or not isinstance(op, Operation):
+                continue
+            seen.add(value)
+            stack += op.operands
+            if found is None or op.is_before_in_block(found):
+                found = op
+        return found
 
 
 @dataclass(frozen=True)

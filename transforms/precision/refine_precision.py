@@ -71,7 +71,7 @@ from ge.dialects.graph.signal import DftOp, StftOp
 from ge.dialects.graph.support.parameters import holds
 from ge.dialects.support.boxes import MOVING, Access
 from ge.dialects.support.definitions import SEGMENTS
-from ge.dialects.support.diagnostics import warning
+from ge.dialects.support.diagnostics import location_of, warning
 from ge.dialects.support.editing import erase
 from ge.dialects.support.effort import unlimited
 from ge.dialects.support.element_types import row_of
@@ -87,7 +87,7 @@ from ge.dialects.support.types import (
 )
 from ge.runtime.data.arrays import array_of, dtype_of
 from ge.transforms.precision import modes
-from ge.transforms.precision.judging import Fault, RoundingJudge
+from ge.transforms.precision.judging import Fault, RoundingJudge, Twins
 from ge.transforms.precision.magnitudes import Magnitudes, is_f32, name_of
 from ge.transforms.precision.modes import MODES, Mode
 from ge.transforms.quantization.accuracy import Accuracy, accuracy_of
@@ -315,10 +315,24 @@ def judged(
     of_values = {outputs[name]: db for name, db in wanted.items()}
     faults, twins = RoundingJudge(main, samples, magnitudes.element, of_values).run(narrowed)
     left = {n: twins.decibels(v) for n, v in outputs.items() if v in twins.sums}
+    refuse_strange(magnitudes.mode, {n: outputs[n] for n in left}, twins)
     calibration.left_of_floats.update(left)
     for op, fault in faults.items():
         calibration.table.set_vector(FAULTS, titles[op], [fault.db, float(fault.all)])
     return faults
+
+
+def refuse_strange(mode: Mode, outputs: Mapping[str, SSAValue], twins: Twins) -> None:
+    """Raises GeError for an output that is infinite or nan where that of float32 is not."""
+    for name, output in outputs.items():
+        if (op := twins.first_strange(output)) is None:
+            continue
+        what = f"{mode.name} makes output '{name}' infinite or nan, which float32 does not"
+        raise GeError(
+            f"{what}: first in '{base_name(op)}' ({op.name})",
+            str(location_of(op)),
+            f"--keep-dtype FILE with '{base_name(op)}' in it keeps that in float32",
+        )
 
 
 RULE = "refine-precision"
@@ -432,8 +446,7 @@ def tell(refinement: Refinement, wanted: Mapping[str, float]) -> None:
     told.left_db = {n: db for n, db in left.items() if isfinite(db)}
     for name, db in left.items():
         if db < wanted[name]:
-            of = f"{db:.1f} dB" if isfinite(db) else "numbers that are infinite, or none"
-            what = f"output '{name}' has {of} in {mode.name} on {told.ranges}"
+            what = f"output '{name}' has {db:.1f} dB in {mode.name} on {told.ranges}"
             warning(refinement.main, f"{what}: keep it in f32 with --keep-dtype")
     for op in refinement.narrow:
         if is_product(op):

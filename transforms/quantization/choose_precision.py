@@ -9,8 +9,12 @@ noise that it alone puts on the outputs, and the time that it takes longer in mo
 that removes most noise for its time comes first, and no more layers are left in more bits than the
 bound needs. Their number comes from bisection, each step with all layers quantized, and with
 corrected biases, on all samples. Where a time limit comes before, layers have the most bits that
-were tried, and the table keeps what was measured, to go on from. Without an accuracy, and without
-samples, nothing changes; measured noise is kept for reports where these are asked for.
+were tried, and the table keeps what was measured, to go on from. Measured noise is kept for reports
+where these are asked for.
+
+Without an accuracy two kinds of parts have more bits than 8, where outputs are clearly more exact
+then: layers that read inputs of the model, or that compute its outputs, are floats if that takes
+hardly more time and memory; embedding tables, which take no time, have 16 bits.
 """
 
 import math
@@ -20,10 +24,12 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation
 
-from ge.dialects.support.diagnostics import warning
+from ge.dialects.support.diagnostics import location_of, warning
 from ge.dialects.support.effort import TimeIsUp, effort_at_hand, unlimited
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import numel, shape_of
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.runtime.data.accuracy import decibels
@@ -31,14 +37,19 @@ from ge.transforms.quantization.accuracy import Accuracy, accuracy_of
 from ge.transforms.quantization.calibrated_pass import CalibratedPass
 from ge.transforms.quantization.data import Calibration, calibration_at_hand
 from ge.transforms.quantization.fit_weights import fit_weights
+from ge.transforms.quantization.layers import Layer, base_name, computed_outputs
+from ge.transforms.quantization.linear_layers import BITS
 from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, Scheme, scheme_of
 from ge.transforms.quantization.table import NOISES, LayerFacts, Table
-from ge.transforms.quantization.trials import Trials, layer_us, trials_of
+from ge.transforms.quantization.trials import Trials, layer_us, nearest, trials_of
 from ge.transforms.rewriting import remarks
 
 NAME = "choose-precision"
 LITTLE = 25.0  # dB of an output: below it is told
 NAMED = 3  # layers that are told then
+LITTLE_TIME = 0.01  # of all layers, that those at the ends may take longer in floats, each
+LITTLE_SIZE = 0.05  # of all weights, that each of them may have
+CLEARLY = {FLOAT: 10**-0.03, "int16": 10**-0.2}  # of the noise: 0.3 dB less, for bytes 2 dB
 LEAST_US = 0.05  # that more bits cost: what is below is not known so exactly
 
 Precisions = Mapping[str, str]
@@ -200,14 +211,90 @@ class ChoosePrecisionPass(CalibratedPass):
         chosen: Precisions = {}
         if accuracy is not None or calibration.sensitivity:
             chosen = searched(trials, calibration, accuracy)
+        if accuracy is None and scheme.activation_bits == BITS:
+            with suppress(TimeIsUp):
+                chosen = spared(trials, calibration)
         with unlimited():
             left, unchanged = trials.left(chosen)
+            if lost := [name for name, db in left.items() if db == -math.inf]:
+                refuse_strange(trials, chosen, lost)
         trials.keep_corrections(chosen, calibration.table)
         calibration.left.update(left)
         calibration.unchanged.update(unchanged)
         if accuracy is None and min(left.values(), default=math.inf) < LITTLE:
             with suppress(TimeIsUp):
                 tell_of_little(trials, left)
+
+
+def weight_size(layer: Layer) -> int:
+    """Elements of the weight of a layer, 0 without one."""
+    return 0 if layer.weight is None else numel(shape_of(layer.op.operands[layer.weight]))
+
+
+def layers_at_ends(trials: Trials, facts: Mapping[str, LayerFacts]) -> list[list[str]]:
+    """The quantized layers that compute outputs, and those that read inputs of the model, as far as
+    floats cost little there."""
+    main = trials.main
+    ops: dict[Operation, str] = {layer.op: name for name, layer in trials.layers.items()}
+    behind = set[Operation]()
+    for op in main.body.block.ops:
+        if any(v.owner in behind or v.owner in ops for v in op.operands):
+            behind.add(op)
+    ends = [v.owner for v in computed_outputs(main).values() if isinstance(v.owner, Operation)]
+    last = {ops[o] for end in ends for o in nearest(end, ops)}
+    first = {name for op, name in ops.items() if op not in behind}
+    sizes = {name: weight_size(layer) for name, layer in trials.layers.items()}
+    most = LITTLE_SIZE * (
+        sum(sizes.values()) + sum(numel(shape_of(e.table)) for e in trials.embeddings.values())
+    )
+    small = {n for n in last | first if facts[n].scheme != FLOAT and 0 < sizes[n] <= most}
+    us = partial(layer_us, target=trials.target)
+    if small:
+        most = LITTLE_TIME * sum(us(layer, trials.scheme) for layer in trials.layers.values())
+    by_name = trials.layers
+    cheap = {n for n in small if us(by_name[n], None) - us(by_name[n], trials.scheme) <= most}
+    return [sorted(cheap & last), sorted(cheap & first)]
+
+
+def spared(trials: Trials, calibration: Calibration) -> Precisions:
+    """The precisions of layers at the ends, and of tables, that outputs are clearly more exact
+    with."""
+    facts = trials.quantized({}, trials.few)[1]
+    told = calibration.table.layers
+    tables = [n for n in trials.embeddings if facts[n].scheme != FLOAT]
+    groups = [*((FLOAT, names) for names in layers_at_ends(trials, facts)), ("int16", tables)]
+    chosen: dict[str, str] = {}
+    noise = math.nan
+    for precision, names in groups:
+        names = [n for n in names if n not in told]
+        if not names:
+            continue
+        noise = trials.noise(chosen) if math.isnan(noise) else noise
+        more = {**chosen, **dict.fromkeys(names, precision)}
+        if (left := trials.noise(more)) >= noise * CLEARLY[precision]:
+            continue
+        why = f"outputs gain {decibels(noise, left):.1f} dB"
+        for name in names:
+            calibration.decide(name, trials.op_of(name), precision, why)
+            remarks.applied(NAME, trials.op_of(name), f"'{name}' in {precision}: {why}")
+        chosen, noise = more, left
+    return chosen
+
+
+def refuse_strange(trials: Trials, chosen: Precisions, outputs: Sequence[str]) -> None:
+    """Raises GeError for outputs that are infinite or nan where the float model's are not."""
+    for output in outputs:
+        if (found := trials.first_strange(chosen, output)) is None:
+            continue
+        op, layers = found
+        what = f"{trials.scheme.name} makes output '{output}' infinite or nan on the samples"
+        behind = f", behind {', '.join(map(repr, layers))}" if layers else ""
+        skip = ",".join(layers) or base_name(op)
+        raise GeError(
+            f"{what}, which floats do not: first in '{base_name(op)}' ({op.name}){behind}",
+            str(location_of(op)),
+            f"--quantize-skip '{skip}' leaves {'these' if layers else 'this'} in floats",
+        )
 
 
 def tell_of_little(trials: Trials, left: Mapping[str, float]) -> None:

@@ -25,7 +25,8 @@ weights alone
 (for mxfp4 and nvfp4 to f4E2M1FN). A weight that is fitted, which the table says, has codes and
 scales that are constants.
 
-Tables of embeddings (see layers.py) have 8 bits, with a scale for each column:
+Tables of embeddings (see layers.py) have 8 bits (16 in scheme int16), with a scale for each
+column:
     %tq = graph.quantize %table, %st to i8 axis 1
     %td = graph.dequantize %tq, %st axis 1
     %x = graph.gather %td, %tokens
@@ -243,7 +244,8 @@ class Insertion:
         op, calibration = embedding.op, calibration_at_hand()
         name = calibration.table.layers.get(embedding.name, self.scheme.name)
         reason = self.reason_to_skip(op, embedding.texts())
-        if not reason and (name not in SCHEMES or not SCHEMES[name].has_tables):
+        bits = SCHEMES[name].table_bits if name in SCHEMES else 0
+        if not reason and not bits:
             reason = f"{name} has no tables" if name in SCHEMES else f"the table says {name}"
         facts = calibration.facts(embedding.name, op)
         facts.scheme, facts.reason = FLOAT if reason else name, facts.reason or reason
@@ -251,12 +253,12 @@ class Insertion:
             remarks.missed(RULE, op, f"'{embedding.name}' keeps floats: {facts.reason}")
             return
         table = embedding.table
-        key = table, rank_of(table) - 1, 0, 0, False
+        key = table, rank_of(table) - 1, bits, 0, False
         if key not in self.weights:
             emit = Emitter(op, op.location)
-            self.weights[key] = by_channel(emit, table, rank_of(table) - 1, i8)
+            self.weights[key] = by_channel(emit, table, rank_of(table) - 1, IntegerType(bits))
         op.operands[embedding.index] = self.weights[key]
-        remarks.applied(RULE, op, f"'{embedding.name}' takes its table in 8 bits")
+        remarks.applied(RULE, op, f"'{embedding.name}' takes its table in {bits} bits")
 
     def texts(self, layer: Layer) -> list[str]:
         """Return the texts that people may know a layer by."""

@@ -13,16 +13,16 @@ FLOAT = "float"  # of a layer that is not quantized
 class Scheme:
     """A way to quantize layers. `activation_bits`: 0 for float activations. `block`: weights of a
     matmul along its input channels that share a scale, 0 for a scale for each output (which
-    convolutions always have). `has_tables`: embedding tables have 8 bits too. `rate`: the element
-    type that the target must have a rate for. `is_dynamic`: scales of activations are computed as
-    the program runs. `is_float`: weights, and activations that are quantized, are floats; `scale`:
-    the element type that scales of blocks are rounded to."""
+    convolutions always have). `table_bits`: of embedding tables, 0 where these stay float. `rate`:
+    the element type that the target must have a rate for. `is_dynamic`: scales of activations are
+    computed as the program runs. `is_float`: weights, and activations that are quantized, are
+    floats; `scale`: the element type that scales of blocks are rounded to."""
 
     name: str
     activation_bits: int = 0
     weight_bits: int = 8
     block: int = 0
-    has_tables: bool = False
+    table_bits: int = 0
     rate: str = ""
     is_dynamic: bool = False
     is_float: bool = False
@@ -70,14 +70,14 @@ SEARCH, MINMAX = "search", "minmax"
 RANGE_METHODS = (SEARCH, MINMAX, "average", "kl")
 
 _SCHEMES = (
-    Scheme(INT8, activation_bits=8, has_tables=True, rate="i8"),
-    Scheme("int16", activation_bits=16, rate="i16"),
-    Scheme("dynamic", activation_bits=8, has_tables=True, rate="i8", is_dynamic=True),
+    Scheme(INT8, activation_bits=8, table_bits=8, rate="i8"),
+    Scheme("int16", activation_bits=16, table_bits=16, rate="i16"),
+    Scheme("dynamic", activation_bits=8, table_bits=8, rate="i8", is_dynamic=True),
     Scheme("fp8", activation_bits=8, rate="f8E4M3FN", is_float=True),
-    Scheme(W8A16, has_tables=True),
-    Scheme("w4a16", weight_bits=4, block=32, has_tables=True),
-    Scheme("mxfp4", 0, 4, 32, has_tables=True, rate=F4, is_float=True, scale="f8E8M0FNU"),
-    Scheme("nvfp4", 0, 4, 16, has_tables=True, rate=F4, is_float=True, scale="f8E4M3FN"),
+    Scheme(W8A16, table_bits=8),
+    Scheme("w4a16", weight_bits=4, block=32, table_bits=8),
+    Scheme("mxfp4", 0, 4, 32, table_bits=8, rate=F4, is_float=True, scale="f8E8M0FNU"),
+    Scheme("nvfp4", 0, 4, 16, table_bits=8, rate=F4, is_float=True, scale="f8E4M3FN"),
 )
 SCHEMES = {scheme.name: scheme for scheme in _SCHEMES}
 

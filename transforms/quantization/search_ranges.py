@@ -265,7 +265,13 @@ def best_for_outputs(
     if len(names) == 1:
         return names[0], Decision(rivals[names[0]], 0.0, 0.0)
     share = CLEARLY if method.name == SEARCH else 1.0
-    decision = tried([rivals[n] for n in names], written, partial(choice.trials.noise, {}), share)
+    trials = choice.trials
+    decision = tried([rivals[n] for n in names], written, partial(trials.noise, {}), share)
+    if decision.chosen != rivals[MINMAX] and trials.few.count < trials.samples.count:
+        # samples that a range cuts off are rare, and have most of the noise
+        noise = partial(trials.noise, {}, few=False)
+        again = tried([decision.chosen, rivals[MINMAX]], written, noise)
+        decision = again if again.chosen is rivals[MINMAX] else decision
     return next(n for n in names if rivals[n] is decision.chosen), decision
 
 

@@ -8,7 +8,7 @@ of the model, in simulated integers (`noise`) or in those that will run (`value`
 clearly less error. What a new choice needs is its list of candidates and one of these measures.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, Generic, TypeVar, cast
@@ -25,7 +25,7 @@ from ge.dialects.support import diagnostics
 from ge.dialects.support.effort import TimeIsUp, effort_at_hand
 from ge.dialects.support.types import byte_size, has_size, numel, shape_of, tensor
 from ge.dialects.targets.target import Target
-from ge.runtime.data.accuracy import Arrays, decibels, powers, total_noise
+from ge.runtime.data.accuracy import Arrays, are_finite, decibels, powers, total_noise
 from ge.runtime.data.arrays import Array, kind_of
 from ge.runtime.library.asking import launch_us
 from ge.runtime.library.costs.estimates import hbm_bytes_per_us
@@ -46,6 +46,7 @@ from ge.transforms.quantization.layers import (
     Layer,
     LayerOp,
     activations,
+    base_name,
     computed_outputs,
     embeddings,
     layers,
@@ -67,7 +68,7 @@ from ge.transforms.rewriting import remarks
 SAMPLES = 256  # that outputs are judged on, at most
 BYTES = 64 << 20  # that their outputs take, at most, where that is more than one chunk
 ALONE = 32  # samples for the noise of each layer alone, at least
-MOST_ALONE = 24  # layers that are tried alone to say which cost most
+MOST_ALONE = 8  # layers that are tried alone to say which cost most
 
 LEAST_GAIN = 0.98  # of the error of layers without a change: more is not worth one
 
@@ -209,13 +210,17 @@ class Trials:
     def outputs_of_integers(
         self, precisions: Mapping[str, str], samples: Samples | None = None
     ) -> Arrays:
-        """Return the outputs of the quantized function in integers: their rounding differs from
-        that of its simulation by half a decibel and more."""
+        """Return the outputs of the quantized function in integers."""
+        return outputs(self.integers(precisions, samples), samples or self.samples)
+
+    def integers(self, precisions: Mapping[str, str], samples: Samples | None = None) -> FuncOp:
+        """Return the quantized function in integers: their rounding differs from that of its
+        simulation by half a decibel and more."""
         copy, _ = self.quantized(precisions, samples)
         module = ModuleOp([copy])
         with diagnostics.without_remarks(), remarks.collecting():
             LowerQuantizationPass(rounding=self.target.requantize).apply(Context(), module)
-        return outputs(copy, samples or self.samples)
+        return copy
 
     def quantized(
         self,
@@ -267,9 +272,12 @@ class Trials:
         got = self.outputs_of_integers(precisions)
         return accuracy.value(self.wanted, got, self.samples.labels)
 
-    def noise(self, precisions: Mapping[str, str]) -> float:
-        """The noise of the outputs as part of their power, from a few of the samples."""
-        return total_noise(self.wanted_of_few, self.simulated(precisions))
+    def noise(self, precisions: Mapping[str, str], few: bool = True) -> float:
+        """The noise of the outputs as part of their power, from a few of the samples or all that
+        outputs are judged on."""
+        if few:
+            return total_noise(self.wanted_of_few, self.simulated(precisions))
+        return total_noise(self.wanted, outputs(self.quantized(precisions)[0], self.samples))
 
     def left(self, precisions: Mapping[str, str]) -> tuple[dict[str, float], dict[str, float]]:
         """The dB that outputs of floats have with these precisions, and the share of elements of
@@ -282,20 +290,47 @@ class Trials:
             {n: np.count_nonzero(wanted[n] == got[n]) / wanted[n].size for n in sorted(others)},
         )
 
+    def first_strange(
+        self, precisions: Mapping[str, str], output: str
+    ) -> tuple[Operation, list[str]] | None:
+        """Return the first op on the way to an output whose results are infinite or nan where its
+        operands are not, and no op of its name is so in floats; and the quantized layers that it
+        reads there."""
+        usual = {base_name(op) for op in strange_ops(self.main, self.few, output)}
+        facts = self.quantized(precisions, self.few)[1]
+        integer = {name for name, f in facts.items() if f.scheme != FLOAT}
+        names: dict[Operation, str] = {self.layers[n].op: n for n in integer & self.layers.keys()}
+        for op in strange_ops(self.integers(precisions, self.few), self.few, output):
+            if (name := base_name(op)) not in usual:
+                same = [o for o in self.main.body.block.ops if base_name(o) == name]
+                return op, [names[layer] for o in same[:1] for layer in nearest(o, names)]
+        return None
+
     def costliest(self, facts: Mapping[str, LayerFacts], count: int) -> list[tuple[str, float]]:
         """The quantized layers that alone put most noise on the outputs, with the dB that each
-        leaves. Of many, those are tried whose results lose most where all are quantized."""
+        leaves. Of many, those are tried that add most noise where all are quantized."""
         names = [name for name, f in facts.items() if f.scheme != FLOAT and name in self.layers]
         if len(names) > MOST_ALONE:
             self.accumulated({}, facts)
-            lost = {n: db for n in names if (db := facts[n].accumulated_db) is not None}
-            names = sorted(lost, key=lost.__getitem__)[:MOST_ALONE]
+            noises: dict[Operation, float] = {
+                self.layers[n].op: 10 ** (-f.accumulated_db / 10)
+                for n, f in facts.items()
+                if f.accumulated_db is not None and n in self.layers
+            }
+            added = {n: self._added(self.layers[n].op, noises) for n in names}
+            names = sorted(names, key=added.__getitem__)[-MOST_ALONE:]
         floats = dict.fromkeys((n for n, f in facts.items() if f.scheme != FLOAT), FLOAT)
         found = [
             (name, decibels(1.0, self.noise({n: f for n, f in floats.items() if n != name})))
             for name in names
         ]
         return sorted(found, key=lambda entry: entry[1])[:count]
+
+    def _added(self, op: Operation, noises: Mapping[Operation, float]) -> float:
+        """The noise of a layer's results less the most that results of layers before it have."""
+        owners = [v.owner for v in op.operands if isinstance(v.owner, Operation)]
+        before = (noises[o] for owner in owners for o in nearest(owner, noises))
+        return noises.get(op, 0.0) - max(before, default=0.0)
 
     # ---- what the layers are like
 
@@ -377,6 +412,39 @@ def trials_of(main: FuncOp, calibration: Calibration, *how: Any) -> Trials:
     if calibration.trials is None or calibration.trials[0] != (main, *how):
         calibration.trials = (main, *how), Trials(main, calibration.samples, *how)
     return cast(Trials, calibration.trials[1])
+
+
+def strange_ops(main: FuncOp, samples: Samples, output: str) -> list[Operation]:
+    """The ops before an output, in order, whose results are infinite or nan where their operands
+    are not."""
+    found = set[Operation]()
+
+    def watch(step: ObservedOp) -> None:
+        if not are_finite(step.results) and are_finite(step.operands):
+            found.add(step.op)
+
+    seen, stack = set[Operation](), [computed_outputs(main)[output].owner]
+    while stack:
+        op = stack.pop()
+        if isinstance(op, Operation) and op not in seen:
+            seen.add(op)
+            stack += [v.owner for v in op.operands]
+    Observer(main).run(samples, dict.fromkeys(seen, watch))
+    return [op for op in main.body.block.ops if op in found]
+
+
+def nearest(op: Operation, some: Container[Operation]) -> list[Operation]:
+    """Those of some ops that an op depends on without another of them in between."""
+    found, seen, stack = dict[Operation, None](), set[Operation](), [op]
+    while stack:
+        op = stack.pop()
+        if op in some:
+            found[op] = None
+            continue
+        new = [v.owner for v in op.operands if isinstance(v.owner, Operation)]
+        stack += [o for o in new if o not in seen]
+        seen.update(new)
+    return list(found)
 
 
 def layer_us(layer: Layer, scheme: Scheme | None, target: Target) -> float:
