@@ -1,7 +1,8 @@
 """Models of a folder in floats of 16 bits, beside onnxruntime in 32: what is left of the outputs,
 how many ops stay in f32, and the emulated time over that of the f32 program.
 
-    python test/bench/half_precision.py FOLDER [--only TEXT] [--modes fp16,bf16,mixed] [--target 910b2]
+    python test/bench/half_precision.py FOLDER [--only TEXT] [--modes fp16,bf16,mixed]
+        [--target 910b2]
 
 A model is NAME.onnx with one sample of its inputs in NAME.npz (arrays INPUT or `in:INPUT`). Each
 mode compiles without samples and (`+`) with them. It fails where less than 40 dB are left (bf16:
