@@ -161,29 +161,30 @@ def table_for(
             hint = "give --calibration X.npz with samples of its inputs; dynamic needs none"
             raise GeError(f"{scheme.name} needs calibration", program.path, hint)
         return Table()
-    table = Table(model_hash(program.path))
-    if len(tables) > 1:
-        raise GeError(f"one table is taken, not {len(tables)}", tables[1])
-    if tables:
-        table = read_table(tables[0])
-        table.check(model_hash(program.path), names_of(main), tables[0])
-        for name in table.layers.values():
-            if name != FLOAT:
-                check_rate(scheme_of(name), options.target)
-        if options.fit_weights and not table.fitted and not table.is_unfinished:
-            what = f"no weights are fitted: {tables[0]} has none, give samples in its place"
-            warning(main, what)
+    table = table_given(program, main, options, tables)
     if given is not None:
-        if table.is_unfinished and not (table.passes or table.samples):
-            table = Table(table.model)
-        wanted.table = table
-        for name in table.open:
-            table.layers.pop(name, None)
-        if table.is_unfinished:
-            table.vectors.pop(CORRECT_BIAS, None)
+        wanted.table = table.to_go_on_from(CORRECT_BIAS)
         return observed(program, options, ctx, wanted, given)
     if options.accuracy:
         what = "the table says in what layers are computed; for an accuracy give samples"
+        warning(main, what)
+    return table
+
+
+def table_given(program: Program, main: FuncOp, options: Options, paths: Sequence[str]) -> Table:
+    """The table of a file, an empty one where none is given. Raises GeError for that of another
+    model, and for several."""
+    if len(paths) > 1:
+        raise GeError(f"one table is taken, not {len(paths)}", paths[1])
+    if not paths:
+        return Table(model_hash(program.path))
+    table = read_table(paths[0])
+    table.check(model_hash(program.path), names_of(main), paths[0])
+    for name in table.layers.values():
+        if name != FLOAT:
+            check_rate(scheme_of(name), options.target)
+    if options.fit_weights and not table.fitted and not table.is_unfinished:
+        what = f"no weights are fitted: {paths[0]} has none, give samples in its place"
         warning(main, what)
     return table
 

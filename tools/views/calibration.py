@@ -123,7 +123,7 @@ def decibel_bar(db: float | None) -> str:
 
 def range_bar(low: float, high: float, reach: float) -> str:
     def place(value: float) -> float:
-        """Where a value is: zero in the middle, a thousandth of the reach near it."""
+        """Return where a value is: zero in the middle, a thousandth of the reach near it."""
         share = math.asinh(1000 * value / reach) / math.asinh(1000) if reach else 0.0
         return WIDTH * (1 + share) / 2
 

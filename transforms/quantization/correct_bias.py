@@ -228,7 +228,7 @@ class CorrectBiasPass(CalibratedPass):
     RELATION: ClassVar[Relation] = Unbounded()
 
     def run_within(self, main: FuncOp, calibration: Calibration) -> None:
-        """What rounding adds counts in any case: where time is up, on one chunk of samples."""
+        """Correct biases in any case: where time is up, by one chunk of samples."""
         some, known = calibration.samples, effort_at_hand()
         if some is not None and known.is_over():
             known.undone.append(self.name)

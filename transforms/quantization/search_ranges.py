@@ -132,7 +132,7 @@ Histograms = dict[Operation, Histogram]
 
 
 def histograms(trials: Trials, layers: Mapping[Operation, LayerSamples]) -> Histograms:
-    """How the elements lie that layers read, over all samples."""
+    """Return how the elements lie that layers read, over all samples."""
     found = {
         op: Histogram(float(layer.bounds[0].min()), float(layer.bounds[1].max()))
         for op, layer in layers.items()

@@ -140,6 +140,8 @@ class Source(ABC):
 
 @dataclass
 class Files(Source):
+    """Samples in .npz files."""
+
     paths: Sequence[str | Path]
 
     def __post_init__(self) -> None:

@@ -109,6 +109,18 @@ class Table:
         is_whole = bool(self.path) and not self.is_unfinished
         return is_whole or decision in self.passes
 
+    def to_go_on_from(self, last: str) -> "Table":
+        """The table without what an unfinished one has for the time being: layers with too many
+        bits, and what the `last` pass decided."""
+        if not self.is_unfinished:
+            return self
+        if not self.passes and not self.samples:
+            return Table(self.model)
+        for name in self.open:
+            self.layers.pop(name, None)
+        self.vectors.pop(last, None)
+        return self
+
     def finish(self) -> None:
         """Forget how far passes came."""
         self.passes, self.samples, self.open, self.is_unfinished = [], 0, [], False

@@ -246,7 +246,7 @@ class Trials:
         return copy, calibration.layers
 
     def key(self, precisions: Mapping[str, str]) -> object:
-        """What decides of how a copy is quantized."""
+        """Return what decides of how a copy is quantized."""
         table = calibration_at_hand().table
         ranges = tuple(range_of(value) for value in activations([*self.layers.values()]))
         layers = sorted({**table.layers, **precisions}.items())
