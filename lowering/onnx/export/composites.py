@@ -448,9 +448,8 @@ def grid(
     **attributes: Any,
 ) -> str:  # fmt: skip
     """The axis of a weight is counted from the last one. So onnxruntime 1.32 leaves the layer in
-    floats, as it is written, where its activations have no 8 bits: of an axis that is counted from
-    the first one it makes a matmul that rounds activations to 8 bits, and biases of 32 bits, which
-    may not hold them."""
+    floats, as it is written, where its activations do not have 8 bits: of an axis that is counted
+    from the first one it makes a matmul that rounds activations to 8 bits."""
     if is_whole(op, w):
         return w.node(op_type, x, w.scalar(op.scale), w.scalar(zero_point), **attributes)
     axis, block = python(op.axis), op.block_size.value.data or None
