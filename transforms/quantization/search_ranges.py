@@ -200,7 +200,7 @@ Choices = dict[SSAValue, tuple[LayerSamples, Decision[Range]]]
 
 
 @dataclass
-class Choice:
+class MethodRanges:
     """What methods choose for the activations of the layers of a function."""
 
     main: FuncOp
@@ -251,7 +251,7 @@ def written(ranges: Mapping[SSAValue, Range | None]) -> None:
 
 
 def best_for_outputs(
-    choice: Choice, method: RangeMethod, chosen: Choices
+    methods: MethodRanges, method: RangeMethod, chosen: Choices
 ) -> tuple[str, Decision[Ranges]]:
     """Return the ranges that leave outputs with least noise, and the name of their method: those
     of `method`, those of min-max, and beside the search those of percentiles. Methods judge each
@@ -259,13 +259,13 @@ def best_for_outputs(
     rivals = {str(method): {value: decision.chosen for value, (_, decision) in chosen.items()}}
     rivals[MINMAX] = {value: min_max(reader) for value, (reader, _) in chosen.items()}
     for other in RIVALS if method.name == SEARCH else ():
-        ranges = {value: decision.chosen for value, (_, decision) in choice.by(other).items()}
+        ranges = {value: decision.chosen for value, (_, decision) in methods.by(other).items()}
         rivals[str(other)] = rivals[MINMAX] | ranges
     names = [n for i, n in enumerate(rivals) if rivals[n] not in [*rivals.values()][:i]]
     if len(names) == 1:
         return names[0], Decision(rivals[names[0]], 0.0, 0.0)
     share = CLEARLY if method.name == SEARCH else 1.0
-    trials = choice.trials
+    trials = methods.trials
     decision = tried([rivals[n] for n in names], written, partial(trials.noise, {}), share)
     if decision.chosen != rivals[MINMAX] and trials.few.count < trials.samples.count:
         # samples that a range cuts off are rare, and have most of the noise
@@ -280,9 +280,9 @@ def search_ranges(
 ) -> None:
     """Write the best ranges to the activations of layers and to the table: those of a method,
     unless the outputs have less noise with others."""
-    choice = Choice(main, calibration, trials)
-    chosen = choice.by(method)
-    name, best = best_for_outputs(choice, method, chosen)
+    methods = MethodRanges(main, calibration, trials)
+    chosen = methods.by(method)
+    name, best = best_for_outputs(methods, method, chosen)
     for value, (reader, decision) in chosen.items():
         low, high = calibration.table.set_range(reader.input, *best.chosen[value])
         set_range(value, (low, high))
