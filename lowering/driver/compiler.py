@@ -231,9 +231,8 @@ def lower_verified(
     path = levels = first.path_to(last)
     has_program = last is Level.PROGRAM
     by_hand = options.engine and Level.FUSED in levels and has_program
-    unmarked = module.clone() if by_hand else None
     by_integers = options.quantize and Level.GRAPH in path and has_program
-    floats = module.clone() if by_integers else None
+    unmarked, floats = (module.clone() if wanted else None for wanted in (by_hand, by_integers))
     note_fusion(module, options, levels)
     check_switches(options, universe(*options.plugins).all_passes)
     effects = Effects()
@@ -257,9 +256,8 @@ def lower_verified(
         compilation.gears = timed_gears(compilation.gears, stepper) if has_program else None
     if options.quantize or stepper.layers.get("integer"):
         compilation.quantization = {**stepper.layers, **layer_facts()}
-    for line in nothing_done(compilation) if Level.GRAPH in path else ():
-        warning(module, line)
-    for line in effects.nothing_done(options):
+    lines = nothing_done(compilation) if Level.GRAPH in path else list[str]()
+    for line in (*lines, *effects.nothing_done(options)):
         warning(module, line)
     if last.depth >= Level.PROGRAM.depth:
         compilation.ops["launches"] = count_launches(module)

@@ -83,7 +83,7 @@ Activations = Sequence[Activation]
 
 
 def read_state(op: g.Recurrent) -> Activation:
-    """What matmuls read of a state."""
+    """Return what becomes of a state before matmuls read it."""
     if isinstance(op, g.LstmOp) and op.quantize_state.value.data:
         return in_8_bits
     if op.state_scale is None:

@@ -62,6 +62,8 @@ KEYS: Mapping[str, str] = {
     "quantization.layers.[].extra_us": "how much longer it takes in floats, by the model of time",
     "quantization.left_db.*": "signal to noise of an output on the samples",
     "quantization.unchanged.*": "share of the elements of an output of integers that are as before",
+    "quantization.us": "latency of the program, by the model of time",
+    "quantization.fp16_us": "that of the same model in fp16, which was compiled for comparison",
     "precision.mode": "the mode asked for",
     "precision.format": "the element type that f32 became",
     "precision.ranges": "where ranges of values come from: samples, a table, a run, none",

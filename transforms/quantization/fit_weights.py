@@ -77,7 +77,7 @@ class Weight:
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
-        """Where in the weight the elements of the matrix are."""
+        """The places in the weight of the elements of the matrix."""
         shape = shape_of(self.pair.input)
         index = np.arange(numel(shape)).reshape(shape)
         matrix = whole_matrix(self.readers[0].linear, index)[0]
@@ -189,7 +189,7 @@ def in_parts(weights: Sequence[Weight]) -> Iterator[list[Weight]]:
 
 
 def fits(main: FuncOp, samples: Samples) -> dict[str, tuple[str, float]]:
-    """What is fitted for the layers of a model in QDQ form, by their names."""
+    """Return what is fitted for the layers of a model in QDQ form, by their names."""
     found: dict[str, tuple[str, float]] = {}
     for part in in_parts(weights_of(main)):
         watchers: dict[Operation, Watcher] = {

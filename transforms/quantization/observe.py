@@ -272,7 +272,7 @@ def _rounded_blocks(matrix: Array, block: int, levels: int) -> Array:
 
 
 def _rounded_floats(matrix: Array, scheme: Scheme) -> Array:
-    """What the ops compute that insert-quantization emits."""
+    """Compute what the ops do that insert-quantization emits."""
     weight = ConstantOp.make(dense(matrix), type_of(matrix))
     end = weight.clone()
     block = Block([weight, end])

@@ -389,7 +389,7 @@ def way_out(launch: Launch, value: SSAValue) -> WayOut | None:
 
 
 def to_half(op: DequantizeOp) -> bool:
-    """Whether sums become f16, by scales of 32 bits alone."""
+    """Return whether sums become f16, by scales of 32 bits alone."""
     plain = op.zero_point is None and not op.block_size.value.data
     return plain and element_type(op.result) == f16 and element_type(op.scale) == f32
 
@@ -416,7 +416,7 @@ def in_rows(value: SSAValue) -> SSAValue:
 
 
 def is_row(value: SSAValue, sums: SSAValue) -> bool:
-    """Whether a value has a number for each column of sums."""
+    """Return whether a value has a number for each column of sums."""
     count = shape_of(sums)[-1]
     return shape_of(value)[-1:] == (count,) and numel(shape_of(value)) == count
 
