@@ -9,6 +9,7 @@ from xdsl.ir import Attribute, Block
 
 from ge.dialects.fused_op import Body, FlashAttentionOp
 from ge.dialects.graph.attention import GRID_VECTOR_COST, KEYS, AttentionOp
+from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.types import element_type, tensor
 from ge.dialects.targets.target import Target
@@ -240,3 +241,12 @@ def test_precisions_of_attention_have_times() -> None:
         for scheme in (SCHEMES["int8"], SCHEMES["int16"], None)
     )
     assert int8 < int16 == none == launch_us(op, target)
+
+
+def test_a_layer_has_no_other_users_when_its_time_is_known() -> None:
+    """Rewriting visits the users of a value, and one that is in no block is an error."""
+    block = Block(arg_types=[tensor((1, 64, 64), f32), tensor((64, 64), f32)])
+    block.add_op(op := MatmulOp.of(*block.args))
+    for scheme in (SCHEMES["int8"], SCHEMES["w8a16"], None):
+        layer_us(Layer(op, "a", (0,), 1), scheme, Target.load("910b2"))
+        assert [use.operation for arg in block.args for use in arg.uses] == [op, op]

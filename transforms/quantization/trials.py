@@ -466,5 +466,7 @@ def layer_us(layer: Layer, scheme: Scheme | None, target: Target) -> float:
             left = numel(shape_of(weight)) * scheme.weight_bits / 8
             saved += (byte_size(weight.type) - left) / hbm_bytes_per_us(target.cube_cores, target)
     properties: dict[str, Any] = {**op.properties}
-    us = launch_us(type(op).of(*operands, **properties), target) or 0.0
+    alone = type(op).of(*operands, **properties)
+    us = launch_us(alone, target) or 0.0
+    alone.erase()  # or it would stay a user of the layer's operands
     return max(us - saved, target.launch_us)
