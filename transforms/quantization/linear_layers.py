@@ -54,9 +54,12 @@ from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import UnsqueezeOp
 from ge.dialects.support.definitions import SEGMENTS
 from ge.dialects.support.element_types import bitwidth, is_float, is_unsigned, ui8
+from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import element_type, is_static, numel, rank_of, shape_of, tensor
 from ge.dialects.targets.target import Target
+from ge.runtime.data.weights import payload_at_hand
 from ge.runtime.library.asking import launch_us
+from ge.runtime.numbers.constants import Constants
 from ge.transforms.graph.canonical.linear_maps import (
     as_type,
     combined_with,
@@ -122,9 +125,14 @@ def is_bias_of(scale: SSAValue, x: Quantized, weight: Quantized) -> bool:
 
 def fits(bias: SSAValue, x: Quantized, weight: Quantized) -> bool | None:
     """Return whether a bias in units of the sums is surely below `MOST_BIAS`; None if not known
-    yet."""
-    b, sx, sw = (known(v) for v in (bias, x.grid.scale, weight.grid.scale))
-    if b is None or sx is None or sw is None:
+    yet, as without the weights."""
+    values = bias, x.grid.scale, weight.grid.scale
+    constants = Constants(payload_at_hand())
+    if not all(map(is_prepared, values)):
+        return None
+    try:
+        b, sx, sw = map(constants.value, values)
+    except GeError:
         return None
     units = b.reshape(-1).astype(np.float64) / (sx.reshape(()) * sw.reshape(-1))
     return bool((np.abs(units) < MOST_BIAS).all())

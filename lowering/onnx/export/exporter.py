@@ -11,7 +11,7 @@ outputs and of nodes are those that the module has."""
 
 import importlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, ClassVar, NoReturn, TypeAlias, TypeVar, cast
 
@@ -372,6 +372,8 @@ def model_and_weights(
         w.values[arg] = label
         infos.append(w.info(arg, label, dims_of(table, rank_of(arg))))
     w.nodes = w.block(block)
+    if w.opset > OPSET:
+        w.nodes = list(with_moved_codes(w.nodes, w.initializers))
     name_outputs(w, end.operands, names_out)
     results = [w.info(v, label) for v, label in zip(end.operands, names_out, strict=True)]
     constants = w.constants_written() if w.fits else w.initializers
@@ -418,6 +420,36 @@ def name_outputs(w: ModelWriter, values: Sequence[SSAValue], names: Sequence[str
         else:
             w.nodes.append(helper.make_node("Identity", [w.name(value)], [name], name))
     rename(w.nodes, renamed)
+
+
+MOVING = {"MaxPool", "Reshape", "Slice", "Squeeze", "Transpose", "Unsqueeze"}
+
+
+def with_moved_codes(
+    nodes: Iterable[NodeProto], initializers: Iterable[TensorProto]
+) -> Iterator[NodeProto]:
+    """Yield the nodes; what moves floats of i8 codes moves codes, before they are floats. Else
+    onnxruntime (1.32) quantizes behind it again, with a type that is an error from opset 21 on.
+
+        d = DequantizeLinear(q)                      c = Transpose(q)
+        t = Transpose(d)              becomes        t = DequantizeLinear(c)
+    """
+    signed = {t.name for t in initializers if t.data_type == TensorProto.INT8 and not t.dims}
+    floats: dict[str, NodeProto] = {}
+    for node in nodes:
+        source = floats.get(node.input[0]) if node.op_type in MOVING else None
+        if source is not None:
+            of_codes, of_floats = NodeProto(), NodeProto()
+            of_codes.CopyFrom(node)
+            of_floats.CopyFrom(source)
+            of_codes.input[0] = source.input[0]
+            of_codes.output[0] = of_floats.input[0] = f"{node.output[0]}_codes"
+            of_floats.output[0], of_floats.name = node.output[0], f"{node.name}_floats"
+            yield of_codes
+            node = of_floats
+        if node.op_type == "DequantizeLinear" and len(node.input) > 2 and node.input[2] in signed:
+            floats[node.output[0]] = node
+        yield node
 
 
 def rename(nodes: Iterable[NodeProto], names: dict[str, str]) -> None:
