@@ -211,7 +211,8 @@ BAD: list[tuple[Callable[[], Any], str]] = [
      "no such image; 2 batches came before it"),
     (lambda: 3, "the samples are of type int"),
     (lambda: [X[:2], "a.png"], "batch 2 of the samples is of type str"),
-    (lambda: [X[:2], {"x": X[:2]}], f"{GIVEN} input 'in0' is missing"),
+    (lambda: [X[:2], {"x": X[:2]}], f"{GIVEN} input 'in0' is missing; expected "
+     "in0: float32[samples, 4]; there is 'x'"),
     (lambda: [X[:2], {"in0": [None]}], "batch 2 of the samples: 'in0' is no array: its elements "
      "are of type NoneType"),
     (lambda: [X[:2], X[:2, :3]], f"{GIVEN} input 'in0' has shape [2, 3], not in0: "

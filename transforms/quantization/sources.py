@@ -118,10 +118,12 @@ def whole_inputs(inputs: Sequence[Input], shapes: Mapping[str, Shape]) -> list[I
 
 @dataclass(frozen=True)
 class Batch:
-    """Arrays by name, inputs of the model and others, as they were given at a place."""
+    """Arrays by name, inputs of the model and others, as they were given at a place; the names of
+    those that were left out."""
 
     arrays: Mapping[str, Array]
     where: str
+    others: Sequence[str] = ()
 
 
 class Source(ABC):
@@ -251,7 +253,7 @@ class Given(Source):
                       and ranks.get(i.name) == arrays[i.name].ndim]:  # fmt: skip
             arrays |= {i.name: np.expand_dims(arrays[i.name], i.batch or 0) for i in single}
             arrays |= {n: a[None] for n, a in arrays.items() if n not in kept}
-        return Batch(arrays, batch.where)
+        return Batch(arrays, batch.where, [n for n in batch.arrays if n not in arrays])
 
 
 def is_array(value: object) -> bool:
@@ -373,7 +375,7 @@ def checked(given: Batch, inputs: Sequence[Input]) -> int:
     for i in inputs:
         if (array := given.arrays.get(i.name)) is None:
             expected = ", ".join(map(str, inputs))
-            present = ", ".join(f"'{n}'" for n in given.arrays) or "no arrays"
+            present = ", ".join(map(repr, (*given.arrays, *given.others))) or "nothing"
             hint = f"expected {expected}; there is {present}"
             raise GeError(f"input '{i.name}' is missing", given.where, hint)
         check_array(i, array, given.where)
