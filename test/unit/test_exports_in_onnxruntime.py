@@ -320,7 +320,7 @@ def random_network(seed: int) -> tuple[Net, list[str]]:
 
 
 @pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(s, marks=pytest.mark.soak) for s in range(2, 20))]
+    "seed", [0, *(pytest.param(s, marks=pytest.mark.soak) for s in range(1, 20))]
 )
 @pytest.mark.parametrize("scheme", EXPORTED)
 def test_random_networks(scheme: str, seed: int, tmp_path: Path):
