@@ -300,6 +300,13 @@ def is_free() -> bool:
     return at_hand(Choice) is None and at_hand(Decisions) is None
 
 
+def is_own_choice() -> bool:
+    """True if no cut is asked for, and none of other sizes is repeated: also where a kernel's own
+    program is timed before others are tried."""
+    choice = at_hand(Choice)
+    return at_hand(Decisions) is None and (choice is None or not choice.wanted)
+
+
 def is_passed_over() -> bool:
     """True if the cut asked for does not exist, or does not fit."""
     return (choice := at_hand(Choice)) is not None and choice.is_passed_over

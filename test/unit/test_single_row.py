@@ -12,6 +12,8 @@ from test_lower_operands import Body, weights
 from tile_lowering import Lowered, compare
 
 from ge.dialects.tile.kernel import CubeOp
+from ge.lowering.driver.variants import tune_program
+from ge.runtime.cores.kernel import TileKernel
 
 GATED: Body = (
     ["1x1x150xf16", "200x150xi8", "200xf16", "200x150xi8", "200xf16"],
@@ -79,3 +81,11 @@ def test_one_row(name: str) -> None:
 @pytest.mark.parametrize("name", OTHERS)
 def test_the_cube_has_other_products(name: str) -> None:
     assert has_cube(compare(linear(*OTHERS[name]), all_lowered=True))
+
+
+def test_tuning_compares_with_the_program_there_is() -> None:
+    """Cuts are those of the cube, which has another program."""
+    found = compare(linear(*BODIES["many columns"]), all_lowered=True)
+    (tuning,) = tune_program(found.module)
+    ((_, tiles),) = found.pairs
+    assert tuning.best.own_us == TileKernel(tiles, found.target).time().total_us

@@ -34,6 +34,7 @@ from ge.runtime.library.launch import (
     chosen,
     is_free,
     is_open,
+    is_own_choice,
     no_room,
 )
 from ge.runtime.library.matmul.blocks import (
@@ -72,7 +73,7 @@ def written_for(launch: Launch) -> Written:
     if len({(s.p.batch, s.p.m, s.p.k, s.p.element) for s in sections}) > 1:
         raise NotLowered("its matmuls differ in size")
     target = launch.target
-    row = single_row(launch, sections) if is_free() else None
+    row = single_row(launch, sections) if is_own_choice() else None
     sections = with_copies(target, sections)
     ps = tuple(p for s in sections for p in s.shapes)
     if is_free():
