@@ -221,15 +221,9 @@ class StoreOp(Instruction, LineOp):
             raise VerifyException("relu is of stores from l0c: what is in ub has passed a tile.map")
 
     def check_scale(self, scale: TileType, source: TileType, target: BoxType) -> None:
-        check_same_shape(source, target)
-        if self.is_atomic or (source.space, source.element) != (Memory.L0C, i32):
+        if self.is_atomic:
             raise VerifyException(f"sums of {i32} in l0c are scaled, not added to others: {source}")
-        if target.element not in (f16, i8):
-            raise VerifyException(f"sums leave by a scale as {f16} or {i8}, not {target.element}")
-        if scale.space is not Memory.FB or scale.element != f32:
-            raise VerifyException(f"scales are {f32} in fb, not {scale}")
-        if scale.shape != (1, source.cols.data):
-            raise VerifyException(f"{scale.text()} has no scale for each column of {source.text()}")
+        check_scales(scale, source, target, (f16, i8))
         if self.zero is not None and target.element != i8:
             raise VerifyException(f"a zero point is of {i8}, not of {target.element}")
 
@@ -357,21 +351,47 @@ class FifoInstruction(Instruction, LineOp, ABC):
 @irdl_op_definition
 class PushOp(FifoInstruction):
     """Puts a tile of L0C or UB in a queue, when it has room. Sums of L0C become the queue's element
-    type.
+    type; with `scale`, a row in FB, sums of integers become f16 as in a `tile.store`.
 
         tile.push %acc to %scores
+        tile.push %sums to %halves scale %row
     """
 
     name = "tile.push"
     source = operand_def(TileType)
     target = operand_def(FifoType)
+    scale = opt_operand_def(TileType)
+
+    def __init__(self, source: SSAValue, target: SSAValue, scale: SSAValue | None = None):
+        super(FifoInstruction, self).__init__(operands=[source, target, scale])
 
     def pipe(self) -> Pipe:
         return OUT[tile_type(self.source).space]
 
+    def reads(self) -> Sequence[SSAValue]:
+        return (self.source,) if self.scale is None else (self.source, self.scale)
+
+    @classmethod
+    def parse(cls, parser: Parser) -> Self:
+        ends = parse_ends(parser)
+        scale = parse_value(parser) if parser.parse_optional_keyword("scale") else None
+        op = cls(*ends, scale)
+        parse_end(parser, op)
+        return op
+
+    def line(self, names: Names, attributes: str) -> str:
+        text = ends_text(names, self.source, self.target)
+        if self.scale is not None:
+            text += f" scale {names.name_of(self.scale)}"
+        return text + attributes
+
     def verify_(self) -> None:
         source, target = tile_type(self.source), fifo_type(self.target)
-        check_way_out("a push", source, part_of(target, source, self))
+        part = part_of(target, source, self)
+        if self.scale is None:
+            check_way_out("a push", source, part)
+        else:
+            check_scales(tile_type(self.scale), source, part, (f16,))
 
 
 @irdl_op_definition
@@ -438,6 +458,22 @@ def check_way_out(what: str, source: TileType, target: Shaped) -> None:
         check_cast(source, target)
     else:
         check_same_element(source, target)
+
+
+def check_scales(
+    scale: TileType, source: TileType, target: Shaped, allowed: Sequence[Attribute]
+) -> None:
+    """Check that sums of integers leave by a row of scales. Raises VerifyException."""
+    check_same_shape(source, target)
+    if (source.space, source.element) != (Memory.L0C, i32):
+        raise VerifyException(f"sums of {i32} in l0c are scaled, not added to others: {source}")
+    if target.element not in allowed:
+        kinds = " or ".join(map(str, allowed))
+        raise VerifyException(f"sums leave by a scale as {kinds}, not {target.element}")
+    if scale.space is not Memory.FB or scale.element != f32:
+        raise VerifyException(f"scales are {f32} in fb, not {scale}")
+    if scale.shape != (1, source.cols.data):
+        raise VerifyException(f"{scale.text()} has no scale for each column of {source.text()}")
 
 
 def check_cast(source: Shaped, target: Shaped) -> None:

@@ -415,14 +415,13 @@ class Walk:
         found: list[Bytes] = []
         for value in tiles:
             first, (rows, cols) = 0, cast(TileType, value.type).shape
+            is_moved = cast(TileType, value.type).space is not Memory.FB  # scales are not stored
             if isinstance(user, LoadOp):
                 rows, cols = box_type(user.source).shape
-            elif isinstance(user, PushOp | PopOp) and self.program.parts == 1:
+            elif isinstance(user, PushOp | PopOp) and self.program.parts == 1 and is_moved:
                 rows //= self.kernel.parts
                 first = self.part * rows
-            is_cut = (
-                box is not None and cast(TileType, value.type).space is not Memory.FB
-            )  # scales are not stored
+            is_cut = box is not None and is_moved
             for part in box.parts if box is not None and is_cut else ((first, rows, 0, cols),):
                 found.append(self.bytes(value, user, part))
         return tuple(found)

@@ -30,7 +30,7 @@ from ge.dialects.tile.compute import (
 from ge.dialects.tile.instruction import Instruction, number_of
 from ge.dialects.tile.kernel import BarrierOp
 from ge.dialects.tile.transfers import LoadOp, MoveOp, PopOp, PushOp, StoreOp
-from ge.dialects.tile.types import box_type, tile_type
+from ge.dialects.tile.types import box_type, fifo_type, tile_type
 from ge.dialects.tile.unfold import UnfoldOp
 from ge.runtime import numbers
 from ge.runtime.cores.memory import CoreMemory, TileAt
@@ -57,7 +57,7 @@ def prepare(
         case UnfoldOp():
             return unfold(op, core)
         case PushOp():
-            return on_one(core.end(op.source), core.fifos[op.target].push)
+            return push(op, core)
         case PopOp():
             fifo = core.fifos[op.source]
             return on_one(core.end(op.target), lambda tile: np.copyto(tile, fifo.pop()))
@@ -185,6 +185,14 @@ def store(op: StoreOp, core: CoreMemory, memrefs: Mapping[SSAValue, Array]) -> A
         part[...] = part + values if adds else values
 
     return run
+
+
+def push(op: PushOp, core: CoreMemory) -> Action:
+    fifo, source = core.fifos[op.target], core.end(op.source)
+    if op.scale is None:
+        return on_one(source, fifo.push)
+    to, scales = fifo_type(op.target).element, core.tile(op.scale)
+    return on_two(source, scales, lambda sums, row: fifo.push(scaled(sums, row, to, 0, False)))
 
 
 def scaled(sums: Array, scales: Array, to: Attribute, zero: int, relu: bool) -> Array:

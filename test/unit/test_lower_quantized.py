@@ -13,6 +13,7 @@ from xdsl.ir import Attribute
 sys.path.insert(0, str(Path(__file__).parent))
 from tile_lowering import compare
 
+from ge.dialects.tile.transfers import PushOp
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.device.random_inputs import random_array
 
@@ -317,3 +318,61 @@ func.func @main(%x: tensor<70x64xi8>, %w: tensor<64x16xi8>) -> tensor<70x16xi8> 
         exact=True,
         all_lowered=True,
     )
+
+
+BEHIND = {
+    "codes of an activation": (
+        "%3 = graph.gelu %2 : ({y}f16>) -> {y}f16>",
+        "%4 = graph.cast %3 to f32 : ({y}f16>) -> {y}f32>",
+        "%5 = graph.quantize %4, %x4, %x5 to i8 : ({y}f32>, tensor<f32>, tensor<i8>) -> {y}i8>",
+    ),
+    "one that is added to": (
+        "%3 = graph.silu %2 : ({y}f16>) -> {y}f16>",
+        "%5 = graph.mul %2, %3 : ({y}f16>, {y}f16>) -> {y}f16>",
+    ),
+    "sums that are taken too": (
+        "%3 = graph.cast %1 to f16 : ({y}i32>) -> {y}f16>",
+        "%5 = graph.mul %2, %3 : ({y}f16>, {y}f16>) -> {y}f16>",
+    ),
+}
+
+
+@pytest.mark.parametrize("behind", BEHIND)
+@pytest.mark.parametrize("sizes", [(300, 64, 96), (16, 70, 640), (37, 160, 100), (1, 32, 32)])
+def test_sums_pass_to_vector_cores_by_scales(behind: str, sizes: tuple[int, int, int]) -> None:
+    """Vector cores take f16, unless they need the sums themselves; no bit differs."""
+    rows, depth, columns = sizes
+    y, lines = f"tensor<{rows}x{columns}x", BEHIND[behind]
+    made = lines[-1].rpartition(" -> ")[-1].format(y=y)
+    types = (
+        *(f"tensor<{rows}x{depth}xi8>", f"tensor<{depth}x{columns}xi8>"),
+        *(f"tensor<{columns}xi32>", f"tensor<{columns}xf32>", "tensor<f32>", "tensor<i8>"),
+    )
+    body = (
+        f"%0 = graph.matmul %x0, %x1 : ({types[0]}, {types[1]}) -> {y}i32>",
+        f"%1 = graph.add %0, %x2 : ({y}i32>, {types[2]}) -> {y}i32>",
+        f"%2 = graph.dequantize %1, %x3 to f16 axis 1 : ({y}i32>, {types[3]}) -> {y}f16>",
+        *(line.format(y=y) for line in lines),
+    )
+    found = compare(
+        f"""
+func.func @main({", ".join(f"%a{i}: {t}" for i, t in enumerate(types[:3]))}) -> {made} {{
+  %a3 = graph.constant dense<0.001> : {types[3]}
+  %a4 = graph.constant dense<0.03> : tensor<f32>
+  %a5 = graph.constant dense<-100> : tensor<i8>
+  %r = fused_op.linear({", ".join(f"%a{i}" for i in range(6))}) : ({", ".join(types)}) -> {made} {{
+  ^bb0({", ".join(f"%x{i}: {t}" for i, t in enumerate(types))}):
+    {chr(10).join(body)}
+    fused_op.yield %5 : {made}
+  }}
+  func.return %r : {made}
+}}""",
+        "910b2",
+        exact=True,
+        all_lowered=True,
+        orders=2,
+    )
+    ((_, tiles),) = found.pairs
+    by_scales = [op.scale is not None for op in tiles.walk() if isinstance(op, PushOp)]
+    assert by_scales
+    assert set(by_scales) == {behind != "sums that are taken too"}

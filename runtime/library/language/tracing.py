@@ -123,9 +123,11 @@ class Queue:
     tracer: "Tracer"
     fifo: SSAValue
 
-    def push(self, tile: v.Tile) -> None:
+    def push(self, tile: v.Tile, scale: v.Tile | None = None) -> None:
+        """Put a tile in it; sums of integers may leave by a row of scales in FB."""
         side = self.tracer.side_of(tile)
-        side.add(transfers.PushOp, tile.value(side), self.fifo)
+        row = None if scale is None else scale.value(side)
+        side.add(transfers.PushOp, tile.value(side), self.fifo, row)
 
     def pop(self, tile: v.Tile) -> v.Tile:
         side = self.tracer.side_of(tile)

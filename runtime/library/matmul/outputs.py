@@ -54,10 +54,12 @@ AnyMatmul: TypeAlias = MatmulOp | GroupedMatmulOp
 
 @dataclass(frozen=True)
 class WayOut:
-    """What happens to sums of integers on their way to an output, inside of the cube core: they
-    begin with a row, `bias`, and leave by a row of scales, or one, and a zero point, after `relu`.
-    """
+    """What happens to sums of integers on their way to an output, inside of the cube core: `sums`
+    begin with a row, `bias`, and leave by a row of scales, or one, and a zero point, after `relu`,
+    as `value`, which may be moved."""
 
+    sums: SSAValue
+    value: SSAValue
     scale: SSAValue
     bias: SSAValue | None = None
     zero: int = 0
@@ -385,7 +387,9 @@ def way_out(launch: Launch, value: SSAValue) -> WayOut | None:
         sums, bias = found[0]
     columns = shape_of(sums)[-1:] == shape_of(op.result)[-1:]
     is_matmul = isinstance(sums.owner, MatmulOp) and element_type(sums) == i32
-    return WayOut(op.scale, bias, zero, relu) if columns and is_matmul else None
+    if not columns or not is_matmul:
+        return None
+    return WayOut(sums, op.result, op.scale, bias, zero, relu)
 
 
 def to_half(op: DequantizeOp) -> bool:

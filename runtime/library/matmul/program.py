@@ -70,6 +70,7 @@ class Epilogue(Pull):
     after the first ones."""
 
     terms: dict[Term, Tile] = field(default_factory=dict[Term, Tile])
+    passed: set[SSAValue] = field(default_factory=set[SSAValue])  # what sums pass as, by scales
     col: Scalar = 0
     columns: int = 0
     end: "Scalar | None" = None  # of the rows that are stored, along dimension `row`
@@ -92,7 +93,7 @@ class Epilogue(Pull):
         return pull(value, box, column, into)
 
     def expression(self, value: SSAValue, box: Box, column: bool = False) -> v.Expression:
-        if isinstance(value.owner, AnyMatmul):
+        if isinstance(value.owner, AnyMatmul) or value in self.passed:
             first = at_zero(box.offsets[-1]) - at_zero(self.col)
             if (value, first) not in self.terms:
                 raise NotLowered(f"columns from {first} on are of another block of the matmul")
@@ -458,7 +459,7 @@ class MatmulWriter:
 
     def bias(self, section: Section, place: ResultBlock, turn: Index) -> Tile | None:
         """The row that the sums of a block begin with."""
-        rows = {way.bias for way in section.ways.values()} - {None}
+        rows = {way.bias for way in section.tables} - {None}
         return self.row_in(Memory.BT, rows.pop(), section, place, turn) if rows else None
 
     def row_in(
@@ -574,9 +575,7 @@ class MatmulWriter:
             yield i // across * rows, 0 if across == 1 else i % across * cols, rows, cols
 
     def store(self, section: Section, place: ResultBlock, sums: Tile, turn: Index) -> None:
-        ways, scales = section.ways, None
-        for value in {way.scale for way in ways.values()}:  # one
-            scales = self.row_in(Memory.FB, value, section, place, turn)
+        ways, scales = section.ways, self.scales(section, place, turn)
         whole = self.cut.m if self.lot is None else self.lot.rows
         for row, col, rows, cols in self.parts(section, gcd(whole, section.part_rows), whole):
             part = sums if (rows, cols) == sums.shape else sums.part(row, col, (rows, cols))
@@ -586,18 +585,30 @@ class MatmulWriter:
                 if scales is None:
                     self.c.store(box, part, relu=True in has_relu(out.value))
                     continue
-                way = ways[out.value]
-                own = scales if cols == self.cut.n else scales.part(0, col, (1, cols))
+                way, own = ways[out.value], self.some_of(scales, col, cols)
                 self.c.store(box, part, relu=way.relu, scale=own, zero=way.zero)
+
+    def scales(self, section: Section, place: ResultBlock, turn: Index) -> Tile | None:
+        """The scales of a block's columns in FB, where sums leave by such."""
+        for value in {way.scale for way in section.tables}:  # one
+            return self.row_in(Memory.FB, value, section, place, turn)
+        return None
+
+    def some_of(self, scales: Tile, col: Scalar, cols: int) -> Tile:
+        return scales if cols == self.cut.n else scales.part(0, col, (1, cols))
 
     def pass_on(
         self, section: Section, place: ResultBlock, sums: Sequence[Tile], turn: Index
     ) -> None:
-        c, own = self.c, self.blocks.rows // self.c.parts
+        c, own, scales = self.c, self.blocks.rows // self.c.parts, None
+        if section.way_to_vector_cores is not None:
+            scales = self.scales(section, place, turn)
+            self.pull.passed = {section.way_to_vector_cores.value}
         for row, col, rows, cols in self.parts(section, self.blocks.rows, self.block_rows):
             for number, ((term, _), acc) in enumerate(zip(section.terms, sums, strict=True)):
-                tile, queue = self.passing((own, cols), term.op.result, number)
-                queue.push(acc if (rows, cols) == acc.shape else acc.part(row, col, (rows, cols)))
+                tile, queue = self.passing((own, cols), section.passed(term), number)
+                some = acc if (rows, cols) == acc.shape else acc.part(row, col, (rows, cols))
+                queue.push(some, None if scales is None else self.some_of(scales, col, cols))
                 queue.pop(tile)
             at = replace(place, row=place.row + row, col=place.col + col)
             if self.pull.end is not None:
@@ -636,8 +647,8 @@ class MatmulWriter:
         rows, cols = shape
         own = self.blocks.rows // self.c.parts, cols
         for number, (term, first) in enumerate(section.terms):
-            tile, _ = self.passing(own, term.op.result, number)
-            self.pull.terms[term.op.result, first] = tile[:rows]
+            tile, _ = self.passing(own, section.passed(term), number)
+            self.pull.terms[section.passed(term), first] = tile[:rows]
         self.pull.col, self.pull.columns = at.col, cols
         for out in section.outputs:
             if self.pull.end is not None:

@@ -28,6 +28,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.attention import RotaryEmbeddingOp
 from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
+from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.support.boxes import MOVING
 from ge.dialects.support.element_types import bitwidth
@@ -243,13 +244,12 @@ class Section:
             for side, s in enumerate(p.strides)
         )
         splits, last_wave = self.splits, self.last_wave
-        computed = [op for op in self.ops if op.ACCESS not in MOVING]
+        if self.tables:
+            p = replace(p, by_tables=True, result=element_type(self.tables[0].value))
+        computed = [op for op in self.vector_ops if op.ACCESS not in MOVING]
         after = applied_by(computed, p.result_bits) if passing else None
         p = replace(p, strides=strides, after=after)
-        p = replace(p, units=units, splits=splits, last_wave=last_wave)
-        if not self.ways:
-            return p
-        return replace(p, by_tables=True, result=element_type(self.outputs[0].value))
+        return replace(p, units=units, splits=splits, last_wave=last_wave)
 
     @property
     def copied_operands(self) -> list[MatmulOperand]:
@@ -294,17 +294,57 @@ class Section:
     @cached_property
     def ways(self) -> dict[SSAValue, WayOut]:
         """The ways of sums of integers to the outputs, where these leave by scales; else none."""
-        launch = self.product.launch
-        room = launch.target.core_memories
-        if len(self.terms) > 1 or self.splits > 1 or not min(room["bt"], room["fb"]):
+        if not self.may_have_tables:
             return {}
+        launch = self.product.launch
         found = {o.value: way_out(launch, o.value) for o in self.outputs if not o.is_turned}
-        ways = {value: way for value, way in found.items() if way is not None}
-        tables = {v for w in ways.values() for v in (w.scale, w.bias) if v is not None}
-        alike = len({(w.bias, w.scale) for w in ways.values()}) == 1 and tables.issubset(
-            launch.body.inputs
-        )
+        ways = {
+            value: way
+            for value, way in found.items()
+            if way is not None and is_at_hand(way, launch)
+        }
+        alike = len({(w.bias, w.scale) for w in ways.values()}) == 1
         return ways if alike and len(ways) == len(self.outputs) else {}
+
+    @property
+    def may_have_tables(self) -> bool:
+        room = self.product.launch.target.core_memories
+        return len(self.terms) == self.splits == 1 and min(room["bt"], room["fb"]) > 0
+
+    @cached_property
+    def way_to_vector_cores(self) -> WayOut | None:
+        """The way of sums of integers to vector cores, where these take nothing else of them."""
+        if not self.may_have_tables or self.ways:
+            return None
+        launch = self.product.launch
+        found = [way_out(launch, o.result) for o in self.ops if isinstance(o, DequantizeOp)]
+        ways = [w for w in found if w is not None and is_at_hand(w, launch)]
+        if len(ways) != 1:
+            return None
+        on_the_way = between(launch, [ways[0].value])
+        inner = {r for op in (self.product.op, *on_the_way) for r in op.results} - {ways[0].value}
+        others = [op for op in launch.body.ops if op not in on_the_way]
+        used = {v for op in others for v in op.operands} | {*launch.body.outputs}
+        return ways[0] if inner.isdisjoint(used) else None
+
+    @property
+    def tables(self) -> list[WayOut]:
+        """The ways by which sums leave L0C, of one bias and scale."""
+        to_vector_cores = self.way_to_vector_cores
+        return [*self.ways.values()] if to_vector_cores is None else [to_vector_cores]
+
+    @property
+    def vector_ops(self) -> tuple[TensorOp, ...]:
+        """The ops that vector cores compute, where sums pass to them."""
+        if (way := self.way_to_vector_cores) is None:
+            return self.ops
+        on_the_way = between(self.product.launch, [way.value])
+        return tuple(op for op in self.ops if op not in on_the_way)
+
+    def passed(self, term: Product) -> SSAValue:
+        """The value that vector cores take of a matmul."""
+        way = self.way_to_vector_cores
+        return term.op.result if way is None else way.value
 
     @property
     def is_direct(self) -> bool:
@@ -364,6 +404,11 @@ def sections_of(launch: Launch) -> list[Section]:
         mine = tuple((products[m], first) for m, first in terms)
         sections.append(Section(mine, tuple(group), ops))
     return sections
+
+
+def is_at_hand(way: WayOut, launch: Launch) -> bool:
+    """True if the rows of numbers that sums meet on their way lie in memory."""
+    return {v for v in (way.scale, way.bias) if v is not None}.issubset(launch.body.inputs)
 
 
 def folds(launch: Launch, op: AnyMatmul, outputs: Sequence[MatmulOutput]) -> bool:

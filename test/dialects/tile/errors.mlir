@@ -1305,3 +1305,15 @@ tile.kernel @k(%o: memref<16x16xf16>) cores 1 {
     tile.store %s to %box scale %f
   }
 }
+
+// -----
+
+tile.kernel @k() cores 1 {
+  %f = tile.fifo depth 2 : !tile.fifo<16x16xi8>
+  tile.cube {
+    %s = tile.alloc : !tile.tile<16x16xi32, l0c>
+    %r = tile.alloc : !tile.tile<1x16xf32, fb>
+    // expected-error@+1 {{sums leave by a scale as f16, not i8}}
+    tile.push %s to %f scale %r
+  }
+}

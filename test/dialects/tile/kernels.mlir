@@ -281,3 +281,24 @@ tile.kernel @codes(%b: memref<16xi32>, %s: memref<16xf32>, %o: memref<16x16xi8>)
 // CHECK:           tile.move %row to %bias
 // CHECK:           tile.mmad %acc, %a, %w init %first bias %bias
 // CHECK:           tile.store %acc to %ob relu scale %scales zero -3
+
+// Sums of integers pass to vector cores as f16.
+tile.kernel @passed_by_scales(%s: memref<16xf32>) cores 1 {
+  %c0 = arith.constant 0 : index
+  %f = tile.fifo depth 8 : !tile.fifo<16x16xf16>
+  tile.cube {
+    %acc = tile.alloc : !tile.tile<16x16xi32, l0c>
+    %numbers = tile.alloc : !tile.tile<1x16xf32, l1>
+    %scales = tile.alloc : !tile.tile<1x16xf32, fb>
+    %sb = tile.view %s[%c0] : memref<16xf32> -> !tile.box<1x16xf32>
+    tile.load %sb to %numbers
+    tile.move %numbers to %scales
+    tile.push %acc to %f scale %scales
+  }
+  tile.vector {
+    %half = tile.alloc : !tile.tile<16x16xf16, ub>
+    tile.pop %f to %half
+  }
+}
+// CHECK:       tile.kernel @passed_by_scales
+// CHECK:           tile.push %acc to %{{.*}} scale %scales
