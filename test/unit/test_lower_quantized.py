@@ -376,3 +376,58 @@ func.func @main({", ".join(f"%a{i}: {t}" for i, t in enumerate(types[:3]))}) -> 
     by_scales = [op.scale is not None for op in tiles.walk() if isinstance(op, PushOp)]
     assert by_scales
     assert set(by_scales) == {behind != "sums that are taken too"}
+
+
+@settings(max_examples=settings().max_examples // 2, deadline=None)
+@given(
+    st.sampled_from([("f16",), ("i8",), ("relu",), ("f16", "i8"), ("i32", "i8"), ("i32",)]),
+    st.sampled_from([(16, 48), (40, 20), (3, 300)]),
+    st.sampled_from([(1, 1), (1, 2), (3, 1), (3, 2)]),
+    st.integers(5, 20),
+    st.booleans(),
+    st.booleans(),
+)
+def test_sums_of_convolutions_leave_the_cube_by_scales(
+    ways: tuple[str, ...],
+    channels: tuple[int, int],
+    window: tuple[int, int],
+    size: int,
+    has_bias: bool,
+    is_last: bool,
+) -> None:
+    """Where channels of results are last, of one image or two; no bit differs."""
+    (ins, outs), (kernel, stride), pad = channels, window, window[0] // 2
+    made, images = (size + 2 * pad - kernel) // stride + 1, 1 + size % 2
+    image = f"{size}x{size}x{ins}" if is_last else f"{ins}x{size}x{size}"
+    x, w = f"tensor<{images}x{image}xi8>", f"tensor<{outs}x{ins}x{kernel}x{kernel}xi8>"
+    y, last = (f"tensor<{images}x{n}x" for n in (f"{outs}x{made}x{made}", f"{made}x{made}x{outs}"))
+    t, b = f"tensor<{outs}xf32>", f"tensor<{outs}xi32>"
+    lines, types = list[str](), list[str]()
+    for i, way in enumerate(ways):
+        element = "i8" if way == "relu" else way
+        shown = "%s" if way == "i32" else f"%w{i}"
+        if way != "i32":
+            lines.append(f"{shown} = {WAYS[way].format(axis=1, y=y, t=t)}")
+        types.append(f"{last}{element}>")
+        turn = f"graph.transpose {shown} permutation [0, 2, 3, 1]"
+        lines.append(f"%y{i} = {turn} : ({y}{element}>) -> {types[-1]}")
+    bias = (" bias %b", f", {b}") if has_bias else ("", "")
+    flags = f"input_channels_last {str(is_last).lower()} pad_value -7"
+    flags += f" strides {[stride] * 2} pads {[pad] * 4}"
+    found = compare(
+        f"""
+func.func @main(%x: {x}, %w: {w}, %b: {b}, %v: {t}) -> ({", ".join(types)}) {{
+  %z = graph.constant dense<-5> : tensor<i8>
+  %c = graph.constant dense<0.002> : tensor<f32>
+  %t = graph.mul %v, %c : ({t}, tensor<f32>) -> {t}
+  %s = graph.conv %x, %w{bias[0]} {flags} : ({x}, {w}{bias[1]}) -> {y}i32>
+  {chr(10).join(lines)}
+  func.return {", ".join(f"%y{i}" for i in range(len(ways)))} : {", ".join(types)}
+}}""",
+        "910b2",
+        exact=True,
+        all_lowered=True,
+        fusion_disable=("keep-channels-last", "move-transposes"),
+    )
+    ((_, program),) = [pair for pair in found.pairs if "conv" in pair[0].sym_name.data]
+    assert not is_last or not any(op.name == "tile.vector" for op in program.walk())

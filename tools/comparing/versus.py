@@ -150,7 +150,10 @@ class Comparison:
             codes = [Code(*pair, array.dtype) for pair in self.codes.get(name, ())]
         elif kind_of(want.dtype) != kind_of(array.dtype):
             return None
-        forms = [self.as_held(name, want, array, code) for code in codes]
+        orders = [array]
+        if array.ndim > 2 and np.moveaxis(array, -1, 1).shape == want.shape:  # channels are last
+            orders.append(np.moveaxis(array, -1, 1))
+        forms = [self.as_held(name, want, form, code) for form in orders for code in codes]
         pairs = [(measured(want, form.numbers), form) for form in forms]
         best = max(pairs, key=lambda pair: pair[0].snr, default=None)
         if best is not None and best[0].complaint(self.tolerance) and want.shape != array.shape:

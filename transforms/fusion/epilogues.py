@@ -205,15 +205,16 @@ def judge_epilogue(op: TensorOp, group: Group, merger: Merger) -> Verdict:
         return FUSE_STORE, moves_too_much(op, sources)
     if kind is not Access.POINTWISE:
         return FUSE_ACTIVATION, ""
-    if stores_turned(group):
+    if are_turned(sources, group):
         return rule_of(op, sources), "the convolution ends with a transposition"
     return rule_of(op, sources), not_on_a_tile(op, sources)
 
 
-def stores_turned(group: Group) -> bool:
-    """Return whether sums of a convolution leave the cube in another order: no program has ops
-    behind that. (Vector cores have channels last all the time, where each is one of its own.)"""
-    turns = any(isinstance(o, TransposeOp) for o in group.ops)
+def are_turned(sources: list[SSAValue], group: Group) -> bool:
+    """Return whether values are sums of a convolution that leave the cube in another order: no
+    program has ops behind that. (Vector cores have channels last all the time, where each is one of
+    its own.)"""
+    turns = any(isinstance(whole_of(v).owner, TransposeOp) for v in sources)
     return turns and any(isinstance(o, Convolution) and o.groups == 1 for o in group.ops)
 
 

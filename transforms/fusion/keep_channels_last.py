@@ -13,7 +13,8 @@ The cube multiplies channels. Where these lie side by side in memory, it loads a
 within at once, and windows are unfolded on their way to L0A; where they do not, it loads each
 element of the kernel, or vector cores turn the pixels before. The transposition is part of the
 launch that stores the map (`fuse_conv.py`), as such chips' libraries keep their own layout from
-convolution to convolution.
+convolution to convolution. So are what makes f16 or i8 of sums of integers: their scales are along
+columns of the cube's way out, which channels are where they are last (`ways_out`).
 
 Elementwise ops between convolutions take any layout, but one for all that they join: a *web* of
 maps. So does a resize to the nearest pixels, which copies whole pixels where channels are last, and
@@ -29,12 +30,13 @@ first. Feature maps are [batch, channels, lines, columns] of known sizes.
 """
 
 from collections import defaultdict
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, TypeGuard
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.dialects.builtin import ModuleOp, TensorType, f16, i32
 from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.utils.disjoint_set import DisjointSet
@@ -44,15 +46,28 @@ from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.image import ResizeOp
+from ge.dialects.graph.quantization import DequantizeOp, RequantizeOp
+from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.editing import erase
+from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import PermuteInterface, TensorOp, attribute
-from ge.dialects.support.types import element_type, has_size, is_ranked, rank_of, shape_of, tensor
+from ge.dialects.support.types import (
+    constant_value,
+    element_type,
+    has_size,
+    is_ranked,
+    numel,
+    rank_of,
+    shape_of,
+    tensor,
+)
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.library.asking import answers_in, cut_us, launch_us
 from ge.runtime.library.costs.structure import number_of
+from ge.runtime.library.ways import scaled_way
 from ge.transforms.analysis.permutations import composed
 from ge.transforms.fusion.groups import blocks_of
 from ge.transforms.graph.control_flow import insert_before
@@ -77,11 +92,33 @@ def is_map(value: SSAValue) -> bool:
     )
 
 
-def stored_by(conv: ConvOp) -> SSAValue:
-    """Return the value that the launch of a convolution stores: the cube cuts sums at zero on their
-    way out."""
-    users = [use.operation for use in conv.result.uses]
-    return users[0].result if len(users) == 1 and isinstance(users[0], ReluOp) else conv.result
+def ways_out(conv: ConvOp, target: Target) -> list[list[TensorOp]]:
+    """Return the ops that the cube has for each value that the launch of a convolution stores with
+    its channels last, on the way out: a relu, or what makes f16 or i8 of sums of integers."""
+    users = list(dict.fromkeys(use.operation for use in conv.result.uses))
+    ways, integers = list[list[TensorOp]](), element_type(conv.result) == i32
+    for op in users if conv.groups == 1 else ():
+        if isinstance(op, ReluOp) and len(users) == 1 and not integers:
+            ways.append([op])
+        elif integers and min(target.bt_bytes, target.fb_bytes) and (way := scaled(op)):
+            ways.append(way)
+    return ways if ways and len(ways) == len(users) else [*ways, []]
+
+
+def scaled(op: Operation) -> list[TensorOp]:
+    """Return an op that makes f16 or i8 of sums of integers as the cube does on the way out, and a
+    relu behind it; nothing for other ops."""
+    if not isinstance(op, DequantizeOp | RequantizeOp) or scaled_way(op, known_number) is None:
+        return []
+    users = [use.operation for use in op.result.uses]
+    relus = [user for user in users if isinstance(user, ReluOp) and len(users) == 1]
+    return [op, *(relus if element_type(op.result) == f16 else ())]
+
+
+def known_number(value: SSAValue) -> float | None:
+    """The one number that a constant is."""
+    elements = constant_value(value) if numel(shape_of(value)) == 1 else None
+    return None if elements is None else float(elements.get_values()[0])
 
 
 def is_conv(use: Use) -> bool:
@@ -91,13 +128,15 @@ def is_conv(use: Use) -> bool:
 @dataclass
 class Web:
     """Feature maps that have one layout, the ops that take any layout and compute some of them
-    (resizes are among these), and convolutions that read and store some."""
+    (resizes are among these) or reduce some, and convolutions that read and store some."""
 
     maps: list[SSAValue] = field(default_factory=list[SSAValue])
     ops: list[PermuteInterface] = field(default_factory=list[PermuteInterface])
     resizes: list[ResizeOp] = field(default_factory=list[ResizeOp])
+    ends: list[ReduceOp] = field(default_factory=list[ReduceOp])
     readers: list[ConvOp] = field(default_factory=list[ConvOp])
     writers: list[ConvOp] = field(default_factory=list[ConvOp])
+    stored: set[SSAValue] = field(default_factory=set[SSAValue])  # maps that writers store
 
     @cached_property
     def computed(self) -> set[SSAValue]:
@@ -107,21 +146,32 @@ class Web:
     @cached_property
     def uses(self) -> dict[SSAValue, list[Use]]:
         """The uses of each map by convolutions and ops that take its layout."""
-        takers = {*self.ops, *self.readers}
+        takers = {*self.ops, *self.ends, *self.readers}
         found = {v: [use for use in v.uses if use.operation in takers] for v in self.maps}
         return {v: [u for u in uses if not (is_conv(u) and u.index)] for v, uses in found.items()}
 
 
 def webs_of(block: Block, target: Target) -> list[Web]:
-    """The webs that convolutions or resizes read, in program order."""
+    """The webs of convolutions or resizes, in program order."""
     convs = [op for op in block.ops if isinstance(op, ConvOp) and is_map(op.result)]
-    stored = {stored_by(op): op for op in convs if target.split_cores}
+    stored, inside = dict[SSAValue, ConvOp](), set[Operation]()
+    for op in convs if target.split_cores else ():
+        for way in ways_out(op, target):
+            inside.update(way)
+            stored[(way or [op])[-1].results[0]] = op
     reading = [op for op in convs if is_map(op.input) and not op.input_channels_last.value.data]
     sets = DisjointSet[SSAValue](())
     known = dict.fromkeys([*stored, *(op.input for op in reading)])
     for value in known:
         sets.add(value)
-    joining = [op for op in block.ops if joins(op, target) and op.results[0] not in stored]
+    first_of = {op: value for value, op in reversed(stored.items())}
+    for value, op in stored.items():
+        sets.union(first_of[op], value)
+    joining, made = list[PermuteInterface](), set(stored)
+    for op in block.ops:
+        if joins(op, target) and op not in inside and not begins_narrow(op, made):
+            joining.append(op)
+            made.add(op.results[0])
     for op in joining:
         first, *others = joined_by(op)
         for value in (first, *others):
@@ -140,8 +190,21 @@ def webs_of(block: Block, target: Target) -> list[Web]:
     for op in reading:
         webs[sets.find(op.input)].readers.append(op)
     for value, op in stored.items():
-        webs[sets.find(value)].writers.append(op)
-    return [web for web in webs.values() if web.readers or web.resizes]
+        web = webs[sets.find(value)]
+        web.stored.add(value)
+        if value is first_of[op]:
+            web.writers.append(op)
+    for op in block.ops:
+        if isinstance(op, ReduceOp) and op.input in known and takes_any_order(op, False):
+            webs[sets.find(op.input)].ends.append(op)
+    return [web for web in webs.values() if web.readers or web.writers or web.resizes]
+
+
+def begins_narrow(op: PermuteInterface, made: set[SSAValue]) -> bool:
+    """Return whether an op makes fewer bits of the maps of other launches, `made` being those of
+    webs, which nothing else uses: its result is turned in their place."""
+    bits, maps = bitwidth(element_type(op.results[0])), joined_by(op)[1:]
+    return all(v not in made and v.has_one_use() and bitwidth(element_type(v)) > bits for v in maps)
 
 
 def joins(op: Operation, target: Target) -> TypeGuard[PermuteInterface]:
@@ -173,44 +236,54 @@ class Prices:
     the launch cost, which all layouts have; of others by their programs, with it."""
 
     target: Target
-    _convs: dict[tuple[int, bool, bool, bool], float] = field(
-        default_factory=dict[tuple[int, bool, bool, bool], float]
-    )
+    _convs: dict[Hashable, float] = field(default_factory=dict[Hashable, float])
 
     def conv_us(self, op: ConvOp, reads_last: bool, stores_last: bool) -> float:
         """Return the time of a convolution, and of what its launch stores, in these layouts."""
-        relu = stored_by(op) is not op.result
-        key = number_of(op), relu, reads_last, stores_last
+        ways = ways_out(op, self.target)
+        numbers = tuple(tuple(map(number_of, way)) for way in ways)
+        key = number_of(op), numbers, reads_last, stores_last
         if key not in self._convs:
-            self._convs[key] = self._conv_us(op, relu, reads_last, stores_last)
+            self._convs[key] = self._conv_us(op, ways, reads_last, stores_last)
         return self._convs[key]
 
-    def _conv_us(self, op: ConvOp, relu: bool, reads_last: bool, stores_last: bool) -> float:
+    def _conv_us(
+        self, op: ConvOp, ways: list[list[TensorOp]], reads_last: bool, stores_last: bool
+    ) -> float:
         x = op.input
         if reads_last and not op.input_channels_last.value.data:
             (x,) = Block(arg_types=[turned(x)]).args
         last = op.input_channels_last.value.data or reads_last
         params: dict[str, Any] = {**op.properties, "input_channels_last": bool(last)}
         ops: list[TensorOp] = [ConvOp.of(x, op.weight, op.bias, **params)]
-        if relu:
-            ops.append(ReluOp.of(ops[-1].results[0]))
-        if stores_last:
-            ops.append(TransposeOp.of(ops[-1].results[0], permutation=LAST))
-        given = dict.fromkeys(v for v in (x, op.weight, op.bias) if v is not None)
-        body = Body(ops, list(given), ops[-1].results)
+        outs, given = list[SSAValue](), [x, op.weight, op.bias]
+        for way in ways:
+            value = ops[0].results[0]
+            for behind in way:
+                given += behind.operands[1:]
+                ops.append(copy := behind.clone())
+                copy.operands[0] = value
+                value = copy.results[0]
+            if stores_last:
+                ops.append(TransposeOp.of(value, permutation=LAST))
+                value = ops[-1].results[0]
+            outs.append(value)
+        body = Body(ops, list(dict.fromkeys(v for v in given if v is not None)), outs)
         us = cut_us(body, self.target)
         for made in reversed(ops):
             made.erase()
         return REFUSED if us is None else us
 
-    def resize_us(self, op: ResizeOp, last: bool) -> float:
-        x, params = op.input, dict[str, Any](op.properties)
+    def op_us(self, op: ResizeOp | ReduceOp, last: bool) -> float:
+        """Return the time of a resize, or a reduction, of a map in a layout."""
+        (x,), params = Block(arg_types=[op.input.type]).args, dict[str, Any](op.properties)
         if last:
-            (x,) = Block(arg_types=[turned(x)]).args
+            (x,) = Block(arg_types=[turned(op.input)]).args
             permuted = op.permuted(LAST)
             assert permuted is not None
             params |= permuted.params
-        made = ResizeOp.of(x, None, None, None, **params)
+        others = (None,) * (len(op.get_irdl_definition().operands) - 1)
+        made = type(op).of(x, *others, **params)
         us = launch_us(made, self.target) or 0.0
         made.erase()
         return us
@@ -236,7 +309,8 @@ class Layouts:
     prices: Prices
     last: list[bool] = field(init=False)
     edges: list[float] = field(init=False)
-    """Of each web what transpositions and resizes take more, or less, if its channels are last."""
+    """Of each web what transpositions, resizes and reductions take more, or less, if its channels
+    are last."""
     reads: dict[ConvOp, int] = field(default_factory=dict[ConvOp, int])
     stores: dict[ConvOp, int] = field(default_factory=dict[ConvOp, int])
 
@@ -248,15 +322,15 @@ class Layouts:
         self.last = [self.promises(web) > self.edges[i] for i, web in enumerate(self.webs)]
 
     def edges_us(self, web: Web) -> float:
-        """Return the time of turning what comes from others, and what others read, and of
-        resizes."""
-        own, us = web.computed | {stored_by(op) for op in web.writers}, 0.0
+        """Return the time of turning what comes from others, and what others read, and of resizes
+        and reductions."""
+        own, us = web.computed | web.stored, 0.0
         for value in web.maps:
             others = value.uses.get_length() > len(web.uses[value])
             if times := (value not in own) + others:
                 us += times * self.prices.turning_us(value)
-        for op in web.resizes:
-            us += self.prices.resize_us(op, True) - self.prices.resize_us(op, False)
+        for op in (*web.resizes, *web.ends):
+            us += self.prices.op_us(op, True) - self.prices.op_us(op, False)
         return us
 
     def promises(self, web: Web) -> float:
@@ -321,9 +395,12 @@ def turn(web: Web) -> None:
             before = first_after(value)
             there = insert_before(before, TransposeOp.of(value, permutation=LAST)).result
             back = insert_before(before, TransposeOp.of(there, permutation=FIRST)).result
+            if isinstance(value.owner, Operation):  # it is what the map's node computes
+                for moved in (there, back):
+                    moved.owner.location = value.owner.location
             for use in uses:
                 use.operation.operands[use.index] = back
-    carry_out(Move.of(web.ops, LAST, exact=True))
+    carry_out(Move.of([*web.ops, *web.ends], LAST, exact=False))
     for op in web.readers:
         read_last(op)
 
@@ -359,7 +436,7 @@ def keep_channels_last(block: Block, target: Target, rule: str) -> None:
             count(rule)
     first = webs[layouts.last.index(True)]
     gain = None if saved > REFUSED / 2 else saved  # more where there was no program before
-    remarks.applied(rule, [*first.readers, *first.resizes][0], gain_us=gain)
+    remarks.applied(rule, [*first.readers, *first.writers, *first.resizes][0], gain_us=gain)
 
 
 @dataclass(frozen=True)

@@ -308,6 +308,8 @@ def restore(value: SSAValue, back: Order, uses: Sequence[Use]) -> None:
             assert isinstance(value.owner, Operation)
             assert value.owner.next_op is not None
             restored = arranged(value, back, value.owner.next_op)
+            if isinstance(moved := restored.owner, Operation):
+                moved.location = value.owner.location
         user.operands[use.index] = restored
 
 

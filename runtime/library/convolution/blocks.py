@@ -22,9 +22,9 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.types import align_up, element_type, shape_of
+from ge.dialects.support.types import align_up, element_type, numel, shape_of
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.types import BLOCK, FRACTAL
+from ge.dialects.tile.types import BLOCK, FRACTAL, Memory
 from ge.runtime.library.convolution.cuts import ConvolutionCut, ConvolutionProblem, unfolding
 from ge.runtime.library.costs.cycles import peak_macs, window_rate
 from ge.runtime.library.costs.paces import Core, cycles_of_blocks
@@ -89,6 +89,13 @@ class ConvolutionWriter:
             if (number := rest.launch.number(w.bias)) is not None:  # in all columns, together
                 for copy in range(2):
                     c.fill(self.bias[copy], number / unit)
+        self.tables: dict[tuple[SSAValue, Memory], tuple[Tile, Tile]] = {}  # in L1, and BT or FB
+        for way in rest.ways.values():
+            for value, memory in ((way.bias, Memory.BT), (way.scale, Memory.FB)):
+                if value is not None and (value, memory) not in self.tables:
+                    kind = element_type(value)
+                    ring = c.l1(1, cut.m, kind, copies=2)
+                    self.tables[value, memory] = ring, c.alloc(memory, 1, cut.m, kind)
         if w.passing:
             self.prepare_rest()
 
@@ -121,11 +128,28 @@ class ConvolutionWriter:
                 if w.passing:
                     self.write_rest(i)
                 else:
-                    image, m, at = self.place(i)
-                    out = self.result(self.rest.out, image, m, at, cut.m)
-                    c.store(out, self.sums[i], relu=self.rest.is_relu)
+                    self.store(i)
         if isinstance(joined := self.rest.last, ConcatOp):
             self.copy_others(joined)
+
+    def store(self, i: SharedIndex) -> None:
+        """Store the sums of a block as they are, or by the ways that they have."""
+        image, m, at = self.place(i)
+        if not self.rest.ways:
+            out = self.result(self.rest.out, image, m, at, self.cut.m)
+            self.c.store(out, self.sums[i], relu=self.rest.is_relu)
+        for value, way in self.rest.ways.items():
+            out = self.result(value, image, m, at, self.cut.m)
+            scale = None if way.scale is None else self.row(way.scale, Memory.FB, m, i.turn)
+            self.c.store(out, self.sums[i], relu=way.relu, scale=scale, zero=way.zero)
+
+    def row(self, value: SSAValue, memory: Memory, m: Scalar, turn: Index) -> Tile:
+        """The numbers of a block's channels, in BT or FB."""
+        ring, tile = self.tables[value, memory]
+        argument, is_one = self.arguments[value], numel(shape_of(value)) == 1
+        loaded = self.c.load(ring[turn], argument[0 if is_one else m :], pad=None if is_one else 0)
+        self.c.move(tile, loaded)
+        return tile
 
     def place(self, i: SharedIndex) -> tuple[Index, Index, Sequence[Any]]:
         """Place of a block: image, first channel, first pixel (with its plane, if there are
@@ -146,11 +170,13 @@ class ConvolutionWriter:
             if self.rest.launch.number(w.bias) is None:
                 c.load(column, self.arguments[w.bias][group, m:, 0:], pad=0)
             self.multiply(self.sums[i], column, self.ones, init=True, k=column.shape[1])
+        bias = w.op.bias if w.bias_row else None
+        row = None if bias is None else self.row(bias, Memory.BT, m, i.turn)
         for s in c.range(steps):
             lhs = self.load_weights(first + s, group, m, s * cut.channels, at)
             rhs = self.load_windows(first + s, image, s * cut.channels, at)
             init = w.bias is None and s == 0
-            self.multiply(self.sums[i], lhs, rhs, init=init, k=cut.part)
+            self.multiply(self.sums[i], lhs, rhs, init=init, k=cut.part, bias=row)
 
     def load_weights(
         self, copy: Index, group: Scalar, m: Index, channel: Index, at: Sequence[Any]
@@ -161,12 +187,20 @@ class ConvolutionWriter:
         box = self.arguments[w.op.weight][group, m:, channel * w.taps :]
         return self.c.load(tile, box, pad=0)
 
-    def multiply(self, sums: Tile, lhs: Side, rhs: Side, init: Condition | bool, k: int) -> None:
-        """The sums += lhs rhs, or transposed."""
+    def multiply(
+        self,
+        sums: Tile,
+        lhs: Side,
+        rhs: Side,
+        init: Condition | bool,
+        k: int,
+        bias: Tile | None = None,
+    ) -> None:
+        """The sums += lhs rhs, or transposed, which may begin with a row of bias."""
         if self.w.turned:
             assert isinstance(lhs, Tile)
             turned = rhs.tile if isinstance(rhs, Transposed) else rhs.T  # of windows, too
-            self.c.mmad(sums, turned, lhs.T, init=init, k=k)
+            self.c.mmad(sums, turned, lhs.T, init=init, k=k, bias=bias)
         else:
             self.c.mmad(sums, lhs, rhs, init=init, k=k)
 

@@ -23,7 +23,9 @@ Kernels of one element on whole images have one long line. Channels of a result 
 on its way out are last: then the product is transposed. Bias is a product, too: of the bias as a
 column by ones. Pads of images are those of loads. Other ops than relu are on vector cores, which
 have half of the rows each; so is a bias of integers. Where the result is concatenated with other
-channels, vector cores copy those.
+channels, vector cores copy those. But where channels of a result are last, they are columns of the
+product, and a bias of integers, and scales by which sums of integers become f16 or i8, are rows of
+tables on the cube's own way out (`way_out`), one for each result.
 
 Elements of a transposed convolution's result that lie a stride apart are a convolution of their
 own, of stride 1, with every so manyth element of the kernel, backwards. With stride 2 and a kernel
@@ -86,6 +88,8 @@ from ge.runtime.library.launch import (
     is_free,
     no_room,
 )
+from ge.runtime.library.matmul.outputs import way_out
+from ge.runtime.library.ways import WayOut
 from ge.runtime.library.windows.depthwise import lower_channels_last, lower_sliding
 from ge.runtime.library.windows.windows import Rest, windows_of
 
@@ -97,8 +101,8 @@ def lower_convolution(launch: Launch) -> Written:
     op = next(op for op in body.ops if isinstance(op, ConvOp))
     if op.groups > 1 and shape_of(op.weight)[:2] == (op.groups, 1):
         return lower_depthwise(launch, op)
-    last = body.ops[-1]
-    turned = isinstance(last, TransposeOp) and last.ints("permutation") == (0, 2, 3, 1)
+    last, outs = body.ops[-1], [v.owner for v in body.outputs]
+    turned = all(isinstance(o, TransposeOp) and o.ints("permutation") == LAST for o in outs)
     placed = last if turned or isinstance(last, ConcatOp) else None
     written = by_blocks(launch, ConvolutionProblem.of(op, turned), ConvolutionWriter, placed)
     if op.groups == 1 or placed is not None or op.channel_axis != 1:
@@ -139,6 +143,7 @@ def lower_merged(launch: Launch) -> Written:
     return replace(written, shapes=shapes, us=us)
 
 
+LAST = (0, 2, 3, 1)  # the order that brings channels there
 DEPTHWISE = lower_sliding, lower_channels_last, lower_merged
 
 
@@ -152,7 +157,10 @@ def by_blocks(
     """`placed`: the last op, where it says only where results stand. `unfolded`: windows are."""
     op, joined = w.op, placed if isinstance(placed, ConcatOp) else None
     after = op.bias if w.bias is None else None  # that of integers
-    rest = Rest(launch, op, w.result_shape, (w.groups, w.outs, 1), placed, after)
+    ways = ways_of(launch, w)
+    rest = Rest(launch, op, w.result_shape, (w.groups, w.outs, 1), placed, after, ways)
+    scales = {way.scale for way in ways.values()} - {None}
+    w = replace(w, scales=len(scales), bias_row=op.bias is not None and bool(ways))
     passes = not rest.is_empty and not rest.is_relu
     if w.turned and passes:
         raise NotLowered("there are other ops before a transposition")
@@ -182,7 +190,21 @@ def by_blocks(
 
     cores = min(cut.blocks(w), target.cube_cores)
     us = Core.of(target).us("cube", cycles(w, cut, target))
-    return Written(write, cores, w.shapes(cut) | rest.shapes, us)
+    rows = (v for way in ways.values() for v in (way.scale, way.bias) if v is not None)
+    tables = {v: shape_of(v) for v in rows}
+    return Written(write, cores, w.shapes(cut) | rest.shapes | tables, us)
+
+
+def ways_of(launch: Launch, w: ConvolutionProblem) -> dict[SSAValue, WayOut]:
+    """The ways of sums of integers to all results, which have their channels last: scales are of
+    columns. None of other results."""
+    room, body = launch.target.core_memories, launch.body
+    if not w.turned or not min(room["bt"], room["fb"]):
+        return {}
+    found = {v: way_out(launch, v) for v in body.outputs}
+    ways = {v: way for v, way in found.items() if way is not None}
+    at_hand = all(way.is_at_hand(body.inputs) for way in ways.values())
+    return ways if at_hand and len(ways) == len(found) else {}
 
 
 def check_joined(op: ConcatOp, rest: Rest) -> None:

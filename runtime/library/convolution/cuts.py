@@ -44,6 +44,8 @@ class ConvolutionProblem(Windows):
     shared: bool = False  # the input is an operand of other ops, too
     copies: int = 0  # bytes of UB for copies beside it
     single_lines: bool = False  # blocks have one line
+    scales: int = 0  # rows of them in FB, by which sums of integers leave
+    bias_row: bool = False  # which these begin with, in BT
 
     @classmethod
     def of(cls, op: ConvOp, turned: bool) -> "ConvolutionProblem":
@@ -84,6 +86,14 @@ class ConvolutionProblem(Windows):
     def pad(self) -> int:
         """The pad value around images."""
         return self.op.pad_value.value.data if isinstance(self.op, ConvOp) else 0
+
+    def row_bytes(self, m: int, target: Target) -> int:
+        """Bytes that rows of scales and bias take in L1; more than there are if BT or FB have no
+        room for them."""
+        room, row = target.core_memories, m * SUM_BYTES
+        if self.scales * row > room["fb"] or self.bias_row * row > room["bt"]:
+            return room["l1"]
+        return 2 * (self.scales + self.bias_row) * row
 
     @property
     def is_matmul(self) -> bool:
@@ -232,10 +242,11 @@ def cuts(w: ConvolutionProblem, target: Target, block: Sizes) -> Iterator[Convol
     left, right = (n, m) if w.turned else (m, n)
     # L0A and L0B hold two parts of a step; beside them there may be two of the bias
     most = min(room["l0a"] // left, room["l0b"] // right) * 8 // (2 * bits) - unit
+    l1 = room["l1"] - w.row_bytes(m, target)
     for count in counts:
         depth = align_up(min(count, w.ins) * w.taps, unit)
         pixels = image.pixels * count if image else n * depth
-        if 2 * (m * depth + pixels + (m + n) * unit) * bits // 8 > room["l1"]:
+        if 2 * (m * depth + pixels + (m + n) * unit) * bits // 8 > l1:
             continue
         if part := best_part(depth // unit, most // unit) * unit:
             cut = ConvolutionCut(m, high, wide, count, depth, part, min(sums, 2), image)

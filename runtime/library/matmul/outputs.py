@@ -18,17 +18,16 @@ from math import prod
 from random import Random
 from typing import TypeAlias
 
-from xdsl.dialects.builtin import f16, f32, i8, i32
+from xdsl.dialects.builtin import f16, i32
 from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.attention import RotaryEmbeddingOp
-from ge.dialects.graph.elementwise import AddOp
+from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp, RequantizeOp
 from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.graph.slicing import SliceOp
 from ge.dialects.support.boxes import Access, Box
 from ge.dialects.support.dims import Extent
@@ -36,34 +35,19 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     Shape,
     element_type,
-    normalize_axis,
-    numel,
     shape_of,
 )
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar
 from ge.runtime.library.launch import Launch, NotLowered
 from ge.runtime.library.tile_ops import is_copy, is_pointwise
+from ge.runtime.library.ways import WayOut, scaled_way
 
 PROBES = 16  # places besides those along each dimension
 OTHER_ORDER = "a result has not all elements of the matmul's in its order"
 
 
 AnyMatmul: TypeAlias = MatmulOp | GroupedMatmulOp
-
-
-@dataclass(frozen=True)
-class WayOut:
-    """What happens to sums of integers on their way to an output, inside of the cube core: `sums`
-    begin with a row, `bias`, and leave by a row of scales, or one, and a zero point, after `relu`,
-    as `value`, which may be moved."""
-
-    sums: SSAValue
-    value: SSAValue
-    scale: SSAValue
-    bias: SSAValue | None = None
-    zero: int = 0
-    relu: bool = False
 
 
 Term: TypeAlias = tuple[SSAValue, int]
@@ -357,10 +341,12 @@ def way_out(launch: Launch, value: SSAValue) -> WayOut | None:
 
     %1 = graph.add %sums, %bias                     : i32
     %2 = graph.dequantize %1, %scale axis 1 to f16, or graph.requantize %1, %scale axis 1 to i8
+
+    Of a convolution it may be the sums themselves. Their columns are channels.
     """
     relu = False
     while isinstance(op := value.owner, TensorOp):
-        if isinstance(op, DequantizeOp | RequantizeOp):
+        if isinstance(op, ConvOp | DequantizeOp | RequantizeOp):
             break
         if isinstance(op, ReluOp) and element_type(value) == f16:
             relu = True
@@ -369,60 +355,9 @@ def way_out(launch: Launch, value: SSAValue) -> WayOut | None:
         value = op.operands[0]
     else:
         return None
-    zero = zero_of_codes(launch, op) if isinstance(op, RequantizeOp) else 0 if to_half(op) else None
-    if zero is None or (isinstance(op, RequantizeOp) and op.low is not None and zero):
-        return None
-    relu = relu or (isinstance(op, RequantizeOp) and op.low is not None)
-    sums, bias, axis = in_rows(op.input), None, op.axis
-    rank = len(shape_of(op.result))
-    by_column = axis is not None and normalize_axis(axis.value.data, rank) == rank - 1
-    one = numel(shape_of(op.scale)) == 1
-    if not by_column if not one else launch.number(op.scale) is None:
-        return None
-    if isinstance(add := sums.owner, AddOp):
-        sides = [(in_rows(a), b) for a, b in (add.operands[:2], add.operands[1::-1])]
-        found = [(a, b) for a, b in sides if isinstance(a.owner, MatmulOp) and is_row(b, a)]
-        if not found:
-            return None
-        sums, bias = found[0]
-    columns = shape_of(sums)[-1:] == shape_of(op.result)[-1:]
-    is_matmul = isinstance(sums.owner, MatmulOp) and element_type(sums) == i32
-    if not columns or not is_matmul:
-        return None
-    return WayOut(sums, op.result, op.scale, bias, zero, relu)
-
-
-def to_half(op: DequantizeOp) -> bool:
-    """Return whether sums become f16, by scales of 32 bits alone."""
-    plain = op.zero_point is None and not op.block_size.value.data
-    return plain and element_type(op.result) == f16 and element_type(op.scale) == f32
-
-
-def zero_of_codes(launch: Launch, op: RequantizeOp) -> int | None:
-    """The zero point of codes that are rounded as FIX does it; None of others."""
-    is_low = op.low is None or op.low.value.data == 0
-    plain = op.offset is None and op.high is None and op.rounding.data == "float32" and is_low
-    if not plain or element_type(op.result) != i8 or element_type(op.scale) != f32:
-        return None
-    if op.zero_point is None:
-        return 0
-    known = launch.number(op.zero_point)
-    return None if known is None else int(known)
-
-
-def in_rows(value: SSAValue) -> SSAValue:
-    """The value that is seen with other rows, of as many columns."""
-    while isinstance(op := value.owner, ReshapeOp):
-        if shape_of(op.operands[0])[-1:] != shape_of(value)[-1:]:
-            break
-        value = op.operands[0]
-    return value
-
-
-def is_row(value: SSAValue, sums: SSAValue) -> bool:
-    """Return whether a value has a number for each column of sums."""
-    count = shape_of(sums)[-1]
-    return shape_of(value)[-1:] == (count,) and numel(shape_of(value)) == count
+    if isinstance(op, ConvOp):
+        return None if element_type(value) != i32 else WayOut(value, value, None, op.bias)
+    return scaled_way(op, launch.number, relu)
 
 
 def has_relu(value: SSAValue) -> set[bool]:

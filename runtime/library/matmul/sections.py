@@ -43,11 +43,11 @@ from ge.runtime.library.matmul.outputs import (
     AnyMatmul,
     MatmulOutput,
     Origins,
-    WayOut,
     has_relu,
     together,
     way_out,
 )
+from ge.runtime.library.ways import WayOut
 
 
 @dataclass(frozen=True)
@@ -301,7 +301,7 @@ class Section:
         ways = {
             value: way
             for value, way in found.items()
-            if way is not None and is_at_hand(way, launch)
+            if way is not None and way.is_at_hand(launch.body.inputs)
         }
         alike = len({(w.bias, w.scale) for w in ways.values()}) == 1
         return ways if alike and len(ways) == len(self.outputs) else {}
@@ -318,7 +318,7 @@ class Section:
             return None
         launch = self.product.launch
         found = [way_out(launch, o.result) for o in self.ops if isinstance(o, DequantizeOp)]
-        ways = [w for w in found if w is not None and is_at_hand(w, launch)]
+        ways = [w for w in found if w is not None and w.is_at_hand(launch.body.inputs)]
         if len(ways) != 1:
             return None
         on_the_way = between(launch, [ways[0].value])
@@ -404,11 +404,6 @@ def sections_of(launch: Launch) -> list[Section]:
         mine = tuple((products[m], first) for m, first in terms)
         sections.append(Section(mine, tuple(group), ops))
     return sections
-
-
-def is_at_hand(way: WayOut, launch: Launch) -> bool:
-    """True if the rows of numbers that sums meet on their way lie in memory."""
-    return {v for v in (way.scale, way.bias) if v is not None}.issubset(launch.body.inputs)
 
 
 def folds(launch: Launch, op: AnyMatmul, outputs: Sequence[MatmulOutput]) -> bool:

@@ -59,6 +59,13 @@ from ge.runtime.library.windows.windows import Rest, Windows, each_dimension, wi
 EXACT = 2**24 // 2**14  # products of i8 whose sums f32 has without rounding
 
 
+def check_exact(op: ConvOp) -> None:
+    """Raises NotLowered where vector cores round sums of integers, which they compute in f32."""
+    element = element_type(op.input)
+    if not is_float(element) and (element != i8 or prod(op.window().kernel) > EXACT):
+        raise NotLowered("its sums of integers are not those of f32")
+
+
 @dataclass(frozen=True)
 class Sliding(Windows):
     """Windows over `channels` of each of `batch` images."""
@@ -76,8 +83,8 @@ class Sliding(Windows):
             batch, channels = 1, batch * channels
         elif op.channel_axis != 1:
             raise NotLowered("its channels are last")
-        elif element_type(op.input) == i8 and prod(op.window().kernel) > EXACT:
-            raise NotLowered("its sums of integers are not those of f32")
+        else:
+            check_exact(op)
         return cls(*windows, op, batch, channels)
 
     @cached_property
@@ -368,7 +375,7 @@ class SlidingWriter:
 
 @dataclass(frozen=True)
 class Pixels(Windows):
-    """Windows of floats over each channel of some images of lines and columns."""
+    """Windows over each channel of some images of lines and columns."""
 
     op: ConvOp
 
@@ -378,8 +385,9 @@ class Pixels(Windows):
         image = op.input_shape()[2:]
         if op.channel_axis == 1 and {*op.window().strides[-1:]} != {1}:
             raise NotLowered("columns of channels that are not last have a stride")
-        if len(image) > 2 or not is_float(element_type(op.input)):
-            raise NotLowered("it is no convolution of floats of images")
+        if len(image) > 2:
+            raise NotLowered("it is no convolution of images")
+        check_exact(op)
         return cls(*each_dimension(op.window(), image, shape_of(op.result)[2:]), op)
 
     @property
@@ -532,11 +540,14 @@ class ChannelsLastWriter:
             self.loaded = c.ub(cut.channels, pixels, element, copies=2)
         self.weights = c.ub(cut.channels, taps, element, copies=2)
         self.turned = c.ub(taps, cut.channels, element)
-        self.bias = None if w.op.bias is None else c.ub(1, cut.channels, element, copies=2)
-        self.sums = c.ub(cut.cols, cut.channels, element, copies=2)
+        made, bias = element_type(w.op.result), w.op.bias
+        self.bias = None
+        if bias is not None:
+            self.bias = c.ub(1, cut.channels, element_type(bias), copies=2)
+        self.sums = c.ub(cut.cols, cut.channels, made, copies=2)
         self.is_last = value is not w.op.result
         if not self.is_last:
-            self.moved = c.ub(cut.channels, cut.cols, element, copies=2)
+            self.moved = c.ub(cut.channels, cut.cols, made, copies=2)
 
     def write(self) -> None:
         c, w, cut = self.c, self.w, self.cut
@@ -586,6 +597,7 @@ class ChannelsLastWriter:
         """Compute the sums of one line, and the ops after them."""
         cut, sums = self.cut, self.sums[copy]
         total = v.wide(reduce(lambda a, b: a + b, self.terms(i, more)))
+        total = total if is_float(sums.element) else v.cast(total, sums.element)
         if self.bias is not None:
             total = total + v.wide(
                 self.bias_number if self.bias_number is not None else self.bias[i]

@@ -1,7 +1,7 @@
 """The common part of kernels with windows over images: the places of windows, and the ops after."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from math import prod
@@ -23,6 +23,7 @@ from ge.runtime.library.language.values import Argument, Copied, Expression, Til
 from ge.runtime.library.launch import Launch, NotLowered
 from ge.runtime.library.pulling import number
 from ge.runtime.library.tile_ops import GridOp, is_pointwise, on_grid
+from ge.runtime.library.ways import WayOut
 
 Pair = tuple[int, int]
 
@@ -145,8 +146,9 @@ class Rest:
     """The ops after a launch's first one, `op`. `shape`: that of the memref of its result and of
     all of its shape; `column`: of one with a number for each channel. `last`: the last op, where it
     says only where results stand (a transposition, a concatenation of channels); it is none of
-    them. `bias`: a value added to the first one's result before them. Raises
-    NotLowered where the op is not the first one."""
+    them. `bias`: a value added to the first one's result before them. `ways`: of all results, where
+    sums of integers leave the cube by them, and nothing else is to be done. Raises NotLowered where
+    the op is not the first one."""
 
     launch: Launch
     op: TensorOp
@@ -154,12 +156,13 @@ class Rest:
     column: Shape
     last: TensorOp | None = None
     bias: SSAValue | None = None
+    ways: Mapping[SSAValue, WayOut] = field(default_factory=dict[SSAValue, WayOut])
 
     def __post_init__(self) -> None:
         body = self.launch.body
         if self.op is not body.ops[0]:
             raise NotLowered(f"{body.ops[0].name} stands before {self.op.name}")
-        if len(body.outputs) > 1 and self.last is not None:
+        if len(body.outputs) > 1 and self.last is not None and not self.ways:
             raise NotLowered("it has several results, one of which is moved")
 
     @property
@@ -204,7 +207,8 @@ class Rest:
 
     @property
     def is_empty(self) -> bool:
-        return not self.ops and self.bias is None and len(self.results) == 1
+        done = not self.ops and self.bias is None and len(self.results) == 1
+        return done or bool(self.ways)
 
     @property
     def is_relu(self) -> bool:
@@ -217,6 +221,8 @@ class Rest:
         for values of other shapes."""
         known: set[SSAValue] = {self.op.results[0]}
         found = dict[SSAValue, Kind]()
+        if self.ways:
+            return found
         if self.bias is not None and number(self.launch, self.bias) is None:
             found[self.bias] = "channel"
         for op in self.ops:
