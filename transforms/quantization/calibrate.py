@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FloatAttr, f64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation, OpResult, SSAValue
@@ -29,7 +30,7 @@ from ge.runtime.data.arrays import Array
 from ge.transforms.quantization.calibrated_pass import CalibratedPass
 from ge.transforms.quantization.data import Calibration, Chunk
 from ge.transforms.quantization.layers import activations, layers
-from ge.transforms.quantization.observe import ObservedOp, Observer
+from ge.transforms.quantization.observe import Collecting, ObservedOp, Observer, both
 from ge.transforms.quantization.schemes import INT8, SCHEMES
 from ge.transforms.quantization.table import Range, Table
 
@@ -95,21 +96,26 @@ class Extremes:
     high: float = -np.inf
     sample: int | None = None  # the first that has an element that is not finite
 
-    def add(self, array: Array, chunk: Chunk, done: int = 0) -> None:
+    def add(self, array: Array, chunk: Chunk, places: NDArray[np.int64]) -> None:
+        """Add the elements that a chunk has; `places`: of its samples among all."""
         low, high = float(array.min(initial=np.inf)), float(array.max(initial=-np.inf))
-        if array.size and not np.isfinite([low, high]).all() and self.sample is None:
+        if array.size and not np.isfinite([low, high]).all():
             rows = chunk.rows(array)
-            flat = None if rows is None else np.isfinite(rows).reshape(len(rows), -1).all(1)
-            self.sample = done + chunk.first + (0 if flat is None else int(np.argmin(flat)))
+            those = places[chunk.first :][: 1 if rows is None else len(rows)]
+            if rows is not None:
+                those = those[~np.isfinite(rows).reshape(len(rows), -1).all(1)]
+            known = [] if self.sample is None else [self.sample]
+            self.sample = min([*known, *those.tolist()], default=None)
         self.low, self.high = min(self.low, low), max(self.high, high)
 
 
 def observed_ranges(
     main: FuncOp, calibration: Calibration, values: Collection[SSAValue]
 ) -> dict[SSAValue, Extremes]:
-    """The extremes of activations of layers, in samples of which the table has none yet."""
+    """The extremes of activations of layers, in samples of which the table has none yet. Where all
+    samples are seen, what the passes that follow ask of layers is collected on the way."""
     assert calibration.samples is not None
-    samples, table, known = calibration.samples, calibration.table, effort_at_hand()
+    samples, table, known = calibration.samples.canonical, calibration.table, effort_at_hand()
     extremes = {value: Extremes() for value in values}
     first: dict[SSAValue, Operation] = {}
     for layer in layers(main):
@@ -122,10 +128,12 @@ def observed_ranges(
 
     def watch(step: ObservedOp) -> None:
         for i, value in seen_by[step.op]:
-            extremes[value].add([*step.operands, *step.results][i], step.chunk, done)
+            extremes[value].add([*step.operands, *step.results][i], step.chunk, places[done:])
 
-    observer, watchers = Observer(main), dict.fromkeys(seen_by, watch)
-    done = table.samples if table.samples < samples.count else 0
+    places = np.arange(samples.count) if samples.order is None else samples.order
+    observer, done = Observer(main), table.samples if table.samples < samples.count else 0
+    collecting = None if done else Collecting(observer, samples.count)
+    watchers = both(dict.fromkeys(seen_by, watch), collecting.watchers if collecting else {})
     with unlimited():
         observer.run(samples.part(done, samples.chunk), watchers)
     table.samples = 0
@@ -136,7 +144,9 @@ def observed_ranges(
         except TimeIsUp:
             known.undone.append(f"ranges of samples after the first {done}")
             table.samples = done
-            break
+            return extremes
+    if collecting is not None:
+        collecting.keep(calibration)
     return extremes
 
 

@@ -142,6 +142,7 @@ class Calibration:
     observed: Any = None  # what passes keep for the next, see observe.py
     floats: FuncOp | None = None  # the model before it was brought into QDQ form
     trials: Any = None  # the same, see trials.py
+    weights: dict[Any, Array] = field(default_factory=dict[Any, Array])  # see observe.py
     accuracy: Accuracy | None = None  # what is asked of the outputs
     source: Any = None  # of samples that a program gives, see sources.py
     sensitivity: bool = False  # whether the noise of all layers is to be measured

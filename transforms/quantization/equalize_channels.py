@@ -84,12 +84,10 @@ class ScalingPass(CalibratedPass):
                 if factors is None:
                     continue
                 vector = table.set_vector(self.name, first.name, map(float, factors))
-                apply(group, np.array(vector, np.float32), samples)
-                scaled = True
-            elif vector is not None and len(vector) == group.channels:
-                divide(group, np.array(vector, np.float32))
-            else:
+            if vector is None or len(vector) != group.channels:
                 continue
+            apply(group, np.array(vector, np.float32), samples)
+            scaled = calibration.samples is not None
             remarks.applied(self.name, first.op, f"{group.channels} channels")
         if scaled:
             update_ranges(main, calibration)

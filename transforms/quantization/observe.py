@@ -15,7 +15,7 @@ sample look best, and each new sample is cut off.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from math import prod
@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import Branching, LoopOp, branch_of
@@ -40,8 +40,9 @@ from ge.runtime.data.arrays import Array, dense, type_of
 from ge.runtime.data.weights import Payload, payload_at_hand
 from ge.runtime.numbers.constants import Constants
 from ge.transforms.graph.control_flow import end_of
+from ge.transforms.graph.share_common_subexpressions import signature
 from ge.transforms.quantization.channel_groups import input_axis, takes_factors
-from ge.transforms.quantization.data import Calibration, Chunk, Samples
+from ge.transforms.quantization.data import Calibration, Chunk, Samples, calibration_at_hand
 from ge.transforms.quantization.emitting import Emitter, by_float_group
 from ge.transforms.quantization.layers import (
     ConstantValues,
@@ -54,6 +55,8 @@ from ge.transforms.quantization.layers import (
 from ge.transforms.quantization.schemes import Scheme
 
 Environment = dict[SSAValue, Array]
+
+SHARED = 1 << 30  # bytes of computed weights that observers share, at most
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,12 @@ def both(
     return {**first, **then, **shared}
 
 
+def number_of(value: SSAValue) -> Hashable:
+    """Equal for values that are computed from constants in the same way."""
+    assert isinstance(value, OpResult)
+    return signature(value.op, number_of), value.index
+
+
 class Observer:
     """Evaluates the block of a function. Good for one state of its ops: make a new one after
     rewriting them."""
@@ -93,11 +102,20 @@ class Observer:
         self.main, self.block = main, main.body.block
         self.constants = ConstantValues(self.block)
         self._evaluated = Constants(payload_at_hand() if payload is None else payload)
+        self._shared = calibration_at_hand().weights if payload is None else {}
 
     def constant(self, value: SSAValue) -> Array:
         """The elements of a value that depends on constants only, read-only. Raises GeError for a
-        weight that the payload does not have."""
-        return self._evaluated.value(value)
+        weight that the payload does not have. What is computed from weights is kept for other
+        observers, as most of it is the same in all copies of a function that are tried."""
+        if not isinstance(op := value.owner, Operation) or not op.operands:
+            return self._evaluated.value(value)
+        key = number_of(value)
+        if (array := self._shared.get(key)) is None:
+            array = self._evaluated.value(value)
+            if sum(a.nbytes for a in self._shared.values()) + array.nbytes <= SHARED:
+                self._shared[key] = array
+        return array
 
     def compute(self, op: Operation, operands: Sequence[Array]) -> list[Array]:
         """The results of an op without regions for other operands. Raises GeError where it cannot
@@ -455,15 +473,17 @@ class _Collector:
         self.high: list[Array] = []
         self.rows: list[Array] = []
         self.bounds: list[tuple[Array, Array]] = []  # of each chunk
+        self.seen = 0
 
     def watch(self, step: ObservedOp) -> None:
-        x = step.chunk.rows(step.operands[0])
+        x, first = step.chunk.rows(step.operands[0]), self.seen
+        self.seen += step.chunk.count
         axis = input_axis(self.layer.linear) + 1
         if x is None or axis == 1 or not x.size:  # 1: the batch is not the first dimension
             return
         others = tuple(i for i in range(1, x.ndim) if i != axis)
         low, high = x.min(others), x.max(others)
-        if step.chunk.first < SAMPLES:
+        if first < SAMPLES:
             self.low.append(low)
             self.high.append(high)
             self.rows.append(rows_of(self.layer.linear, x, self.count))
@@ -482,25 +502,43 @@ class _Collector:
         return LayerSamples(self.layer, self.name, bounds, low, high, rows, matrix, tied, step)
 
 
+class Collecting:
+    """Collects samples of each layer that has a weight, and an input with the batch first, while
+    `count` samples run in canonical order, at once or in parts."""
+
+    def __init__(self, observer: Observer, count: int) -> None:
+        self.observer, found = observer, layers(observer.main)
+        names = activations(found)
+        found = [layer for layer in found if takes_factors(layer.op, observer.constants)]
+        count = min(count, SAMPLES)
+        size = 4 * count * sum(max(row_count(layer.linear), 1) for layer in found)
+        rows = max(min(ROWS // count, BYTES // max(size, 1)), 1)
+        self._of = {layer.linear: _Collector(layer, names[layer.input], rows) for layer in found}
+
+    @property
+    def watchers(self) -> dict[Operation, Watcher]:
+        return {op: collector.watch for op, collector in self._of.items()}
+
+    def layers(self) -> dict[LayerOp, LayerSamples]:
+        constant = self.observer.constant
+        results = {op: c.samples(constant(op.operands[1])) for op, c in self._of.items()}
+        return {op: r for op, r in results.items() if r is not None}
+
+    def keep(self, calibration: Calibration) -> None:
+        """Keep the samples of layers for the passes that follow."""
+        calibration.observed = Observed({*self._of}, self.layers())
+
+
 def collect(main: FuncOp, samples: Samples) -> dict[LayerOp, LayerSamples]:
-    """Samples of each layer that has a weight, and an input with the batch first."""
-    constants = ConstantValues(main.body.block)
-    names = activations(layers(main))
-    found = [layer for layer in layers(main) if takes_factors(layer.op, constants)]
-    count = min(samples.count, SAMPLES)
-    size = 4 * count * sum(max(row_count(layer.linear), 1) for layer in found)
-    rows = max(min(ROWS // count, BYTES // max(size, 1)), 1)
-    collectors = {layer.linear: _Collector(layer, names[layer.input], rows) for layer in found}
-    observer = Observer(main)
-    watchers: dict[Operation, Watcher] = {op: c.watch for op, c in collectors.items()}
-    observer.run(samples.canonical, watchers)
-    results = {op: c.samples(observer.constant(op.operands[1])) for op, c in collectors.items()}
-    return {op: r for op, r in results.items() if r is not None}
+    """Samples of layers, from a run of their own."""
+    collecting = Collecting(observer := Observer(main), samples.count)
+    observer.run(samples.canonical, collecting.watchers)
+    return collecting.layers()
 
 
 def layer_samples(main: FuncOp, calibration: Calibration) -> dict[LayerOp, LayerSamples]:
     """The samples of the layers of `main` in its present form: passes that rewrite layers keep
-    those at hand up to date, so that the model runs once for all of them."""
+    those at hand up to date, so that the model runs once for all of them, and for ranges too."""
     assert calibration.samples is not None
     constants = ConstantValues(main.body.block)
     ops = {layer.linear for layer in layers(main) if takes_factors(layer.op, constants)}

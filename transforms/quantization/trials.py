@@ -99,14 +99,15 @@ def decide(
 
 
 def tried(
-    candidates: Sequence[Candidate],
+    candidates: Iterable[Candidate],
     change: Callable[[Candidate], object],
     measure: Callable[[], float],
     share: float = 1.0,
 ) -> Decision[Candidate]:
-    """Make the change of each candidate in turn, measure it, and decide. Where time is up, those
-    that were measured stand for all; raises TimeIsUp where they are less than two."""
-    errors: list[float] = []
+    """Make the change of each candidate in turn, measure it, and decide. A candidate is asked for
+    when those before it were measured. Where time is up, those stand for all; raises TimeIsUp where
+    they are less than two."""
+    seen, errors = list[Candidate](), list[float]()
     for candidate in candidates:
         change(candidate)
         try:
@@ -114,10 +115,10 @@ def tried(
         except TimeIsUp:
             if len(errors) < 2:
                 raise
-            what = f"{len(candidates) - len(errors)} of {len(candidates)} candidates for ranges"
-            effort_at_hand().undone.append(what)
+            effort_at_hand().undone.append(f"candidates for ranges after the first {len(errors)}")
             break
-    return decide(candidates, errors, share)
+        seen.append(candidate)
+    return decide(seen, errors, share)
 
 
 Attempt = tuple[Sequence[Range], Array | None]  # ranges of a layer's input, divided by factors
@@ -236,7 +237,8 @@ class Trials:
         table = Table(layers={**before.table.layers, **precisions}, fitted=before.table.fitted)
         table.vectors = {CORRECT_BIAS: dict(self.corrections.get((samples.count, key), {}))}
         facts = {name: replace(f) for name, f in before.layers.items()}
-        calibration = Calibration(table, samples, kept=before.kept, layers=facts)
+        kept, weights = before.kept, before.weights
+        calibration = Calibration(table, samples, kept=kept, layers=facts, weights=weights)
         targets = self.floats[1] if samples is self.few else None
         with diagnostics.without_remarks(), remarks.collecting(), calibrating(calibration):
             insert_quantization(copy, self.scheme, self.target, self.skip, self.symmetric)
