@@ -11,7 +11,7 @@ from onnx import TensorProto, helper, numpy_helper
 import ge
 from ge.transforms.quantization.observe import Observer
 
-MOST_RUNS = 8
+MOST_RUNS = 5
 
 
 def chain(path: str, layers: int) -> None:

@@ -124,6 +124,7 @@ def test_the_search_is_judged_by_outputs(
 ):
     x = np.append(normal(400, 8, seed=5), np.full((1, 8), 14, np.float32), 0)
     monkeypatch.setattr("ge.transforms.quantization.search_ranges.LEAST_GAIN", 1e9)
+    monkeypatch.setattr("ge.transforms.quantization.search_ranges.promises", bool)
     given = iter((1.0, 2.0, *noises))
 
     def noise(_: Trials, __: Mapping[str, str], few: bool = True) -> float:
@@ -133,6 +134,15 @@ def test_the_search_is_judged_by_outputs(
     others, found, whole = (ranges(m, x) for m in ("percentile:99.9", "search", "minmax"))
     assert (found == whole) == (best == "minmax")
     assert (found == others) == (best == "percentile:99.9")
+
+
+def test_a_search_that_promises_layers_little_is_not_tried(monkeypatch: pytest.MonkeyPatch):
+    x, told = normal(64, 8, seed=6), list[Diagnostic]()
+    monkeypatch.setattr("ge.transforms.quantization.search_ranges.CLEARLY", 0.0)
+    monkeypatch.delattr(Trials, "noise")
+    with diagnostic_handler(told.append):
+        assert ranges("search", x) == ranges("minmax", x)
+    assert "ranges are those of minmax: layers gain little by others" in told[-1].message
 
 
 def test_elements_of_half_precision_are_counted():

@@ -18,7 +18,7 @@ are put into batches, or on their order, and take the same memory for any number
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import accumulate
@@ -240,9 +240,16 @@ class MethodRanges:
 
 Ranges = dict[SSAValue, Range]
 
+# Each cuts off more than the one before: it is tried where that one has less noise than min-max
 RIVALS = (RangeMethod("percentile", 99.99), RangeMethod("percentile", 99.9))
 
 CLEARLY = 10**-0.03  # of the noise of outputs, 0.3 dB less: else a method is not left
+
+
+def promises(chosen: Choices) -> bool:
+    """Return whether the layers together gain as much by a method as outputs have to."""
+    decisions = [decision for _, decision in chosen.values()]
+    return sum(d.after for d in decisions) < CLEARLY * sum(d.before for d in decisions)
 
 
 def written(ranges: Mapping[SSAValue, Range | None]) -> None:
@@ -255,23 +262,37 @@ def best_for_outputs(
 ) -> tuple[str, Decision[Ranges]]:
     """Return the ranges that leave outputs with least noise, and the name of their method: those
     of `method`, those of min-max, and beside the search those of percentiles. Methods judge each
-    layer by itself, which says little where errors cancel, or add up, further on."""
-    rivals = {str(method): {value: decision.chosen for value, (_, decision) in chosen.items()}}
-    rivals[MINMAX] = {value: min_max(reader) for value, (reader, _) in chosen.items()}
-    for other in RIVALS if method.name == SEARCH else ():
-        ranges = {value: decision.chosen for value, (_, decision) in methods.by(other).items()}
-        rivals[str(other)] = rivals[MINMAX] | ranges
+    layer by itself, which says little where errors cancel, or add up, further on. The search and
+    percentiles that promise layers little are not tried."""
+    is_search, rivals = method.name == SEARCH, dict[str, Ranges]()
+    whole: Ranges = {value: min_max(reader) for value, (reader, _) in chosen.items()}
+    if not is_search or promises(chosen):
+        rivals[str(method)] = {value: decision.chosen for value, (_, decision) in chosen.items()}
+    rivals[MINMAX] = whole
+    for other in RIVALS if is_search else ():
+        if promises(found := methods.by(other)):
+            rivals[str(other)] = whole | {value: d.chosen for value, (_, d) in found.items()}
     names = [n for i, n in enumerate(rivals) if rivals[n] not in [*rivals.values()][:i]]
     if len(names) == 1:
-        return names[0], Decision(rivals[names[0]], 0.0, 0.0)
-    share = CLEARLY if method.name == SEARCH else 1.0
-    trials = methods.trials
-    decision = tried([rivals[n] for n in names], written, partial(trials.noise, {}), share)
-    if decision.chosen != rivals[MINMAX] and trials.few.count < trials.samples.count:
+        return names[0], Decision(whole, 0.0, 0.0)
+    trials, noises = methods.trials, list[float]()
+
+    def measured() -> float:
+        noises.append(trials.noise({}))
+        return noises[-1]
+
+    def in_turn() -> Iterator[Ranges]:
+        for i, name in enumerate(names):
+            yield rivals[name]
+            if i > (least := names.index(MINMAX)) and noises[-1] >= noises[least]:
+                return
+
+    share = CLEARLY if is_search else 1.0
+    decision = tried(in_turn(), written, measured, share)
+    if decision.chosen != whole and trials.few.count < trials.samples.count:
         # samples that a range cuts off are rare, and have most of the noise
-        noise = partial(trials.noise, {}, few=False)
-        again = tried([decision.chosen, rivals[MINMAX]], written, noise)
-        decision = again if again.chosen is rivals[MINMAX] else decision
+        again = tried([decision.chosen, whole], written, partial(trials.noise, {}, few=False))
+        decision = again if again.chosen is whole else decision
     return next(n for n in names if rivals[n] is decision.chosen), decision
 
 
@@ -290,7 +311,9 @@ def search_ranges(
             what = f"range of '{reader.input}' is [{low:.4g}, {high:.4g}], {decision.gain:.1f} dB"
             remarks.applied(NAME, reader.layer.op, what)
     if name != str(method):
-        remarks.missed(NAME, main, f"ranges are those of {name}: outputs gain {best.gain:.1f} dB")
+        little = "layers gain little by others"
+        why = f"outputs gain {best.gain:.1f} dB" if best.before else little
+        remarks.missed(NAME, main, f"ranges are those of {name}: {why}")
 
 
 @dataclass(frozen=True)
