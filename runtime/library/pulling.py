@@ -155,7 +155,7 @@ class Pull:
             return self.expression(op.operands[0], needed, column)
         if not is_pointwise(op) and op.ACCESS is not Access.VIEW:
             raise NotLowered(f"there are no tiles for {op.name}")
-        args: list[v.Expression] = []
+        args, places = list[v.Expression](), list[tuple[SSAValue, Box, bool]]()
         for index, operand in enumerate(op.operands):
             needed, is_column = self.broadcast_box(op, index, box, column)
             if op.ACCESS is Access.VIEW:
@@ -166,6 +166,10 @@ class Pull:
             if isinstance(arg, v.Copied) and tile_shape(needed, is_column) != shape:
                 arg = self.tile(operand, needed, is_column)  # not again for each row or column
             args.append(arg)
+            places.append((operand, needed, is_column))
+        for i, place in enumerate(places):  # what a later operand needed in a tile is there now
+            if isinstance(args[i], v.Copied):
+                args[i] = self.expression(*place)
         return v.Copied(op, tuple(args), shape, element_type(value))
 
     def _numbers(self, op: RangeOp, box: Box, column: bool) -> v.Tile:

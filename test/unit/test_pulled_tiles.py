@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.ir import Attribute
 
+from ge.dialects.graph.elementwise import AddOp
 from ge.runtime.check.tile_device import Use
 from ge.runtime.check.tiles import check_kernel
 from ge.runtime.data.arrays import Array
@@ -45,6 +46,26 @@ func.func @main(%x: {whole}, %y: {small}) -> ({whole}, {whole}) {{
         exact=True,
         orders=1,
     )
+
+
+def test_sums_that_a_norm_is_of_are_computed_once():
+    """They are in a tile for the mean already; boxes have nine rows, as eleven do not fit."""
+    x, w = "tensor<2048x1024xf16>", "tensor<1024xf32>"
+    found = lowered(
+        f"""
+func.func @main(%x: {x}, %y: {x}, %w: {w}, %b: {w}) -> {x} {{
+  %r = fused_op.norm(%x, %y, %w, %b) : ({x}, {x}, {w}, {w}) -> {x} {{
+  ^bb0(%0: {x}, %1: {x}, %2: {w}, %3: {w}):
+    %4 = graph.add %0, %1 : ({x}, {x}) -> {x}
+    %5 = graph.layer_norm %4, %2, %3 axis 1 : ({x}, {w}, {w}) -> {x}
+    fused_op.yield %5 : {x}
+  }}
+  func.return %r : {x}
+}}"""
+    )
+    ((_, tiles),) = found.pairs
+    types = [str(op.result.type) for op in tiles.walk() if isinstance(op, AddOp)]
+    assert [t for t in types if "f16" in t] == ["tensor<9x1024xf16>"]
 
 
 def test_costly_values_of_several_users_are_computed_once():

@@ -186,12 +186,8 @@ def tilings(launch: Rewritten) -> Iterator[VectorCut]:
     last = len(shape) - 1
     spread = prod(d for i, d in enumerate(shape) if i not in reduced)
     cores = launch.target.vector_cores
-    each = ceil(spread / cores)  # of the dimensions that are not reduced, for a core
-    length = prod(shape[d] for d in reduced)
-    if each * length >= 4 * LEAST:
-        each = ceil(each / turns_of(launch, each * length))
-    else:
-        each = max(each, ceil(LEAST / length))
+    whole_each, turns = work_of(launch, spread, prod(shape[d] for d in reduced))
+    each = ceil(whole_each / turns)
     in_tile = {last} if row is None else {row, last}
     whole = {d: shape[d] for d in in_tile & reduced}
     free = [d for d in sorted(in_tile - reduced, reverse=True)]
@@ -214,7 +210,8 @@ def tilings(launch: Rewritten) -> Iterator[VectorCut]:
         cut = next((d for d in free if found[d] < shape[d]), None)
         if cut is not None:
             unit = block if cut == last and found[cut] >= LEAST else 1
-            found[cut] = even(found[cut], shape[cut], spread // shape[cut], cores, unit)
+            others, beside = spread // shape[cut], prod(found) // found[cut]
+            found[cut] = even(found[cut], shape[cut], others, cores, unit, beside)
         if row is not None and turned and found[row] > 1:
             found[row] = align_up(found[row], step)
         rows = 1 if row is None else found[row]
@@ -227,7 +224,7 @@ def tilings(launch: Rewritten) -> Iterator[VectorCut]:
     while True:
         yield VectorCut(sizes(each, whole))
         if each > (step if last in free else 1):
-            each = ceil(each / 2)
+            each, turns = next_turns(each, turns, whole_each)
             continue
         if again and all(whole[d] == shape[d] for d in whole):
             yield VectorCut(sizes(each, whole), copies=1)
@@ -248,12 +245,29 @@ def is_loaded_again(launch: Rewritten) -> bool:
     return long or sum(isinstance(op, ReduceOp) for op in launch.body.ops) > 1
 
 
+def work_of(launch: Launch, spread: int, length: int) -> tuple[int, int]:
+    """Elements of the dimensions that are not reduced for a core, each with `length` others, and
+    the number of boxes that it works on one after the other."""
+    each = ceil(spread / launch.target.vector_cores)
+    if each * length < 4 * LEAST:
+        return max(each, ceil(LEAST / length)), 1
+    return each, turns_of(launch, each * length)
+
+
 def turns_of(launch: Launch, elements: int) -> int:
     """Number of boxes that a core works on one after the other: as the first load and the last
     store are by themselves, as many as full-rate transfers need, and at least two."""
     ends = (*launch.body.inputs, *launch.body.outputs)
     size = elements * max(bitwidth(element_type(v)) for v in ends) // 8
     return max(2, min(size // launch.target.full_rate_bytes, MOST_TURNS))
+
+
+def next_turns(each: int, turns: int, of: int) -> tuple[int, int]:
+    """The next smaller size of boxes than `each`, and their number, of so many: a quarter more, as
+    boxes should be large."""
+    while ceil(of / turns) >= each:
+        turns += ceil(turns / 4)
+    return ceil(of / turns), turns
 
 
 def columns_of_block(launch: Rewritten) -> int:
@@ -267,12 +281,13 @@ def columns_of_block(launch: Rewritten) -> int:
     return min(found)
 
 
-def even(size: int, extent: int, others: int, cores: int, unit: int) -> int:
+def even(size: int, extent: int, others: int, cores: int, unit: int, beside: int) -> int:
     """A size not below half of this one, and a multiple of `unit` if there is one, with which no
-    core has more to do than needed: of a dimension of so many elements, beside so many others."""
+    core has more to do than needed: of a dimension of so many elements, beside so many others; a
+    box has as many elements `beside` each of it, and takes its starts, too."""
 
     def most(size: int) -> int:
-        return ceil(ceil(extent / size) * others / cores) * size
+        return ceil(ceil(extent / size) * others / cores) * (size * beside + LEAST)
 
     return min(range(size // unit * unit, (size - 1) // 2, -unit), key=most, default=size)
 
