@@ -5,6 +5,10 @@ unit.
 
     graph.requantize %x, %scale to i8          cast, mul, round, max, min, cast
 
+Floats of 16 bits are few: where no code of any of them differs, they are multiplied by the inverse
+of a scale, not divided by it, and the zero point is added before codes are rounded, which the
+conversion to integers does then.
+
 Rotary position embedding: rows of pairs (a, b), each element computed of both.
 
 Halves that begin where UB can be addressed are sub-tiles:
@@ -24,14 +28,16 @@ Running sums and products: row after row, in the order of the kernel's body.
 Where the axis is that of a tile's columns, rows become columns first, and columns rows at the end.
 Of rows in parts, the last sum of each part is kept for the next one."""
 
+from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
+import numpy as np
 from xdsl.dialects.builtin import f16, f32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.attention import RotaryEmbeddingOp
-from ge.dialects.graph.elementwise import ClampOp, FloorOp, RoundOp
+from ge.dialects.graph.elementwise import CastOp, ClampOp, FloorOp, RoundOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeOp
 from ge.dialects.graph.reduction import CumulativeOp
 from ge.dialects.graph.shape import BroadcastToOp, TransposeOp
@@ -96,9 +102,14 @@ def on_grid(pull: TileSource, op: GridOp, box: Box, column: bool) -> v.Expressio
             x = x if zero is None else x + zero
             return v.cast(v.minimum(v.maximum(x, -most), most), target)
         if not is_float(target) and bitwidth(target) <= 16 and bitwidth(source) <= 32:
-            x = x / scale
-            x = v.unary(RoundOp, x) if zero is None else v.unary(RoundOp, x) + zero
-            return v.cast(v.minimum(v.where(x >= low, x, low), high), target)  # low for nan
+            form = form_of(pull.launch, op)
+            x = x / scale if form is None else x * form.inverse
+            if zero is not None and (form is None or not form.adds_first):
+                x = v.unary(RoundOp, x) + zero
+                return v.cast(v.minimum(v.where(x >= low, x, low), high), target)  # low for nan
+            x = x if zero is None else x + zero
+            x = v.minimum(v.where(x >= low, x, low), high)  # whole numbers, so it may come first
+            return v.cast(v.unary(RoundOp, x), target)
     elif op.rounding.data == "float32" and (
         known_number(pull.launch, op.offset) == 0 or bitwidth(source) <= 16
     ):
@@ -111,6 +122,42 @@ def on_grid(pull: TileSource, op: GridOp, box: Box, column: bool) -> v.Expressio
         return v.cast(v.minimum(x, high), target)
     rounding = f" by rounding {op.rounding.data}" if isinstance(op, RequantizeOp) else ""
     raise NotLowered(f"{op.name} of {source} to {target}{rounding} is not computed in f32")
+
+
+class Form(NamedTuple):
+    """A way to codes without a division: `inverse` of the scale, and whether the zero point may be
+    added before these are rounded."""
+
+    inverse: float
+    adds_first: bool
+
+
+def form_of(launch: Launch, op: QuantizeOp) -> Form | None:
+    """The way to the codes of floats of 16 bits, which a cast may have widened; None of others, and
+    where numbers are not known, or some code would differ."""
+    cast = op.input.owner
+    element = element_type(cast.input if isinstance(cast, CastOp) else op.input)
+    scale, zero = known_number(launch, op.scale), known_number(launch, op.zero_point)
+    if not is_float(element) or bitwidth(element) != 16 or not scale or zero is None:
+        return None
+    return same_codes(element, element_type(op.result), scale, zero)
+
+
+@lru_cache(256)
+def same_codes(element: Attribute, target: Attribute, scale: float, zero: float) -> Form | None:
+    """The first way that gives all floats of a type the codes of the division."""
+    numbers = np.arange(1 << 16, dtype=np.uint16).view(dtype_of(element)).astype(np.float32)
+    low, high = float(lowest(target)), float(highest(target))
+    with np.errstate(all="ignore"):
+        inverse, zero_point = np.float32(1) / np.float32(scale), np.float32(zero)
+        ways = (
+            np.rint(numbers / np.float32(scale)) + zero_point,
+            np.rint(numbers * inverse + zero_point),
+            np.rint(numbers * inverse) + zero_point,
+        )
+        exact, *found = (np.minimum(np.where(way >= low, way, low), high) for way in ways)
+    same = [np.array_equal(codes, exact) for codes in found]
+    return Form(float(inverse), same[0]) if any(same) else None
 
 
 def scale_of(pull: TileSource, op: GridOp, box: Box, column: bool, kind: Attribute) -> v.Expression:

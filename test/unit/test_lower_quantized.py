@@ -13,6 +13,7 @@ from xdsl.ir import Attribute
 sys.path.insert(0, str(Path(__file__).parent))
 from tile_lowering import compare
 
+from ge.dialects.graph.elementwise import DivOp
 from ge.dialects.tile.transfers import PushOp
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.device.random_inputs import random_array
@@ -431,3 +432,34 @@ func.func @main(%x: {x}, %w: {w}, %b: {b}, %v: {t}) -> ({", ".join(types)}) {{
     )
     ((_, program),) = [pair for pair in found.pairs if "conv" in pair[0].sym_name.data]
     assert not is_last or not any(op.name == "tile.vector" for op in program.walk())
+
+
+def all_halves(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+    """All floats of 16 bits, infinities and nan among them, in some order."""
+    return rng.permutation(1 << 16).astype(np.uint16).view(dtype_of(element)).reshape(shape)
+
+
+@pytest.mark.parametrize("element", ["f16", "bf16"])
+@pytest.mark.parametrize("scale", ["0.0261830762", "0.5", "3.0e-5", "1.0e-39"])
+@pytest.mark.parametrize(("to", "zero"), [("i8", -122), ("i8", 0), ("ui8", 7), ("i16", 7)])
+def test_codes_of_all_floats_of_16_bits(element: str, scale: str, zero: int, to: str) -> None:
+    """No code differs, divided or not."""
+    x = "tensor<64x1024x"
+    found = compare(
+        f"""
+func.func @main(%x: {x}{element}>) -> {x}{to}> {{
+  %s = graph.constant dense<{scale}> : tensor<f32>
+  %z = graph.constant dense<{zero}> : tensor<{to}>
+  %0 = graph.cast %x to f32 : ({x}{element}>) -> {x}f32>
+  %1 = graph.quantize %0, %s, %z to {to} : ({x}f32>, tensor<f32>, tensor<{to}>) -> {x}{to}>
+  func.return %1 : {x}{to}>
+}}""",
+        "910b2",
+        exact=True,
+        all_lowered=True,
+        make=all_halves,
+    )
+    ((_, tiles),) = found.pairs
+    divides = any(isinstance(op, DivOp) for op in tiles.walk())
+    assert divides or scale != "1.0e-39"  # whose inverse is infinite
+    assert not divides or scale != "0.0261830762" or to == "i16"

@@ -203,7 +203,8 @@ INSTRUCTIONS = ELEMENTWISE | {
 """What graph ops are for the vector unit: assumptions, where an op is several instructions. Others
 count as so many `add` as they state element-operations."""
 
-SCALAR_FORMS = {"add", "sub", "mul", "max", "min"}  # that are "scalar" beside one number
+# Instructions that are "scalar" beside one number (pto-isa; a selection that has one, too)
+SCALAR_FORMS = {"add", "sub", "mul", "max", "min", "select"}
 
 
 @dataclass(frozen=True, slots=True)
