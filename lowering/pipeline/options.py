@@ -252,8 +252,8 @@ class Options:
     )  # fmt: skip
     quantize_skip: tuple[str, ...] = option(
         (),
-        "layers that stay float: regular expressions, found in the name of a layer or of what it "
-        "reads in the model, or in that of its op (graph.conv)",
+        "layers that stay float: names of layers, of what they read in the model or of their ops "
+        "(graph.conv), or else regular expressions, found in such names",
         variable="GE_QUANTIZE_SKIP", metavar="REGEX,...", tools=(COMPILE, CALIBRATE),
         group=QUANTIZATION, of="quantize",
     )  # fmt: skip

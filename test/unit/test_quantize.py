@@ -206,6 +206,21 @@ def test_layers_are_left_out(model: Path, data: Path, capfd: pytest.CaptureFixtu
     assert errors.count("'hidden' in int8") == 1
 
 
+def test_a_whole_name_is_that_layer_alone(capfd: pytest.CaptureFixture[str], tmp_path: Path):
+    text, type = (
+        "func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {\n",
+        "tensor<64x64xf32>",
+    )
+    for i, (x, name) in enumerate((("x", "/a/Conv"), ("0", "/a/Conv_2"), ("1", "/b/Conv"))):
+        text += f"  %w{i} = graph.constant dense<0.5> : {type}\n  %{i} = graph.matmul %{x}, %w{i} "
+        text += f': ({type}, {type}) -> {type} loc("{name}")\n'
+    (tmp_path / "m.mlir").write_text(text + "  return %2 : tensor<64x64xf32>\n}\n")
+    flags = [str(tmp_path / "m.mlir"), "--until", "graph", "--quantize", "w8a16", "--remarks"]
+    for skip, left in (("/a/Conv", 1), ("/b/", 1), ("/Conv_", 2)):
+        assert ge_compile([*flags, "--quantize-skip", skip, "-o", str(tmp_path / "o.mlir")]) == 0
+        assert capfd.readouterr().err.count("it is left out by") == left
+
+
 def test_the_cache_looks_at_the_samples(model: Path, data: Path, tmp_path: Path):
     def compiled(calibration: Path) -> str:
         options = Options(

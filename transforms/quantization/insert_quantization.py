@@ -51,6 +51,7 @@ what they round adds up over steps); by int8 also the input, and the states that
 import math
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from hashlib import sha256
 from typing import ClassVar, cast
 
@@ -288,11 +289,28 @@ class Insertion:
             return W8A16, "its sizes are not known"
         return (name, "") if us < 0 else (W8A16, f"integers would take {us:.1f} us longer")
 
+    @cached_property
+    def known(self) -> tuple[set[str], set[str]]:
+        """The names of layers and tables, and all texts that people may know them by."""
+        found = [(layer.op, self.texts(layer)) for layer in self.layers]
+        found += [(e.op, e.texts()) for e in embeddings(self.main, self.layers)]
+        own = {name for op, texts in found for name in (texts[0], *all_names(op))}
+        return own, {text for _, texts in found for text in texts}
+
+    def is_meant(self, pattern: UserPattern, op: Operation, texts: Sequence[str]) -> bool:
+        """Return whether a pattern is the name of a layer; or if it is that of none, the name of
+        what it reads or of its kind; or else is found in one of these."""
+        text = pattern.pattern
+        for known, names in zip(self.known, ([texts[0], *all_names(op)], texts), strict=True):
+            if text in known:
+                return text in names
+        return any(map(pattern.search, texts))
+
     def reason_to_skip(self, op: Operation, texts: Sequence[str]) -> str:
         if calibration_at_hand().keeps(op):
             return "keep_dtype names it"
         for pattern in self.skip:
-            if any(map(pattern.search, texts)):
+            if self.is_meant(pattern, op, texts):
                 self.matched.add(pattern)
                 return f"it is left out by '{pattern.pattern}'"
         return ""
@@ -525,10 +543,10 @@ def insert_quantization(
 class InsertQuantizationPass(ModulePass):
     """Quantize what layers multiply.
     `scheme`: int8, int16, dynamic or fp8 (activations, with weights of 8 bits), w8a16 or w4a16
-    (weights alone, 4 bits in groups of 32), mxfp4 or nvfp4 (floats of 4 bits); `skip`: regular
-    expressions, found in the names of layers or their inputs, or in the names of ops; `asymmetric`:
-    groups of weights have a zero point; `target`: preset name, or path of a target file, whose
-    times decide on attention."""
+    (weights alone, 4 bits in groups of 32), mxfp4 or nvfp4 (floats of 4 bits); `skip`: names
+    of layers, of their inputs or ops, or else regular expressions, found in such names;
+    `asymmetric`: groups of weights have a zero point; `target`: preset name, or path of a target
+    file, whose times decide on attention."""
 
     name = "insert-quantization"
     RELATION: ClassVar[Relation] = Unbounded()
