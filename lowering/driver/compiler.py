@@ -208,7 +208,7 @@ def layer_facts() -> dict[str, Any]:
     known = calibration_at_hand()
     left = {name: db for name, db in known.left.items() if math.isfinite(db)}
     entries = [facts.entry() for facts in known.layers.values()]
-    figures = {"left_db": left, "unchanged": known.unchanged}
+    figures = {"left_db": left, "unchanged": known.unchanged, "mended": known.mended}
     return {"layers": entries, **{key: found for key, found in figures.items() if found}}
 
 

@@ -412,6 +412,10 @@ def accuracy_text(told: Mapping[str, Any], is_random: bool = False) -> str:
     which = "on random inputs" if is_random else "on the samples"
     if len(left) > 1:
         which = f"worst of {len(left)} outputs" + (", on random inputs" if is_random else "")
+    mended: Mapping[str, Any] = told.get("mended", {})
+    if mended:
+        what = f"{mended['layers']} layers in floats, {mended['time']:.1%} more time for layers"
+        same.insert(0, what)
     return ", ".join((f"{left[name]:.1f} dB of '{name}' ({which})", *same))
 
 

@@ -341,6 +341,19 @@ def test_little_accuracy_is_told_with_its_layers(told: Told, model: Path, data: 
     assert "leaves" not in told(["--quantize", "int8", "--calibration", str(data)])
 
 
+def test_layers_are_floats_where_outputs_would_keep_little(
+    monkeypatch: pytest.MonkeyPatch, model: Path, data: Path
+):
+    monkeypatch.setattr("ge.transforms.quantization.choose_precision.LITTLE", 40.0)
+    found = ge.quantize(str(model), data, ranges="minmax", time_limit=900)
+    told = found.report()["quantization"]
+    floats = [entry["name"] for entry in told["layers"] if entry["scheme"] == "float"]
+    assert told["left_db"]["y"] > 39
+    assert len(floats) == told["mended"]["layers"] > 0
+    assert 0 <= told["mended"]["time"] <= 0.1
+    assert "layers in floats, 0." in found.summary("net")
+
+
 def test_strange_samples_are_told(told: Told, tmp_path: Path):
     x, files = uniform(40, seed=3), [tmp_path / "a.npz", tmp_path / "b.npz"]
     for file, scale in zip(files, (1, 255), strict=True):

@@ -61,6 +61,8 @@ KEYS: Mapping[str, str] = {
     "quantization.layers.[].accumulated_db": "signal to noise of its result in the quantized model",
     "quantization.layers.[].extra_us": "how much longer it takes in floats, by the model of time",
     "quantization.left_db.*": "signal to noise of an output on the samples",
+    "quantization.mended.layers": "layers left in floats, as outputs would keep little",
+    "quantization.mended.time": "the share of the time of all layers that this takes",
     "quantization.unchanged.*": "share of the elements of an output of integers that are as before",
     "quantization.us": "latency of the program, by the model of time",
     "quantization.fp16_us": "that of the same model in fp16, which was compiled for comparison",

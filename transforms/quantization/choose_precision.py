@@ -13,15 +13,18 @@ were tried, and the table keeps what was measured, to go on from. Measured noise
 where these are asked for.
 
 Without an accuracy two kinds of parts have more bits than 8, where outputs are clearly more exact
-then: layers that read inputs of the model, or that compute its outputs, are floats if that takes
-hardly more time and memory; embedding tables, which take no time, have 16 bits.
+then: layers that read inputs of the model, that compute its outputs, or that take least time more,
+are floats if that takes hardly more time and memory; embedding tables, which take no time, have 16
+bits. And where an output keeps less than 25 dB, as many layers become floats as it takes to keep
+that, while all layers take at most a tenth longer: those that take least time more, or those that
+cost the outputs most.
 """
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
 
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
@@ -47,9 +50,10 @@ from ge.transforms.rewriting import remarks
 NAME = "choose-precision"
 LITTLE = 25.0  # dB of an output: below it is told
 NAMED = 3  # layers that are told then
-LITTLE_TIME = 0.01  # of all layers, that those at the ends may take longer in floats, each
-LITTLE_SIZE = 0.05  # of all weights, that each of them may have
+LITTLE_TIME = 0.01  # of all layers, that those at an end, each, or cheap ones may take longer
+LITTLE_SIZE = 0.05  # of all weights, that they may have
 CLEARLY = {FLOAT: 10**-0.03, "int16": 10**-0.2}  # of the noise: 0.3 dB less, for bytes 2 dB
+MENDED_TIME = 0.1  # the same where an output keeps little
 LEAST_US = 0.05  # that more bits cost: what is below is not known so exactly
 
 Precisions = Mapping[str, str]
@@ -208,16 +212,23 @@ class ChoosePrecisionPass(CalibratedPass):
             return
         target, symmetric = Target.load(self.target), not self.asymmetric
         trials = trials_of(main, calibration, scheme, target, self.skip, symmetric)
+        costs = Costs(trials)
         chosen: Precisions = {}
         if accuracy is not None or calibration.sensitivity:
             chosen = searched(trials, calibration, accuracy)
         if accuracy is None and scheme.activation_bits == BITS:
             with suppress(TimeIsUp):
-                chosen = spared(trials, calibration)
+                chosen = spared(trials, calibration, costs)
         with unlimited():
             left, unchanged = trials.left(chosen)
             if lost := [name for name, db in left.items() if db == -math.inf]:
                 refuse_strange(trials, chosen, lost)
+        keep_little = accuracy is None and min(left.values(), default=math.inf) < LITTLE
+        if keep_little and scheme.activation_bits == BITS:
+            with suppress(TimeIsUp):
+                chosen = mended(trials, calibration, costs, chosen)
+            with unlimited():
+                left, unchanged = trials.left(chosen)
         trials.keep_corrections(chosen, calibration.table)
         calibration.left.update(left)
         calibration.unchanged.update(unchanged)
@@ -231,9 +242,55 @@ def weight_size(layer: Layer) -> int:
     return 0 if layer.weight is None else numel(shape_of(layer.op.operands[layer.weight]))
 
 
-def layers_at_ends(trials: Trials, facts: Mapping[str, LayerFacts]) -> list[list[str]]:
-    """The quantized layers that compute outputs, and those that read inputs of the model, as far as
-    floats cost little there."""
+@dataclass
+class Costs:
+    """What floats cost layers with weights: time that a layer takes longer, elements of weights."""
+
+    trials: Trials
+
+    @cached_property
+    def integers(self) -> dict[str, float]:
+        """Microseconds of each layer in integers."""
+        us = partial(layer_us, scheme=self.trials.scheme, target=self.trials.target)
+        return {name: us(layer) for name, layer in self.trials.layers.items()}
+
+    @cached_property
+    def sizes(self) -> dict[str, int]:
+        found = {name: weight_size(layer) for name, layer in self.trials.layers.items()}
+        return {name: size for name, size in found.items() if size}
+
+    @cached_property
+    def longer(self) -> dict[str, float]:
+        us = partial(layer_us, scheme=None, target=self.trials.target)
+        return {n: us(self.trials.layers[n]) - self.integers[n] for n in self.sizes}
+
+    @property
+    def time(self) -> float:
+        return sum(self.integers.values())
+
+    @property
+    def size(self) -> int:
+        tables = (numel(shape_of(e.table)) for e in self.trials.embeddings.values())
+        return sum(self.sizes.values()) + sum(tables)
+
+    def within(self, names: Iterable[str], time: float, size: float) -> list[str]:
+        """The first of some layers that in floats take no more than these shares, together, of the
+        time of all layers longer, and of all weights."""
+        time, size, found = time * self.time, size * self.size, list[str]()
+        for name in names:
+            if name not in self.sizes or self.sizes[name] > size:
+                continue
+            if (us := self.longer[name]) <= time:
+                found.append(name)
+                time, size = time - us, size - self.sizes[name]
+        return found
+
+    def cheapest(self, names: Iterable[str]) -> list[str]:
+        return sorted(self.sizes.keys() & {*names}, key=lambda n: (self.longer[n], n))
+
+
+def layers_at_ends(trials: Trials) -> list[set[str]]:
+    """The layers that compute outputs, and those that read inputs of the model."""
     main = trials.main
     ops: dict[Operation, str] = {layer.op: name for name, layer in trials.layers.items()}
     behind = set[Operation]()
@@ -242,43 +299,73 @@ def layers_at_ends(trials: Trials, facts: Mapping[str, LayerFacts]) -> list[list
             behind.add(op)
     ends = [v.owner for v in computed_outputs(main).values() if isinstance(v.owner, Operation)]
     last = {ops[o] for end in ends for o in nearest(end, ops)}
-    first = {name for op, name in ops.items() if op not in behind}
-    sizes = {name: weight_size(layer) for name, layer in trials.layers.items()}
-    most = LITTLE_SIZE * (
-        sum(sizes.values()) + sum(numel(shape_of(e.table)) for e in trials.embeddings.values())
-    )
-    small = {n for n in last | first if facts[n].scheme != FLOAT and 0 < sizes[n] <= most}
-    us = partial(layer_us, target=trials.target)
-    if small:
-        most = LITTLE_TIME * sum(us(layer, trials.scheme) for layer in trials.layers.values())
-    by_name = trials.layers
-    cheap = {n for n in small if us(by_name[n], None) - us(by_name[n], trials.scheme) <= most}
-    return [sorted(cheap & last), sorted(cheap & first)]
+    return [last, {name for op, name in ops.items() if op not in behind}]
 
 
-def spared(trials: Trials, calibration: Calibration) -> Precisions:
-    """The precisions of layers at the ends, and of tables, that outputs are clearly more exact
-    with."""
+def spared(trials: Trials, calibration: Calibration, costs: Costs) -> Precisions:
+    """The precisions of layers at the ends, of those that take no longer in floats, and of tables,
+    that outputs are clearly more exact with."""
+    noise = trials.noise({})  # first: this run corrects biases too
     facts = trials.quantized({}, trials.few)[1]
-    told = calibration.table.layers
-    tables = [n for n in trials.embeddings if facts[n].scheme != FLOAT]
-    groups = [*((FLOAT, names) for names in layers_at_ends(trials, facts)), ("int16", tables)]
+    free = {n for n, f in facts.items() if f.scheme != FLOAT} - calibration.table.layers.keys()
+    little = partial(costs.within, time=LITTLE_TIME, size=LITTLE_SIZE)
+    ends = [[n for n in sorted(free & end) if little([n])] for end in layers_at_ends(trials)]
     chosen: dict[str, str] = {}
-    noise = math.nan
-    for precision, names in groups:
-        names = [n for n in names if n not in told]
+    for precision, names in (
+        *((FLOAT, names) for names in ends),
+        (FLOAT, little(costs.cheapest(free))),
+        ("int16", [n for n in trials.embeddings if n in free]),
+    ):
+        names = [n for n in names if n not in chosen]
         if not names:
             continue
-        noise = trials.noise(chosen) if math.isnan(noise) else noise
         more = {**chosen, **dict.fromkeys(names, precision)}
         if (left := trials.noise(more)) >= noise * CLEARLY[precision]:
             continue
         why = f"outputs gain {decibels(noise, left):.1f} dB"
-        for name in names:
-            calibration.decide(name, trials.op_of(name), precision, why)
-            remarks.applied(NAME, trials.op_of(name), f"'{name}' in {precision}: {why}")
+        tell(trials, calibration, dict.fromkeys(names, precision), why)
         chosen, noise = more, left
     return chosen
+
+
+def tell(trials: Trials, calibration: Calibration, chosen: Precisions, why: str) -> None:
+    for name, precision in chosen.items():
+        calibration.decide(name, trials.op_of(name), precision, why)
+        remarks.applied(NAME, trials.op_of(name), f"'{name}' in {precision}: {why}")
+
+
+def mended(
+    trials: Trials, calibration: Calibration, costs: Costs, chosen: Precisions
+) -> Precisions:
+    """The precisions with as few layers in floats as it takes for no output to keep little; where
+    the time that they may take does not reach that far, with those that leave clearly more."""
+    facts = trials.quantized(chosen, trials.few)[1]
+    free = {n for n, f in facts.items() if f.scheme != FLOAT} - calibration.table.layers.keys()
+    before, cheap = trials.worst(chosen), costs.cheapest(free)
+
+    def left(floats: Sequence[str]) -> float:
+        return trials.worst({**chosen, **dict.fromkeys(floats, FLOAT)})
+
+    if not (found := costs.within(cheap, MENDED_TIME, 1.0)):
+        return chosen
+    if (reached := left(found)) < LITTLE:
+        costly = [name for name, _ in trials.costliest(facts, NAMED) if name in free]
+        order = [*costly, *(n for n in cheap if n not in costly)]
+        others = costs.within(order, MENDED_TIME, 1.0)
+        if (db := left(others)) > reached:
+            found, reached = others, db
+    if reached < before + decibels(1.0, CLEARLY["int16"]):
+        return chosen
+    low, high = 0, len(found)
+    while reached >= LITTLE and high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if left(found[:middle]) >= LITTLE else (middle, high)
+    floats = dict.fromkeys(found[:high], FLOAT)
+    why = f"outputs would have {before:.1f} dB with all of {trials.scheme.name}"
+    tell(trials, calibration, floats, why)
+    time = max(sum(map(costs.longer.__getitem__, floats)), 0.0) / costs.time
+    calibration.mended.update(layers=high, time=time)
+    return {**chosen, **floats}
 
 
 def refuse_strange(trials: Trials, chosen: Precisions, outputs: Sequence[str]) -> None:

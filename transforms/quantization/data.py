@@ -149,6 +149,8 @@ class Calibration:
     layers: dict[str, LayerFacts] = field(default_factory=dict[str, LayerFacts])
     left: dict[str, float] = field(default_factory=dict[str, float])  # dB of outputs on the samples
     unchanged: dict[str, float] = field(default_factory=dict[str, float])  # share of other outputs
+    # Layers that are floats so that outputs keep more, and the share of time that they take longer
+    mended: dict[str, float] = field(default_factory=dict[str, float])
     left_of_floats: dict[str, float] = field(default_factory=dict[str, float])  # of 16 bits
 
     def keeps(self, op: Operation) -> bool:

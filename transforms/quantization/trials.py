@@ -8,6 +8,7 @@ of the model, in simulated integers (`noise`) or in those that will run (`value`
 clearly less error. What a new choice needs is its list of candidates and one of these measures.
 """
 
+import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -25,7 +26,14 @@ from ge.dialects.support import diagnostics
 from ge.dialects.support.effort import TimeIsUp, effort_at_hand
 from ge.dialects.support.types import byte_size, has_size, numel, shape_of, tensor
 from ge.dialects.targets.target import Target
-from ge.runtime.data.accuracy import Arrays, are_finite, decibels, powers, total_noise
+from ge.runtime.data.accuracy import (
+    Arrays,
+    are_finite,
+    decibels,
+    decibels_of,
+    powers,
+    total_noise,
+)
 from ge.runtime.data.arrays import Array, kind_of
 from ge.runtime.library.asking import launch_us
 from ge.runtime.library.costs.estimates import hbm_bytes_per_us
@@ -156,6 +164,9 @@ class Trials:
     corrections: dict[object, dict[str, list[float]]] = field(
         default_factory=dict[object, dict[str, list[float]]], init=False, compare=False
     )  # of biases, by what they were made from
+    noises: dict[object, float] = field(
+        default_factory=dict[object, float], init=False, compare=False
+    )  # of outputs, by the same
 
     @cached_property
     def samples(self) -> Samples:
@@ -277,9 +288,20 @@ class Trials:
     def noise(self, precisions: Mapping[str, str], few: bool = True) -> float:
         """The noise of the outputs as part of their power, from a few of the samples or all that
         outputs are judged on."""
+        if (key := (few, self.key(precisions))) in self.noises:
+            return self.noises[key]
         if few:
-            return total_noise(self.wanted_of_few, self.simulated(precisions))
-        return total_noise(self.wanted, outputs(self.quantized(precisions)[0], self.samples))
+            found = total_noise(self.wanted_of_few, self.simulated(precisions))
+        else:
+            copy, _ = self.quantized(precisions)
+            found = total_noise(self.wanted, outputs(copy, self.samples))
+        self.noises[key] = found
+        return found
+
+    def worst(self, precisions: Mapping[str, str]) -> float:
+        """The dB of the output that keeps least, on a few of the samples."""
+        wanted = self.wanted_of_few
+        return min(decibels_of(wanted, self.simulated(precisions)).values(), default=math.inf)
 
     def left(self, precisions: Mapping[str, str]) -> tuple[dict[str, float], dict[str, float]]:
         """The dB that outputs of floats have with these precisions, and the share of elements of
