@@ -6,18 +6,19 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import FrameType
+from typing import Any, cast
 
 import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
-from xdsl.dialects.builtin import f16, f32, i8
-from xdsl.ir import Attribute
+from xdsl.dialects.builtin import f16, f32, i8, i32
+from xdsl.ir import Attribute, Block
 from xdsl.utils.exceptions import VerifyException
 
 import ge
 from ge.dialects.fused_op import RegionOp, YieldOp
-from ge.dialects.graph.elementwise import CastOp, MinimumOp
+from ge.dialects.graph.elementwise import AddOp, CastOp, MinimumOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import LayerNormOp
 from ge.dialects.graph.quantization import DequantizeOp
@@ -34,7 +35,7 @@ from ge.runtime.data.arrays import Array
 from ge.tools.commands import ge_calibrate, ge_compile, ge_run
 from ge.transforms.precision import judging
 from ge.transforms.precision.modes import MODES, NAMES, NOT_HERE
-from ge.transforms.precision.refine_precision import Decisions
+from ge.transforms.precision.refine_precision import WANTED, Decisions
 from ge.transforms.quantization.table import read_table
 
 pytestmark = pytest.mark.usefixtures("without_programs")
@@ -405,6 +406,51 @@ def test_layers_that_stay_float_follow_the_precision(tmp_path: Path):
     )  # fmt: skip
     program = compile_file(str(path), options, until="graph")
     assert types_of(program, MatmulOp) == [i8, f16]
+
+
+def test_codes_that_move_are_no_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Rounding moves some codes by a step, so that outputs differ by more than is allowed, and are
+    as near to those of floats as before."""
+    nodes, weights, shown = list[tuple[str, str, str]](), dict[str, Array](), "x"
+    for i in range(6):
+        weights[f"w{i}"] = normal(D, D, seed=i) / np.float32(D**0.5)
+        nodes += [
+            ("MatMul", f"{shown} w{i}", f"m{i}"),
+            ("Relu", f"m{i}", f"r{i}"),
+            ("Add", f"{shown} r{i}", "y" if i == 5 else f"y{i}"),
+        ]
+        shown = f"y{i}"
+    path = save(tmp_path / "m.onnx", nodes, weights)
+    np.savez(tmp_path / "x.npz", x=normal(8, 8, D, seed=5))
+    found, run = list[float](), judging.RoundingJudge.run
+
+    def seen(judge: judging.RoundingJudge, *how: Any) -> Any:
+        faults, twins = run(judge, *how)
+        found.extend(map(twins.decibels, judge.wanted))
+        return faults, twins
+
+    monkeypatch.setattr(judging.RoundingJudge, "run", seen)
+    monkeypatch.setitem(WANTED, "f16", 60.0)
+    options = Options(quantize="int8", precision="fp16", calibration=str(tmp_path / "x.npz"))
+    program = compile_file(str(path), options, until="graph")
+    assert max(found) < 60
+    assert {*types_of(program, AddOp)} == {i32, f16}
+
+
+def test_more_noise_than_codes_have_is_a_fault():
+    """Clearly, and not by chance: in most parts of an output."""
+    output = Block(arg_types=[f32]).args[0]
+    observer = cast(judging.Observer, None)
+
+    def is_as_good(*pairs: tuple[float, float]) -> bool:
+        return judging.Twins(observer, f16, {}, ends={output: list(pairs)}).is_as_good(output)
+
+    assert is_as_good((1, 1.05), (1, 1.05), (1, 1.05))
+    assert not is_as_good((1, 1.2), (1, 1.2), (1, 1.2))
+    assert is_as_good((1, 0.6), (1, 2.4), (1, 0.7))
+    assert not is_as_good((1, 2), (1, 3), (1, 2.5))
+    assert not is_as_good((1, np.inf))
+    assert not judging.Twins(observer, f16, {}).is_as_good(output)
 
 
 # ---- the table ---------------------------------------------------------------------------------

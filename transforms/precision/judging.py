@@ -7,6 +7,11 @@ ancestors which are the first to be below it: their operands are good, their res
 is so for differences of near-equal numbers, norms of small deviations, integers made of floats, and
 whatever overflows. They become float32 with all that computes their operands back to the last norm,
 and if that was not enough, back to the inputs; then the model is computed again.
+
+Of a quantized model rounding moves codes by a step here and there, which is no more noise than they
+have anyhow: a third form, of floats alone, says how much noise an output has with narrow ops and
+without. Where that is clearly more, there is a fault: `CLEAR`, and two standard errors, as codes
+that move change an output's noise by chance.
 """
 
 import math
@@ -27,6 +32,8 @@ from ge.transforms.quantization.observe import ObservedOp, Observer, Watcher
 JUDGED = 32  # samples, at least
 ROUNDS = 8  # at most, each a run of the model in both forms
 
+CLEAR = 0.3  # dB of an output of codes, as where their ranges are decided
+
 DROP = 20.0  # dB that an op loses which is to blame although its operands were bad already
 NONE = -999.0  # dB of a value that is infinite or nan where it should not be
 
@@ -36,7 +43,8 @@ class Twins:
     """The values of a function in both forms. `operands`: which operands of a narrow op are
     rounded; `rounded`: the values of the present chunk that differ from the exact ones; `sums`: the
     signal and the noise of values so far; `strange`: values that are infinite or nan where they
-    should not be."""
+    should not be; `floats`: of outputs that a quantized function computes what they were in floats,
+    in this chunk; `ends`: the noise of both forms beside that, in parts of the outputs."""
 
     observer: Observer
     element: Attribute
@@ -46,14 +54,20 @@ class Twins:
     sums: dict[SSAValue, list[float]] = field(default_factory=dict[SSAValue, list[float]])
     strange: set[SSAValue] = field(default_factory=set[SSAValue])
     left: Counter[SSAValue] = field(default_factory=Counter[SSAValue])
+    floats: dict[SSAValue, Array] = field(default_factory=dict[SSAValue, Array])
+    ends: dict[SSAValue, list[tuple[float, float]]] = field(
+        default_factory=dict[SSAValue, list[tuple[float, float]]]
+    )
 
-    def run(self, samples: Samples) -> None:
+    def run(self, samples: Samples, origin: "Origin | None" = None) -> None:
         ops = [op for op in self.observer.block.ops if op.results]
         watchers: dict[Operation, Watcher] = dict.fromkeys(ops, self.watch)
         for first in range(0, samples.count, samples.chunk):
             self.rounded.clear()
             self.left = Counter(v for op in ops for v in op.operands)
-            self.observer.run(samples.part(first, samples.chunk), watchers)
+            part = samples.part(first, samples.chunk)
+            self.floats = {} if origin is None else origin.outputs(part)
+            self.observer.run(part, watchers)
 
     def watch(self, step: ObservedOp) -> None:
         op = step.op
@@ -84,6 +98,11 @@ class Twins:
                 self.strange.add(value)
             found = np.add(self.sums.get(value, [0.0, 0.0]), powers(want, got))
             self.sums[value] = found.tolist()
+            if (real := self.floats.get(value)) is not None and real.shape == want.shape:
+                count = min(len(real), JUDGED) if real.ndim else 1
+                parts = [np.array_split(np.atleast_1d(a), count) for a in (real, want, got)]
+                pairs = [(powers(r, w)[1], powers(r, g)[1]) for r, w, g in zip(*parts, strict=True)]
+                self.ends.setdefault(value, []).extend(pairs)
 
     def _operand(self, value: SSAValue, array: Array) -> Array:
         if value not in self.observer.constants:
@@ -100,6 +119,18 @@ class Twins:
         """The dB of a value; inf where it is exact."""
         signal, noise = self.sums.get(value, (1.0, 0.0))
         return decibels(signal, noise)
+
+    def is_as_good(self, output: SSAValue) -> bool:
+        """Return whether an output of codes has not clearly more noise than without narrow ops."""
+        if output not in self.ends:
+            return False
+        noises = np.array(self.ends[output])
+        if not np.isfinite(noises).all():
+            return False
+        more, parts = noises[:, 1] - noises[:, 0], len(noises)
+        chance = 2 * more.std(ddof=1) / math.sqrt(parts) if parts > 1 else 0.0
+        before, after = noises.sum(0)
+        return decibels(after, before) <= CLEAR or bool(more.mean() <= chance)
 
     def first_strange(self, output: SSAValue) -> Operation | None:
         """The first op on the way to a value that is infinite or nan where it should not be."""
@@ -129,18 +160,39 @@ class Fault:
         return f"its result has {f'{self.db:.1f}' if self.db > NONE else 'no'} dB"
 
 
+@dataclass(frozen=True)
+class Origin:
+    """The function of floats that was quantized. `ends`: its values for outputs."""
+
+    main: FuncOp
+    ends: Mapping[SSAValue, SSAValue]
+
+    def outputs(self, samples: Samples) -> dict[SSAValue, Array]:
+        found: dict[SSAValue, Array] = {}
+
+        def watch(step: ObservedOp) -> None:
+            found.update(zip(step.op.results, step.results, strict=True))
+
+        owners = [v.owner for v in self.ends.values()]
+        watchers: dict[Operation, Watcher] = {o: watch for o in owners if isinstance(o, Operation)}
+        Observer(self.main).run(samples, watchers)
+        return {output: found[value] for output, value in self.ends.items()}
+
+
 # Which operands of which ops are rounded, with such faults
 Narrowed = Callable[[Mapping[Operation, Fault]], Mapping[Operation, list[int]]]
 
 
 @dataclass
 class RoundingJudge:
-    """Judges one function. `wanted`: the dB that values which it returns have to have."""
+    """Judges one function. `wanted`: the dB that values which it returns have to have; `origin`:
+    what it was before it was quantized."""
 
     main: FuncOp
     given: Samples
     element: Attribute
     wanted: Mapping[SSAValue, float]
+    origin: Origin | None = None
 
     @cached_property
     def samples(self) -> Samples:
@@ -157,7 +209,7 @@ class RoundingJudge:
         faults: dict[Operation, Fault] = {}
         for left in reversed(range(ROUNDS)):
             twins = Twins(self.observer, self.element, narrow(faults))
-            twins.run(self.samples)
+            twins.run(self.samples, self.origin)
             more = self.faults(twins, faults, is_last=left < 2)
             if not left or all(faults.get(op) == fault for op, fault in more.items()):
                 return faults, twins
@@ -171,7 +223,7 @@ class RoundingJudge:
         compute the outputs, with all before them."""
         found: dict[Operation, Fault] = {}
         for output, wanted in self.wanted.items():
-            bad, seen = [output], set[SSAValue]()
+            bad, seen = [] if twins.is_as_good(output) else [output], set[SSAValue]()
             while bad:
                 value = bad.pop()
                 op, db = value.owner, twins.decibels(value)

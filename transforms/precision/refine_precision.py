@@ -87,7 +87,7 @@ from ge.dialects.support.types import (
 )
 from ge.runtime.data.arrays import array_of, dtype_of
 from ge.transforms.precision import modes
-from ge.transforms.precision.judging import Fault, RoundingJudge, Twins
+from ge.transforms.precision.judging import Fault, Origin, RoundingJudge, Twins
 from ge.transforms.precision.magnitudes import Magnitudes, is_f32, name_of
 from ge.transforms.precision.modes import MODES, Mode
 from ge.transforms.quantization.accuracy import Accuracy, accuracy_of
@@ -313,9 +313,15 @@ def judged(
 
     outputs = computed_outputs(main)
     of_values = {outputs[name]: db for name, db in wanted.items()}
-    faults, twins = RoundingJudge(main, samples, magnitudes.element, of_values).run(narrowed)
-    left = {n: twins.decibels(v) for n, v in outputs.items() if v in twins.sums}
-    refuse_strange(magnitudes.mode, {n: outputs[n] for n in left}, twins)
+    origin, floats = None, calibration.floats
+    if floats is not None:
+        ends = computed_outputs(floats)
+        origin = Origin(floats, {v: ends[n] for n, v in outputs.items() if n in ends})
+    judge = RoundingJudge(main, samples, magnitudes.element, of_values, origin)
+    faults, twins = judge.run(narrowed)
+    seen = {n: v for n, v in outputs.items() if v in twins.sums}
+    refuse_strange(magnitudes.mode, seen, twins)
+    left = {n: twins.decibels(v) for n, v in seen.items() if not twins.is_as_good(v)}
     calibration.left_of_floats.update(left)
     for op, fault in faults.items():
         calibration.table.set_vector(FAULTS, titles[op], [fault.db, float(fault.all)])

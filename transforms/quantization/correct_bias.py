@@ -208,7 +208,8 @@ def correct_bias(
     quantized = [layer for layer in layers(main) if is_quantized(layer)]
     vectors = {layer.name: table.vector(NAME, layer.name) for layer in quantized}
     if calibration.samples is not None and None in vectors.values():
-        found = corrections(main, calibration.samples, targets, others, calibration.floats)
+        floats = calibration.floats if table.fitted else None  # weights are other ones
+        found = corrections(main, calibration.samples, targets, others, floats)
         for name, means in found.items():
             vectors[name] = table.set_vector(NAME, name, means)
     constants = ConstantValues(main.body.block)

@@ -527,7 +527,7 @@ def insert_quantization(
         Insertion(main, scheme, target, patterns(skip), symmetric),
         calibration_at_hand(),
     )
-    if calibration.table.fitted and calibration.samples is not None:
+    if calibration.table.fitted and calibration.samples is not None and calibration.floats is None:
         calibration.floats = main.clone()
     insertion.run()
     if calibration.samples is None:
@@ -559,5 +559,7 @@ class InsertQuantizationPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         scheme = scheme_of(self.scheme)
         if (main := main_function(op)) is not None:
-            target = target_for(main, self.target)
+            target, calibration = target_for(main, self.target), calibration_at_hand()
+            if calibration.samples is not None or calibration.random is not None:
+                calibration.floats = main.clone()
             insert_quantization(main, scheme, target, self.skip, not self.asymmetric)
