@@ -45,6 +45,7 @@ from ge.dialects.fused_op import Body
 from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.quantization import DequantizeOp, RequantizeOp
 from ge.dialects.graph.reduction import ReduceOp
@@ -202,8 +203,12 @@ def webs_of(block: Block, target: Target) -> list[Web]:
 
 def begins_narrow(op: PermuteInterface, made: set[SSAValue]) -> bool:
     """Return whether an op makes fewer bits of the maps of other launches, `made` being those of
-    webs, which nothing else uses: its result is turned in their place."""
-    bits, maps = bitwidth(element_type(op.results[0])), joined_by(op)[1:]
+    webs, which nothing else uses, or a cast that such an op reads: its result is turned in their
+    place."""
+    end, maps = op.results[0], joined_by(op)[1:]
+    for use in end.uses if isinstance(op, CastOp) and end.has_one_use() else ():
+        end = use.operation.results[0] if use.operation.results else end
+    bits = bitwidth(element_type(end))
     return all(v not in made and v.has_one_use() and bitwidth(element_type(v)) > bits for v in maps)
 
 
@@ -360,8 +365,11 @@ class Layouts:
         return before - after
 
     def is_at_border(self, number: int) -> bool:
-        """Return whether a convolution reads one layout and stores another one."""
+        """Return whether a convolution reads one layout and stores another one, or maps of a web
+        are turned."""
         web = self.webs[number]
+        if self.last[number] and self.edges[number] > 0:
+            return True
         read = [self.reads.get(op) for op in web.writers]
         near = [*read, *(self.stores.get(op) for op in web.readers)]
         return any(n is None or self.last[n] != self.last[number] for n in near)
