@@ -48,7 +48,6 @@ from ge.lowering.pipeline.pass_manager import PassManager
 from ge.lowering.pipeline.stages import Passes, enabled, to_calibrate, to_quantized
 from ge.runtime.data.arrays import kind_of
 from ge.runtime.data.files import Outputs, write_module
-from ge.runtime.data.npz import read_npz
 from ge.runtime.data.weights import weights_at_hand, weights_of
 from ge.runtime.device.ports import batch_of, input_ports
 from ge.transforms.graph.infer_shapes import refresh_signature
@@ -64,7 +63,7 @@ from ge.transforms.quantization.data import (
 )
 from ge.transforms.quantization.layers import all_names, argument_name, base_name
 from ge.transforms.quantization.schemes import FLOAT, Scheme, scheme_of
-from ge.transforms.quantization.sources import PREFIX, Files, Source, samples_of
+from ge.transforms.quantization.sources import Files, Source, samples_of
 from ge.transforms.quantization.table import Table, read_table
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import collecting, disabling
@@ -228,7 +227,7 @@ def observed(
     has_all = not undone
     if samples.count == 1:
         warning(free, "one sample alone says little about ranges; take a hundred")
-    for line in doubts(samples, source.paths if isinstance(source, Files) else ()):
+    for line in doubts(samples):
         warning(free, line)
     try:
         module = with_chunks(program, samples)
@@ -251,28 +250,20 @@ def observed(
     return table
 
 
-def doubts(samples: Samples, files: Sequence[str | Path]) -> Iterator[str]:
-    """Yield what is strange about samples of floats: inputs of one value, and files of which one is
-    some hundred times as large as another, as if it were scaled and the other not."""
+def doubts(samples: Samples) -> Iterator[str]:
+    """Yield what is strange about samples of floats: inputs of one value, and files or batches of
+    which one is a hundred times as large as another, as if it were scaled and the other not."""
     for name, array in samples.arrays.items():
         if kind_of(array.dtype) != "f" or array.size < 2:
             continue
         if array.min() == array.max():
             yield f"input '{name}' is {array.flat[0]:g} everywhere in the samples: no range to see"
-        if len(files) < 2:
+        if len(tops := samples.tops.get(name, {})) < 2:
             continue
-        keys = (name, PREFIX + name)
-        tops = {f: top for f in files if (top := largest_of(f, keys)) is not None}
         least, most = min(tops, key=tops.__getitem__), max(tops, key=tops.__getitem__)
-        if tops[most] > 0 and tops[most] >= SCALED * tops[least]:
+        if tops[least] > 0 and tops[most] >= SCALED * tops[least]:
             reach = f"{tops[least]:.4g} in {least} and {tops[most]:.4g} in {most}"
             yield f"input '{name}' reaches {reach}: is one of them scaled?"
-
-
-def largest_of(file: str | Path, keys: Sequence[str]) -> float | None:
-    """The largest magnitude in arrays of a file."""
-    arrays = read_npz(file, keys).values()
-    return max((float(abs(a).max()) for a in arrays if a.size), default=None)
 
 
 def with_one_sample(program: Program, samples: Samples) -> tuple[Samples, ModuleOp]:

@@ -2,6 +2,7 @@
 machine can hold."""
 
 import os
+import struct
 import zipfile
 import zlib
 from collections.abc import Callable, Collection, Generator, Mapping
@@ -40,6 +41,9 @@ T = TypeVar("T")
 HEADER = 1 << 17  # bytes: more than the header of an array can have
 
 SMALL = 1 << 20  # elements that are read at once: later checks say all that is wrong with them
+
+MAPPED = 64 << 20  # bytes of an array: larger ones are mapped
+LOCAL = 26  # bytes of an entry's own header, before the sizes of its name and of what follows
 
 Fits = Callable[[str, Shape], None]
 """Raises GeError for the shape of an array, by name, that would not be taken."""
@@ -121,6 +125,8 @@ def write_npz(file: BinaryIO, arrays: Mapping[str, Array]) -> None:
 
 
 def _array(archive: Any, name: str) -> Array:
+    if (mapped := _mapped(archive, f"{name}.npy")) is not None:
+        return mapped
     try:
         return np.asarray(archive[name])
     except ValueError:
@@ -128,6 +134,30 @@ def _array(archive: Any, name: str) -> Array:
         if (readable := _readable(data)) is data:
             raise
         return np.lib.format.read_array(BytesIO(readable), allow_pickle=False)
+
+
+def _mapped(archive: Any, member: str) -> Array | None:
+    """A large array of a file that is not compressed, where it lies in the file: elements are read
+    as they are used. None for others."""
+    if member not in archive.zip.namelist():
+        return None
+    info = archive.zip.getinfo(member)
+    if info.compress_type != zipfile.ZIP_STORED or info.file_size < MAPPED:
+        return None
+    with archive.zip.open(info) as entry:
+        head = entry.read(HEADER)
+    read = BytesIO(head)
+    is_first = np.lib.format.read_magic(read) == (1, 0)
+    reader = (np.lib.format.read_array_header_2_0, np.lib.format.read_array_header_1_0)[is_first]
+    shape, by_columns, dtype = reader(read)
+    if dtype.hasobject or _readable(head) is not head:
+        return None
+    with open(archive.zip.filename, "rb") as file:
+        file.seek(info.header_offset + LOCAL)
+        name_size, extra_size = struct.unpack("<HH", file.read(4))
+    offset = info.header_offset + LOCAL + 4 + name_size + extra_size + read.tell()
+    order = "F" if by_columns else "C"
+    return np.asarray(np.memmap(archive.zip.filename, dtype, "c", offset, shape, order))
 
 
 def _readable(data: bytes) -> bytes:

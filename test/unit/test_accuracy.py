@@ -365,6 +365,13 @@ def test_strange_samples_are_told(told: Told, tmp_path: Path):
     assert "input 'x' is 0 everywhere in the samples: no range to see" in text
 
 
+def test_strange_batches_of_programs_are_told(model: Path):
+    x = uniform(40, seed=3)
+    for what, scales in (("0 everywhere", (0,)), ("batch 2 .*: is one of them scaled", (1, 255))):
+        with pytest.warns(UserWarning, match=what):
+            ge.quantize(str(model), ({"x": x * np.float32(scale)} for scale in scales))
+
+
 def test_weights_alone_are_chosen_from_too(told: Told, data: Path):
     flags = ["--quantize", "w4a16", "--calibration", str(data), "--accuracy", "snr>=20"]
     assert "float: snr >= 20 asks for it" in told([*flags, "--remarks"])

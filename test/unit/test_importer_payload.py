@@ -15,6 +15,7 @@ from xdsl.dialects.builtin import StringAttr
 from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.importer import Imported, import_file
 from ge.runtime.data.files import Outputs, write_module
+from ge.runtime.data.npz import read_npz
 from ge.runtime.data.weights import (
     RandomPayload,
     SafetensorsPayload,
@@ -260,6 +261,21 @@ def test_links_and_permissions_stay(tmp_path: Path) -> None:
     assert link.is_symlink()
     assert target.read_text() == "later"
     assert stat.S_IMODE(target.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+def test_large_arrays_are_mapped(
+    save: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("ge.runtime.data.npz.MAPPED", 64)
+    x = np.arange(600, dtype=np.float32).reshape(20, 30)
+    given = {"x": x, "by_columns": np.asfortranarray(x), "small": x[:1, :2]}
+    save(tmp_path / "x.npz", **given)
+    read = read_npz(tmp_path / "x.npz", [*given])
+    assert all((read[name] == array).all() for name, array in given.items())
+    assert isinstance(read["x"].base, np.memmap) == (save is np.savez)
+    read["x"][0, 0] = 7  # the file stays
+    assert read_npz(tmp_path / "x.npz", ["x"])["x"][0, 0] == 0
 
 
 def test_npz_takes_any_name(tmp_path: Path) -> None:

@@ -67,6 +67,8 @@ class Samples:
     apart: bool = False
     all_labels: Mapping[str, Array] = field(default_factory=dict[str, Array])  # [samples, ...]
     order: NDArray[np.int64] | None = None
+    # The largest magnitude of each input of floats, by where it was given: a file, or a batch
+    tops: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
 
     def chunks(self) -> Iterator[Chunk]:
         for first in range(0, self.count, self.chunk):

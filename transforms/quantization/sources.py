@@ -311,9 +311,14 @@ class Joined:
         assert self.axis is not None
         if self.file is None:
             self.file = tempfile.TemporaryFile()
-            self.file.write(np.moveaxis(self.first, self.axis, 0).tobytes())
+            self._append(self.file, self.first)
             self.first = self.first.take([0], self.axis)
-        self.file.write(np.moveaxis(array, self.axis, 0).tobytes())
+        self._append(self.file, array)
+
+    def _append(self, file: IO[bytes], array: Array) -> None:
+        assert self.axis is not None
+        for sample in np.moveaxis(array, self.axis, 0):  # which may be mapped from a large file
+            file.write(sample.tobytes())
 
     def array(self) -> Array:
         """All of them, in the file if they are there."""
@@ -348,10 +353,14 @@ def samples_of(
     is_single = all(i.batch is None for i in inputs)  # a batch is one sample
     joined = {i.name: Joined(i.name, 0 if is_single else i.batch) for i in inputs}
     others: dict[str, Joined] | None = None
+    tops: dict[str, dict[str, float]] = {i.name: {} for i in inputs}
     known, count = effort_at_hand(), 0
     with closing(source.batches(inputs, labels)) as batches:
         for done, given in enumerate(batches, 1):
             size = checked(given, inputs)
+            for i in inputs:
+                if kind_of(given.arrays[i.name].dtype) == "f":
+                    tops[i.name][given.where] = magnitude(given.arrays[i.name])
             for name, kept in joined.items():
                 kept.add(given.arrays[name][None] if is_single else given.arrays[name])
             count += size
@@ -366,7 +375,8 @@ def samples_of(
     apart = is_single or whole is not None
     chunk = 1 if apart else max(min(CHUNK, count), 2) if batch is None else batch
     found = {name: j.array() for name, j in (others or {}).items()}
-    return Samples(arrays, axes, count, chunk, batch is None and not apart, apart, found)
+    is_free = batch is None and not apart
+    return Samples(arrays, axes, count, chunk, is_free, apart, found, tops=tops)
 
 
 def checked(given: Batch, inputs: Sequence[Input]) -> int:
@@ -427,11 +437,16 @@ def check_shape(i: Input, given: Shape, path: str) -> None:
         raise GeError(what, path, hint)
 
 
+def magnitude(array: Array) -> float:
+    """The largest magnitude of an array of floats, without a copy of it; nan where it has one."""
+    return float(np.maximum(array.max(), -array.min())) if array.size else 0.0
+
+
 def check_array(i: Input, array: Array, path: str) -> None:
     if array.dtype != (dtype := dtype_of(i.type.element_type)):
         raise GeError(f"input '{i.name}' is {array.dtype}, not {dtype}", path)
     check_shape(i, array.shape, path)
-    if kind_of(array.dtype) == "f" and array.size and not np.isfinite(array).all():
+    if kind_of(array.dtype) == "f" and not np.isfinite(magnitude(array)):
         where = np.argwhere(~np.isfinite(array))[0]
         sample = "" if i.batch is None else f"sample {where[i.batch]} of "
         value = array[tuple(where)]
