@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ class Effort:
     report: Progress | None = None
     undone: list[str] = field(default_factory=list[str])
     start: float = field(default_factory=lambda: time.monotonic())
+    is_needed: bool = False  # what nothing replaces: it goes on, but may take a shorter way
 
     def is_over(self, share: float = 1.0) -> bool:
         """Return whether a share of the time has passed."""
@@ -41,7 +42,7 @@ class Effort:
 
     def check(self) -> None:
         """Raises TimeIsUp where it is."""
-        if self.is_over():
+        if self.is_over() and not self.is_needed:
             raise TimeIsUp
 
     def tell(self, name: str, done: int, total: int) -> None:
@@ -67,7 +68,7 @@ def effort(seconds: float = 0) -> Generator[Effort]:
 @contextmanager
 def unlimited() -> Generator[None]:
     """Take the time that it takes for what nothing replaces."""
-    with having(Effort(report=effort_at_hand().report)):
+    with having(replace(effort_at_hand(), is_needed=True)):
         yield
 
 

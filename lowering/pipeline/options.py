@@ -277,7 +277,7 @@ class Options:
         "seconds after which choices from samples stop, and the best so far holds (0: none); a "
         "table of what was decided till then, given beside the samples, is gone on from",
         variable="GE_TIME_LIMIT", metavar="SECONDS", tools=(COMPILE, CALIBRATE),
-        group=QUANTIZATION, of="quantize",
+        group=QUANTIZATION, of="quantize precision",
     )  # fmt: skip
     quantize_cache: str = option(
         "",

@@ -25,6 +25,7 @@ from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.graph.slicing import SliceOp
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
+from ge.dialects.support.effort import effort
 from ge.dialects.support.types import element_type
 from ge.lowering.driver import calibration
 from ge.lowering.driver.compiler import compile_file
@@ -320,6 +321,18 @@ def test_what_rounding_destroys_is_kept(tmp_path: Path, name: str, mode: str):
             assert LOSING[name][2] <= set(kept(program))
         if data and (left := program.report()["precision"].get("left_db")):
             assert left["y"] == pytest.approx(decibels(*powers(exact, got)), abs=3)
+
+
+@pytest.mark.parametrize("name", LOSING)
+def test_after_the_time_limit_outputs_are_floats_as_far_as_they_have_to_be(
+    tmp_path: Path, name: str
+):
+    path = losing(tmp_path / "m.onnx", name)
+    np.savez(tmp_path / "x.npz", x=(x := normal(2, 8, D, seed=9) * np.float32(LOSING[name][3])))
+    with effort(1e-9) as known:
+        program = ge.compile(str(path), precision="fp16", calibration=tmp_path / "x.npz")
+    assert decibels(*powers(outputs(origin(path), x), outputs(program, x))) >= 40
+    assert len(known.undone) <= 1
 
 
 def test_an_infinite_output_is_an_error_that_names_the_place(

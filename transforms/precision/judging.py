@@ -24,6 +24,7 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 
+from ge.dialects.support.effort import effort_at_hand
 from ge.runtime.data.accuracy import are_finite, decibels, powers
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.transforms.quantization.data import Samples
@@ -204,15 +205,18 @@ class RoundingJudge:
         return Observer(self.main)
 
     def run(self, narrow: Narrowed) -> tuple[dict[Operation, Fault], Twins]:
-        """Return the ops that are to stay in float32, and what values are like then. Raises GeError
-        where an op cannot be computed."""
-        faults: dict[Operation, Fault] = {}
+        """Return the ops that are to stay in float32, and what values are like then. Where time is
+        up, outputs that have too little stay with all before them. Raises GeError where an op
+        cannot be computed."""
+        faults, known, is_late = dict[Operation, Fault](), effort_at_hand(), False
         for left in reversed(range(ROUNDS)):
             twins = Twins(self.observer, self.element, narrow(faults))
             twins.run(self.samples, self.origin)
-            more = self.faults(twins, faults, is_last=left < 2)
-            if not left or all(faults.get(op) == fault for op, fault in more.items()):
+            more = self.faults(twins, faults, is_last=left < 2 or known.is_over())
+            if not left or is_late or all(faults.get(op) == fault for op, fault in more.items()):
                 return faults, twins
+            if is_late := known.is_over():
+                known.undone.append("which of the ops before an output lose too much in 16 bits")
             faults |= more
         raise AssertionError
 
