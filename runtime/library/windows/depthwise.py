@@ -17,7 +17,7 @@ Or, where channels of images are last, or lines are short, rows are pixels, and 
 (`ChannelsLastWriter`), so that a window's elements are rows further on, of one tile:
 
     for i in share(blocks)                       # `lines` lines of `cols` pixels, some channels
-      load x[y - 1.., x - 1.., channels..] to t  # lines + 2, of cols + 2 pixels
+      load x[y - 1.., x - 1.., channels..] to t  # lines + 2, of cols + 2 pixels, which become f32
       turned = transposed weights[channels.., :]
       for each line y
         sum of t[(y + r) (cols + 2) + s ..] * turned[3 r + s] over r, s, and what follows
@@ -34,7 +34,7 @@ from itertools import product
 from math import ceil, prod
 from typing import Any
 
-from xdsl.dialects.builtin import i8
+from xdsl.dialects.builtin import f32, i8
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.convolution import ConvOp
@@ -453,10 +453,10 @@ class ChannelsLastCut:
         return (self.lines - 1) * w.strides[0] + down + 1, align_up(wide, w.unit if w.turns else 1)
 
     def bytes(self, w: Pixels) -> int:
-        """Bytes of the loaded pixels in UB."""
-        pixels = len(w.phases) * prod(self.loaded(w))
+        """Bytes of the loaded pixels in UB, and of those that are made wide."""
+        pixels, bits = len(w.phases) * prod(self.loaded(w)), bitwidth(element_type(w.op.input))
         copies = 3 if w.turns else 2
-        return copies * pixels * self.channels * bitwidth(element_type(w.op.input)) // 8
+        return pixels * self.channels * (copies * bits + 32 * (bits < 32)) // 8
 
     def cycles(self, w: Pixels, target: Target) -> float:
         """Cycles of the busiest core."""
@@ -469,8 +469,10 @@ class ChannelsLastCut:
             load = core.ub(pixels, self.channels * size, len(w.phases))
         # each row of a tap's tile meets the one row of weights
         tap = core.vector("mul", self.cols, row, self.cols > 1)
-        tap += core.vector("add" if size == 4 else "cast add", self.cols, row)
+        tap += core.vector("add", self.cols, row)
         vector = self.lines * taps * tap
+        if size < 4:
+            vector += core.vector("cast", len(w.phases) * high * wide, row)
         if w.turns:
             for pixels in (high * wide, self.lines * self.cols):
                 vector += core.vector("transpose", pixels, self.channels * size)
@@ -538,8 +540,11 @@ class ChannelsLastWriter:
         self.lines = [c.ub(pixels, cut.channels, element, copies=copies) for _ in w.phases]
         if w.turns:
             self.loaded = c.ub(cut.channels, pixels, element, copies=2)
+        narrow = w.phases if bitwidth(element) < 32 else ()
+        self.wide = [c.ub(pixels, cut.channels, f32) for _ in narrow]
         self.weights = c.ub(cut.channels, taps, element, copies=2)
         self.turned = c.ub(taps, cut.channels, element)
+        self.taps = c.ub(taps, cut.channels, f32) if self.wide else self.turned
         made, bias = element_type(w.op.result), w.op.bias
         self.bias = None
         if bias is not None:
@@ -582,6 +587,10 @@ class ChannelsLastWriter:
         weights = self.weights[i]
         c.load(weights, self.arguments[w.op.weight][channel:, 0:].sized(*weights.shape), pad=0)
         c.move(self.turned, weights.T)
+        if self.wide:  # once, not for each element of the kernel
+            self.taps[:] = v.wide(self.turned)
+        for wide, ring in zip(self.wide, self.lines, strict=False):
+            wide[:] = v.wide(ring if w.turns else ring[i])
         if self.bias is not None and self.bias_number is None:
             assert w.op.bias is not None
             c.load(self.bias[i], self.arguments[w.op.bias][channel:].sized(cut.channels), pad=0)
@@ -621,9 +630,10 @@ class ChannelsLastWriter:
         (_, wide), found = cut.loaded(w), list[v.Expression]()
         for tap, (line, col) in enumerate(product(*map(range, w.kernel))):
             at = col * w.dilations[1]
-            ring = self.lines[w.phases.index(at % w.strides[1])]
+            phase = w.phases.index(at % w.strides[1])
             row = (more * w.strides[0] + line * w.dilations[0]) * wide + at // w.strides[1]
-            tile = ring if w.turns else ring[i]
+            tile = self.wide[phase] if self.wide else self.lines[phase]
+            tile = tile if w.turns or self.wide else tile[i]
             x = tile.part(row, 0, (cut.cols, cut.channels))
-            found.append(v.wide(x) * v.wide(self.turned[tap : tap + 1]))
+            found.append(x * self.taps[tap : tap + 1])
         return found
