@@ -209,6 +209,45 @@ def test_keys_and_values_in_pieces(
     compare(attention(*shapes, dtype), all_lowered=True, orders=2)
 
 
+@pytest.mark.parametrize("keys", [20, 64, 100, 128])
+@pytest.mark.parametrize(
+    ("dtype", "flags", "masks", "first"),
+    [
+        ("f16", "scale 0.25", (), NAMES),
+        ("f32", "softcap 3.0", (), ()),
+        ("bf16", "", ("tensor<2x1x40x{}xbf16>", "tensor<{}xf32>"), ("query", "result")),
+        ("f16", "causal true", (), ()),
+    ],
+)
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+def test_scores_of_the_next_item_come_first(
+    target: str,
+    dtype: str,
+    flags: str,
+    masks: tuple[str, ...],
+    first: tuple[str, ...],
+    keys: int,
+    small_tiles: None,
+) -> None:
+    """Of items with few tiles of keys, of which cores have several."""
+    q, k, v = [2, 17, 40, 32], [2, 17, keys, 32], [2, 17, keys, 48]
+    masks = tuple(mask.format(keys) for mask in masks)
+    text = attention(q, k, v, dtype, flags, masks, first)
+    compare(text, target, all_lowered=True, orders=2)
+
+
+def test_no_core_waits_for_the_other_kind_at_each_item() -> None:
+    """Items of a core take less than three crossings of the queues more than the first one."""
+    times = list[float]()
+    for heads in (24, 240):
+        size = [1, heads, 128, 64]
+        ((_, tiles),) = lowered(attention(size, size, size)).pairs
+        times.append(TileKernel(tiles, target := Target.load("910b2")).time().total_us)
+    crossings = 3 * target.cross_flag_cycles / target.cycles_per_us
+    each = (times[1] - times[0]) / 9
+    assert each < min(times[0] / 4, crossings + 1)
+
+
 def test_heads_of_512_elements_fit() -> None:
     shapes = [1, 1, 17, 512], [1, 1, 40, 512], [1, 1, 40, 512]
     compare(attention(*shapes, "f32"), all_lowered=True)
@@ -240,6 +279,12 @@ def test_integers_are_exact(
 ) -> None:
     shapes = [1, 2, tokens, size], [1, 1, keys, size], [1, 1, keys, 24]
     compare(integers(*shapes, flags, masks, first), all_lowered=True, exact=True)
+
+
+@pytest.mark.parametrize("keys", [100, 600])
+def test_integers_of_several_items_are_exact(keys: int) -> None:
+    shapes = [1, 30, 16, 32], [1, 30, keys, 32], [1, 30, keys, 32]
+    compare(integers(*shapes, "", (), ""), all_lowered=True, exact=True)
 
 
 SCORES = "score_scale 0.04 score_zero_point 5 : i8"

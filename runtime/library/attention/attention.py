@@ -10,6 +10,9 @@ Gimelshein, arXiv 1805.02867). m begins at the lowest number of float32 instead 
 rows without a key get weights 0 and not nan. Positions are masked where a tile of keys has some to
 leave out; tiles that no query of a tile sees are not loaded.
 
+Where items have few tiles of keys, all scores of the next item come before values of this one:
+neither kind of cores waits for what passes to the other one and back.
+
 Where sizes are large, a tile of keys comes to L1 in pieces, and values are summed for some elements
 after the others. Where queries are few, rows are those of several heads: `facts.py`.
 Where cores have no equal number of tiles of queries, they share keys: `cores.py`.
@@ -28,7 +31,7 @@ bits is added, rows are rounded to its type while their largest score *so far* i
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from math import ceil, prod
 
 from xdsl.dialects.builtin import bf16, f16, f32, i8
@@ -79,6 +82,7 @@ from ge.runtime.library.tile_ops import GridOp
 
 UNSURE = 0.005  # part of a time that its rough estimate does not tell: an assumption
 PART = 4096  # elements of other results at a time
+MOST_STEPS = 4  # tiles of keys of an item, of which those of two are on their way
 
 
 def lower_attention(launch: Launch) -> Written:
@@ -281,13 +285,15 @@ class Attention(AttentionFacts):
         whole = Cube(self, c, given, t)
         H, D = t.rows // c.split(), t.value_part
         u = c.ub(H, D, self.sums, copies=t.back)
-        vector, sums = Vector(self, c, given), c.queue(u)
+        vector, sums = Vector(self, c, given, steps := self.few_steps), c.queue(u)
         count = 1 if self.query is not None else self.together.count
         source = AttentionSource(self.op, "query", self.launch, self.op.query, count)
         q = OperandRing(source, whole.Q, c, pull)
         met = self.parts(c, given, pull, whole)
         splits = Splits(self, c, vector, u) if self.splits > 1 else None
-        for i in c.share(self.items * self.splits):
+        if steps:
+            self.write_ahead(c, given, (whole, q, vector), met[0], (u, sums), final)
+        for i in c.share(self.items * self.splits) if not steps else ():
             at = self.place(c, given, c.now(i // self.splits) if splits else i)
             mine = self.own_rows(c, at, H)
             own = whole.queries(q, i, at)
@@ -308,16 +314,7 @@ class Attention(AttentionFacts):
                     last_one = r is rounds[-1]
                     with c.when(is_behind if last_one else is_behind & (j < r.end + AHEAD)):
                         part = r.part
-                        if not t.is_simple:
-                            part.weights.pop(part.cube.P[b])
-                        for some in several(c, t.value_size // D):
-                            turn, col = (b, 0) if D == t.value_size else (some, some * D)
-                            given_weights = part.weights, turn, col, b
-                            sum = part.cube.values(
-                                part.v, at, part.segment, r.tile(b), *given_weights
-                            )
-                            sums.send(sum, u[turn])
-                            vector.add(b, u[turn], col)
+                        self.bring_values(c, part, at, r.tile(b), b, (u, sums), vector)
             if splits:
                 splits.store(i)
             else:
@@ -329,6 +326,83 @@ class Attention(AttentionFacts):
                 self.end(c, given, vector, self.own_rows(c, self.place(c, given, i), H), final)
         for value in others:
             self.write_other(c, pull, value)
+
+    def bring_values(
+        self,
+        c: Tracer,
+        part: "SegmentPipeline",
+        at: QueryTile,
+        tile: Scalar,
+        number: Scalar,
+        back: tuple[Tile, Queue],
+        vector: Vector,
+    ) -> None:
+        """Weigh the values of a tile, and add the sums; `number` is that of all tiles."""
+        t, (u, sums) = self.tiles, back
+        if not t.is_simple:
+            part.weights.pop(part.cube.P[number])
+        for some in several(c, t.value_size // t.value_part):
+            is_whole = t.value_part == t.value_size
+            turn, col = (number, 0) if is_whole else (some, some * t.value_part)
+            weights = part.weights, turn, col, number
+            sums.send(part.cube.values(part.v, at, part.segment, tile, *weights), u[turn])
+            vector.add(number, u[turn], col)
+
+    @cached_property
+    def few_steps(self) -> int:
+        """Number of tiles of keys of each item, where these are few, as many for all items, and lie
+        in memory, and where cores have several items; else 0."""
+        (segment, *others), op = self.segments, self.op
+        count = segment.count
+        told = op.key_lengths, op.length, op.table, self.weight_grid
+        if others or any(x is not None for x in told) or max(self.left, self.right) >= 0:
+            return 0
+        query = AttentionSource(op, "query", self.launch, op.query)
+        if any(source.is_computed for source in (query, segment.key, segment.value)):
+            return 0
+        if self.splits > 1 or is_open() or type(count) is not int:
+            return 0
+        steps = ceil(count / self.tiles.keys)
+        several_items = self.items > self.launch.target.cube_cores
+        return steps if several_items and steps <= MOST_STEPS else 0
+
+    def write_ahead(
+        self,
+        c: Tracer,
+        given: Arguments,
+        ends: tuple[Cube, OperandRing, Vector],
+        part: "SegmentPipeline",
+        back: tuple[Tile, Queue],
+        final: SSAValue,
+    ) -> None:
+        """All items of a core: scores of the next one come before values of the one before."""
+        steps, (whole, q, vector) = self.few_steps, ends
+        turns = known(c, ceil_div(self.items - c.core, c.cores))
+
+        def places(i: Index) -> tuple[QueryTile, QueryTile]:
+            at = self.place(c, given, i)
+            return at, self.own_rows(c, at, vector.rows)
+
+        for turn in c.range(turns + 1):
+            with c.when(turn < turns):
+                at, mine = places(i := c.nth(turn))
+                own, first = whole.queries(q, i, at), c.now(turn * steps)
+                masked = self.span(at, part.segment)[2]
+                vector.begin_scores(turn)
+                for j in c.range(steps):
+                    number = first + j
+                    s, p = part.s[number], part.p[number]
+                    found = part.cube.scores(part.k, at, part.segment, j, own, number)
+                    part.scores.send(found, s)
+                    vector.weights(mine, part.segment, j, s, p, masked, j, first)
+                    part.weights.push(p)
+            with c.when(turn >= 1):
+                at, mine = places(c.nth(turn - 1))
+                first = c.now((turn - 1) * steps)
+                vector.begin_values(turn - 1)
+                for j in c.range(steps):
+                    self.bring_values(c, part, at, j, first + j, back, vector)
+                self.end(c, given, vector, mine, final)
 
     def rounds_of(
         self, c: Tracer, met: "Sequence[SegmentPipeline]", at: "QueryTile", split: "Scalar | None"
@@ -371,7 +445,8 @@ class Attention(AttentionFacts):
                 s = c.ub(H, t.keys, self.sums, copies=t.copies)
                 p = s if self.element == f32 else c.ub(H, t.keys, self.element, copies=t.copies)
                 alike[t.keys] = cube, s, p
-                queues[t.keys] = c.queue(s, AHEAD + 1), c.queue(p, AHEAD + 1)
+                depth = max(AHEAD + 1, 2 * self.few_steps)
+                queues[t.keys] = c.queue(s, depth), c.queue(p, depth)
             (cube, s, p), both = alike[t.keys], queues[t.keys]
             k = OperandRing(segment.key, cube.K, c, pull, table)
             v = OperandRing(segment.value, cube.V, c, pull, table)

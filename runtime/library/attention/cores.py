@@ -142,14 +142,18 @@ def on_grid(x: Expression, grid: tuple[float, float, float]) -> Expression:
 class Vector:
     """The softmax of rows whose scores come in tiles, and the values that it weighs."""
 
-    def __init__(self, attention: AttentionFacts, c: Tracer, given: Arguments) -> None:
+    def __init__(
+        self, attention: AttentionFacts, c: Tracer, given: Arguments, steps: int = 0
+    ) -> None:
+        """`steps`: tiles of keys of an item, where scores of the next one come first."""
         t = attention.tiles
         self.a, self.c, self.given = attention, c, given
         M, N, D = t.rows // t.parts, t.keys, t.value_size
         self.rows = M
-        self.acc, self.total = c.ub(M, D, f32), c.ub(M, 1, f32)
+        self.acc, self.totals = c.ub(M, D, f32), c.ub(M, 1, f32, copies=2 if steps else 1)
+        self.total = self.totals[0]
         self.top, self.new = c.ub(M, 1, f32), c.ub(M, 1, f32)
-        self.factor = c.ub(M, 1, f32, copies=AHEAD + 1)
+        self.factor = c.ub(M, 1, f32, copies=max(AHEAD + 1, 2 * steps))
         element, integer = attention.result_element, attention.op.is_integer
         self.out = self.acc if element == f32 else c.ub(M, t.value_part, element)
         self.x = c.ub(M, N, f32) if integer else None  # scores as floats
@@ -171,6 +175,14 @@ class Vector:
             token = a.together.positions(M, at.row, offset)
             bound[:] = minimum(token, a.keys - 1) if is_last else maximum(token, 0)
 
+    def begin_scores(self, turn: Scalar) -> None:
+        self.total = self.totals[turn]
+        self.top[:], self.total[:] = LOWEST, 0
+
+    def begin_values(self, turn: Scalar) -> None:
+        self.total = self.totals[turn]
+        self.acc[:] = 0
+
     def clear(self) -> None:
         self.top[:], self.total[:], self.acc[:] = LOWEST, 0, 0
 
@@ -183,23 +195,27 @@ class Vector:
         p: Tile,
         masked: Scalar,
         number: Scalar,
+        before: Scalar = 0,
     ) -> None:
+        """Weights of a tile of keys; `number` is that of all parts' tiles, and there are as many of
+        other items `before`."""
         a, scale = self.a, self.a.scale
+        ring = number + before
         if self.x is not None:
             self.x[:] = cast(s, f32)
             s = self.x
         if not a.plain:
-            s[:] = self.biased(at, number, part.start + a.first_key(at, j), s)
+            s[:] = self.biased(at, ring, part.start + a.first_key(at, j), s)
             scale = 1.0
         if self.bounds or self.ends_within(at, part, s.shape[1]):
             with self.from_number(number, masked):
                 self.leave_out(at, part, j, s)
         self.raise_top(rowmax(s) * scale if scale != 1 else rowmax(s), s)
-        self.factor[number] = exp(self.top - self.new)
+        self.factor[ring] = exp(self.top - self.new)
         self.top[:] = self.new
         weights = exp((s * scale if scale != 1 else s) - self.top)
         s[:] = weights if self.x is None else unary(RoundOp, weights * STEPS)
-        self.total[:] = self.total * self.factor[number] + rowsum(s)
+        self.total[:] = self.total * self.factor[ring] + rowsum(s)
         if a.weight_grid is not None:  # all keys are in this tile
             if a.op.undefined.data == "zero":
                 self.total[:] = maximum(self.total, 1e-30)
