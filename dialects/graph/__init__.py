@@ -13,6 +13,7 @@ from xdsl.ir import Attribute, Dialect, Operation
 from ge.dialects.graph import (
     activation,
     attention,
+    collectives,
     constant,
     control,
     convolution,
@@ -28,6 +29,7 @@ from ge.dialects.graph import (
     recurrent,
     reduction,
     shape,
+    sharding,
     signal,
     slicing,
 )
@@ -36,9 +38,9 @@ from ge.dialects.graph.support import window
 from ge.dialects.support.modules import attributes_of, ops_of
 
 FAMILIES: tuple[ModuleType, ...] = (
-    activation, attention, constant, control, convolution, creation, elementwise, gears, image,
-    indexing, linear, normalization, pooling, quantization, recurrent, reduction, shape, signal,
-    slicing,
+    activation, attention, collectives, constant, control, convolution, creation, elementwise,
+    gears, image, indexing, linear, normalization, pooling, quantization, recurrent, reduction,
+    shape, sharding, signal, slicing,
 )  # fmt: skip
 
 

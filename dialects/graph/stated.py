@@ -38,7 +38,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation
 from xdsl.irdl import BaseAttr, RangeOf
 
-from ge.dialects.support.constraints import F64, Named
+from ge.dialects.graph.sharding import PARTS, SHARDING, WHOLE, ShardingAttr
+from ge.dialects.support.constraints import F64, INTS, Named
 from ge.dialects.support.definitions import (
     ARGUMENT,
     FLAG,
@@ -416,4 +417,7 @@ STATED = {
     DIVIDED: Stated(TABLES, (FUNCTION,)),
     PAYLOAD: Stated(TEXT, (MODULE,)),
     HASH: Stated(TEXT, (MODULE,)),
+    SHARDING: Stated(Named(BaseAttr(ShardingAttr), "a #graph.sharding"), (ARGUMENT, RESULT)),
+    WHOLE: Stated(INTS, (ARGUMENT, RESULT)),
+    PARTS: Stated(TABLE, (MODULE,)),
 }

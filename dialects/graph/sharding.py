@@ -1,0 +1,280 @@
+"""Values on many devices: the mesh, how values are cut over it, and a device's place in it.
+
+    graph.mesh @mesh ["dp"=2, "tp"=4]
+    func.func @main(%x: tensor<8x16xf32> {graph.sharding = #graph.sharding<@mesh, [{"dp"}, {}]>})
+      %1 = graph.shard %0 #graph.sharding<@mesh, [{"dp"}, {"tp", ?}]> : (...) -> tensor<8x16xf32>
+
+Types are those of whole values until `partition-spmd`, which makes them those of one device's
+parts: the program is then the same for all devices. Of a weight each device has its part:
+
+    module attributes {graph.parts = {"w.tp" = ["w", #graph.sharding<@mesh, [{}, {"tp"}]>]}}
+      %w = graph.constant #graph.weight<"w.tp"> : tensor<16x4xf32>      a fourth of tensor "w"
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    ModuleOp,
+    StringAttr,
+    SymbolNameConstraint,
+    TensorType,
+    i64,
+)
+from xdsl.ir import Attribute, Data
+from xdsl.irdl import irdl_attr_definition, irdl_op_definition, operand_def, prop_def, traits_def
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.traits import SymbolOpInterface
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.graph.support.parameters import TYPES, OneResultOp
+from ge.dialects.support.boxes import Access
+from ge.dialects.support.constraints import ANY
+from ge.dialects.support.mesh import SUM, Axis, Mesh, Sharding
+from ge.dialects.support.operation import GeOp, created
+from ge.dialects.support.types import shape_of
+
+MESH = "mesh"  # the symbol of the mesh of a module
+
+SHARDING = "graph.sharding"  # of an argument or result: how it is cut
+WHOLE = "graph.whole"  # of an argument or result of one device's program: the shape of all parts
+PARTS = "graph.parts"  # of a module: parts of weights, by the keys that constants have
+
+
+# ---- axes and shardings as text ----------------------------------------------------------------
+
+
+def axis_text(axis: Axis) -> str:
+    part = f":({axis.pre}){axis.size}" if axis.pre > 1 or axis.size else ""
+    return f'"{axis.name}"{part}'
+
+
+def parse_axis(parser: AttrParser) -> Axis:
+    """`"tp"`, `"tp":(1)2` or, with its size, `"tp"=4`."""
+    name = parser.parse_str_literal("the name of an axis")
+    if parser.parse_optional_punctuation("=") is not None:
+        return Axis(name, 1, parser.parse_integer(allow_boolean=False, allow_negative=False))
+    if parser.parse_optional_punctuation(":") is None:
+        return Axis(name)
+    parser.parse_punctuation("(")
+    pre = parser.parse_integer(allow_boolean=False, allow_negative=False)
+    parser.parse_punctuation(")")
+    return Axis(name, pre, parser.parse_integer(allow_boolean=False, allow_negative=False))
+
+
+def _axes(parser: AttrParser) -> tuple[tuple[Axis, ...], bool]:
+    """`{"a", "b":(1)2, ?}`: axes, and whether more may be added."""
+    parser.parse_punctuation("{")
+    axes, is_open = list[Axis](), False
+    while parser.parse_optional_punctuation("}") is None:
+        if axes or is_open:
+            parser.parse_punctuation(",")
+        if parser.parse_optional_punctuation("?") is not None:
+            is_open = True
+        else:
+            axes.append(parse_axis(parser))
+    return tuple(axes), is_open
+
+
+def sharding_text(sharding: Sharding, mesh: str = MESH) -> str:
+    dims = [
+        "{" + ", ".join([*map(axis_text, own), *(["?"] if i in sharding.open else [])]) + "}"
+        for i, own in enumerate(sharding.dims)
+    ]
+    parts = [f"@{mesh}", f"[{', '.join(dims)}]"]
+    for word, axes in (
+        ("replicated", sorted(sharding.replicated)),
+        (f"unreduced{'' if sharding.kind == SUM else f'<{sharding.kind}>'}", sharding.unreduced),
+    ):
+        if axes:
+            parts.append(f"{word}={{{', '.join(map(axis_text, axes))}}}")
+    return ", ".join(parts)
+
+
+@irdl_attr_definition
+class ShardingAttr(Data[Sharding]):
+    """`#graph.sharding<@mesh, [{"dp"}, {"tp", ?}], replicated={"a"}, unreduced={"b"}>`."""
+
+    name = "graph.sharding"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Sharding:
+        with parser.in_angle_brackets():
+            parser.parse_symbol_name()
+            parser.parse_punctuation(",")
+            read = parser.parse_comma_separated_list(
+                parser.Delimiter.SQUARE, lambda: _axes(parser), " of a sharding"
+            )
+            others: dict[str, tuple[Axis, ...]] = {}
+            kind = SUM
+            while parser.parse_optional_punctuation(",") is not None:
+                word = parser.parse_identifier()
+                if word not in ("replicated", "unreduced"):
+                    parser.raise_error("expected replicated or unreduced")
+                if word == "unreduced" and parser.parse_optional_punctuation("<") is not None:
+                    kind = parser.parse_identifier()
+                    parser.parse_punctuation(">")
+                parser.parse_punctuation("=")
+                others[word] = _axes(parser)[0]
+        return Sharding(
+            tuple(axes for axes, _ in read),
+            frozenset(i for i, (_, is_open) in enumerate(read) if is_open),
+            frozenset(others.get("replicated", ())),
+            others.get("unreduced", ()),
+            kind,
+        )
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{sharding_text(self.data)}>")
+
+
+@irdl_attr_definition
+class AxesAttr(Data[tuple[Axis, ...]]):
+    """Axes with their sizes: `#graph.axes<"dp"=2, "tp":(2)2>`."""
+
+    name = "graph.axes"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> tuple[Axis, ...]:
+        with parser.in_angle_brackets():
+            read = parser.parse_comma_separated_list(
+                parser.Delimiter.NONE, lambda: parse_axis(parser)
+            )
+        return tuple(read)
+
+    def print_parameter(self, printer: Printer) -> None:
+        texts = [f'"{a.name}"={a.size}' if a.pre == 1 else axis_text(a) for a in self.data]
+        printer.print_string(f"<{', '.join(texts)}>")
+
+
+@irdl_attr_definition
+class MeshAttr(Data[Mesh]):
+    """The axes of a mesh: `["dp"=2, "tp"=4]`."""
+
+    name = "graph.axes_of_mesh"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Mesh:
+        with parser.in_angle_brackets():
+            return parse_mesh(parser)
+
+    def print_parameter(self, printer: Printer) -> None:
+        printer.print_string(f"<{mesh_text(self.data)}>")
+
+
+def mesh_text(mesh: Mesh) -> str:
+    return f"[{', '.join(f'{chr(34)}{n}{chr(34)}={d}' for n, d in mesh.axes)}]"
+
+
+def parse_mesh(parser: AttrParser) -> Mesh:
+    axes = parser.parse_comma_separated_list(
+        parser.Delimiter.SQUARE, lambda: parse_axis(parser), " of a mesh"
+    )
+    return Mesh(tuple((a.name, a.size) for a in axes))
+
+
+# ---- ops ---------------------------------------------------------------------------------------
+
+
+@irdl_op_definition
+class MeshOp(GeOp):
+    """The devices of a module, by axes: `graph.mesh @mesh ["dp"=2, "tp"=4]`."""
+
+    name = "graph.mesh"
+    sym_name = prop_def(SymbolNameConstraint())
+    mesh = prop_def(MeshAttr)
+    traits = traits_def(SymbolOpInterface())
+
+    @classmethod
+    def of(cls, mesh: Mesh) -> "MeshOp":
+        return created(cls, (), (), {"sym_name": StringAttr(MESH), "mesh": MeshAttr(mesh)})
+
+    @classmethod
+    def parse(cls, parser: Parser) -> "MeshOp":
+        name = parser.parse_symbol_name()
+        mesh = MeshAttr(parse_mesh(parser))
+        return created(cls, (), (), {"sym_name": name, "mesh": mesh})
+
+    def print(self, printer: Printer) -> None:
+        printer.print_string(f" @{self.sym_name.data} {mesh_text(self.mesh.data)}")
+
+    def verify_(self) -> None:
+        seen = set[str]()
+        for name, size in self.mesh.data.axes:
+            if size < 1:
+                raise VerifyException(f"axis '{name}' of the mesh has {size} devices")
+            if name in seen:
+                raise VerifyException(f"two axes of the mesh are called '{name}'")
+            seen.add(name)
+
+
+@irdl_op_definition
+class ShardOp(OneResultOp):
+    """The same value, cut as stated: `graph.shard %x sharding <@mesh, [{"dp"}, {?}]>`."""
+
+    name = "graph.shard"
+    ACCESS: ClassVar = Access.VIEW
+    input = operand_def(ANY)
+    sharding = prop_def(ShardingAttr)
+    assembly_format = f"$input {TYPES}"
+
+    def infer(self) -> Sequence[Attribute]:
+        if len(self.sharding.data.dims) != len(shape_of(self.input)):
+            raise VerifyException(
+                f"the sharding has {len(self.sharding.data.dims)} dimensions, {self.input.type} "
+                f"has {len(shape_of(self.input))}"
+            )
+        return (self.input.type,)
+
+
+@irdl_op_definition
+class AxisIndexOp(OneResultOp):
+    """The number of the device along axes, from major to minor: a scalar of i64."""
+
+    name = "graph.axis_index"
+    axes = prop_def(AxesAttr)
+    assembly_format = f"`over` $axes {TYPES}"
+
+    def infer(self) -> Sequence[Attribute]:
+        return (TensorType(i64, []),)
+
+
+# ---- what a module and its functions state ----------------------------------------------------
+
+
+def mesh_of(module: ModuleOp) -> Mesh | None:
+    """The mesh of a module, None for a program of one device."""
+    for op in module.ops:
+        if isinstance(op, MeshOp):
+            return op.mesh.data
+    return None
+
+
+def sharding_of(table: Mapping[str, Attribute]) -> Sharding | None:
+    """The sharding that an argument or result states."""
+    attr = table.get(SHARDING)
+    return attr.data if isinstance(attr, ShardingAttr) else None
+
+
+def parts_of(module: ModuleOp) -> dict[str, tuple[str, Sharding]]:
+    """The parts of weights of one device's program: key -> key of the whole, and how it is cut."""
+    table = module.attributes.get(PARTS)
+    found: dict[str, tuple[str, Sharding]] = {}
+    for key, entry in table.data.items() if isinstance(table, DictionaryAttr) else ():
+        if isinstance(entry, ArrayAttr):
+            of, sharding = cast(ArrayAttr[Attribute], entry).data
+            if isinstance(of, StringAttr) and isinstance(sharding, ShardingAttr):
+                found[key] = of.data, sharding.data
+    return found
+
+
+def state_parts(module: ModuleOp, parts: Mapping[str, tuple[str, Sharding]]) -> None:
+    entries = {
+        key: ArrayAttr([StringAttr(of), ShardingAttr(sharding)])
+        for key, (of, sharding) in sorted(parts.items())
+    }
+    if entries:
+        module.attributes[PARTS] = DictionaryAttr(entries)

@@ -1,0 +1,139 @@
+"""Meshes of devices, and how values are cut over them, as Shardy and GSPMD have it.
+
+    dp=2, tp=4                  a mesh of 8 devices; device 5 is at dp 1, tp 1 (row-major)
+    [{"dp"}, {"tp":(1)2, ?}]    dimension 0 in 2 parts by dp; dimension 1 in 2 parts by the major
+                                digit of tp, and more axes may be added (`?`)
+    unreduced<max>={"tp"}       the greatest of all parts along tp is the value
+
+Axes of a dimension are ordered from major to minor. Parts are of ceil(size / parts) elements: the
+last ones have fewer, or none, and elements behind them that mean nothing.
+
+Sub-axes: `"tp":(2)2` is a digit of the coordinate along tp: tp = pre x size x rest, and the digit
+is the coordinate / rest % size."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from itertools import product
+from math import prod
+
+from ge.dialects.support.types import Shape
+
+SUM = "sum"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Axis:
+    """An axis of a mesh, or a sub-axis of it: a digit of `size` values behind one of `pre` values.
+    The size is 0 for a whole axis in a text that does not say the mesh."""
+
+    name: str
+    pre: int = 1
+    size: int = 0
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """The sizes of the axes of a mesh, in order: the last one counts fastest."""
+
+    axes: tuple[tuple[str, int], ...]
+
+    @cached_property
+    def sizes(self) -> Mapping[str, int]:
+        return dict(self.axes)
+
+    @property
+    def count(self) -> int:
+        return prod(self.sizes.values())
+
+    def resolved(self, axis: Axis) -> Axis:
+        """The axis with its size. Raises KeyError for one that the mesh lacks."""
+        return axis if axis.size else replace(axis, size=self.sizes[axis.name])
+
+    def is_whole(self, axis: Axis) -> bool:
+        return axis.pre == 1 and axis.size in (0, self.sizes[axis.name])
+
+    def coordinates(self, device: int) -> dict[str, int]:
+        place: dict[str, int] = {}
+        for name, size in reversed(self.axes):
+            place[name], device = device % size, device // size
+        return place
+
+    def digit(self, axis: Axis, device: int) -> int:
+        """The place of a device along an axis or a sub-axis."""
+        axis = self.resolved(axis)
+        rest = self.sizes[axis.name] // (axis.pre * axis.size)
+        return self.coordinates(device)[axis.name] // rest % axis.size
+
+    def index(self, axes: Iterable[Axis], device: int) -> int:
+        """The number of a device among those that differ along some axes, from major to minor."""
+        number = 0
+        for axis in axes:
+            number = number * self.resolved(axis).size + self.digit(axis, device)
+        return number
+
+    def parts(self, axes: Iterable[Axis]) -> int:
+        return prod(self.resolved(a).size for a in axes)
+
+    def group(self, axes: Sequence[Axis], device: int) -> list[int]:
+        """The devices that differ from this one along some axes alone, in their order there."""
+        found = dict[int, int]()
+        own = self.coordinates(device)
+        resolved = [self.resolved(a) for a in axes]
+        for digits in product(*[range(a.size) for a in resolved]):
+            place = dict(own)
+            for axis, digit in zip(resolved, digits, strict=True):
+                rest = self.sizes[axis.name] // (axis.pre * axis.size)
+                old = place[axis.name] // rest % axis.size
+                place[axis.name] += (digit - old) * rest
+            number = 0
+            for name, size in self.axes:
+                number = number * size + place[name]
+            found[self.index(resolved, number)] = number
+        return [found[i] for i in sorted(found)]
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """How a value is cut: for each dimension the axes, major to minor. Dimensions that are `open`
+    may get more axes. The parts along `unreduced` axes are still to be combined by `kind`."""
+
+    dims: tuple[tuple[Axis, ...], ...]
+    open: frozenset[int] = frozenset()
+    replicated: frozenset[Axis] = frozenset()
+    unreduced: tuple[Axis, ...] = ()
+    kind: str = SUM
+
+    @classmethod
+    def whole(cls, rank: int) -> "Sharding":
+        return cls(((),) * rank)
+
+    @property
+    def axes(self) -> Iterator[Axis]:
+        for own in self.dims:
+            yield from own
+
+    @property
+    def is_whole(self) -> bool:
+        return not any(self.dims) and not self.unreduced
+
+    def resolved(self, mesh: Mesh) -> "Sharding":
+        """This sharding with the size of each axis. Raises KeyError for one that the mesh lacks."""
+        dims = tuple(tuple(map(mesh.resolved, own)) for own in self.dims)
+        unreduced = tuple(map(mesh.resolved, self.unreduced))
+        replicated = frozenset(map(mesh.resolved, self.replicated))
+        return replace(self, dims=dims, unreduced=unreduced, replicated=replicated)
+
+    def local_shape(self, shape: Shape) -> Shape:
+        """The shape of a part; of resolved axes."""
+        parts = [prod(a.size for a in own) for own in self.dims]
+        return tuple(-(-d // n) for d, n in zip(shape, parts, strict=True))
+
+    def box(self, shape: Shape, mesh: Mesh, device: int) -> list[tuple[int, int]]:
+        """First element and size along each dimension of what a device has of a value: less than
+        a part at the ends of values that do not divide."""
+        spans: list[tuple[int, int]] = []
+        for own, dim, size in zip(self.dims, shape, self.local_shape(shape), strict=True):
+            first = min(mesh.index(own, device) * size, dim)
+            spans.append((first, min(size, dim - first)))
+        return spans
