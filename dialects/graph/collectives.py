@@ -24,6 +24,7 @@ from xdsl.irdl import (
     irdl_attr_definition,
     irdl_op_definition,
     operand_def,
+    opt_operand_def,
     opt_prop_def,
     prop_def,
     result_def,
@@ -34,7 +35,7 @@ from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.sharding import AxesAttr, ShardingAttr, axis_text, parse_axis
-from ge.dialects.graph.support.parameters import TYPES, element_axis
+from ge.dialects.graph.support.parameters import TYPES, check_shape, element_axis
 from ge.dialects.support.boxes import Work
 from ge.dialects.support.constraints import ANY, INT, INTS, choice, choice_def
 from ge.dialects.support.mesh import Axis, Mesh
@@ -247,18 +248,25 @@ class AllToAllOp(OfWhole):
 
 @irdl_op_definition
 class ExchangeOp(OfWhole):
-    """A box of a value for each device. What lies beyond the ends of the value is `fill`; without
-    it, it means nothing."""
+    """A box of a value for each device. What lies beyond the ends of the value is `fill`, or the
+    element of `onto` at its place; without both, it means nothing."""
 
     name = "graph.exchange"
+    onto = opt_operand_def(ANY)
     needs = prop_def(NeededAttr)
     fill = opt_prop_def(FloatAttr.constr() | IntegerAttr.constr())
-    assembly_format = f"$input `of` $of `has` $has `needs` $needs (`fill` $fill^)? {TYPES}"
+    assembly_format = (
+        f"$input `of` $of `has` $has `needs` $needs (`fill` $fill^)? (`onto` $onto^)? {TYPES}"
+    )
 
     def infer(self) -> Sequence[Attribute]:
         self.check_part()
         if len(self.needs.data.spans) != len(self.whole):
             raise VerifyException(f"{len(self.needs.data.spans)} spans for {list(self.whole)}")
+        if self.onto is not None and self.fill is not None:
+            raise VerifyException("'fill' and 'onto' exclude each other")
+        if self.onto is not None:
+            check_shape(self.onto, "onto", self.needs.data.sizes, element_type(self.input))
         return (tensor(self.needs.data.sizes, element_type(self.input)),)
 
     def group(self) -> tuple[Axis, ...]:

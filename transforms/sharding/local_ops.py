@@ -1,0 +1,224 @@
+"""The op that computes one device's part: mostly the same op, on parts.
+
+    %y = graph.reshape %x shape [4, 32, 16] : (tensor<128x16xf32>) -> tensor<4x32x16xf32>
+becomes for result [{"dp"=2}, {}, {}]
+    %y = graph.reshape %x shape [2, 32, 16] : (tensor<64x16xf32>) -> tensor<2x32x16xf32>
+
+Properties that are sizes or places become those of the part: what an op here says of them is all
+that a class of ops has to state. A class that states nothing stays as it is, which is right for
+dimensions that `SplitInterface` or `RowsInterface` names."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import AnyFloat, BoolAttr, DenseIntOrFPElementsAttr, TensorType
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.graph.collectives import Needed
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.creation import FillOp
+from ge.dialects.graph.elementwise import MulOp
+from ge.dialects.graph.indexing import Picking, Placing
+from ge.dialects.graph.pooling import PoolOp
+from ge.dialects.graph.reduction import ReduceKind, ReduceOp
+from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TransposeOp, View
+from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
+from ge.dialects.graph.support.parameters import lowest, splat
+from ge.dialects.support.mesh import Sharding
+from ge.dialects.support.operation import created
+from ge.dialects.support.tensor_op import (
+    RowsInterface,
+    SplitInterface,
+    TensorOp,
+    attribute,
+)
+from ge.dialects.support.types import (
+    UNKNOWN,
+    Shape,
+    element_type,
+    numel,
+    set_type,
+    shape_of,
+    tensor,
+)
+from ge.transforms.sharding.strategies import Need, Strategy
+
+Add = Callable[[TensorOp], SSAValue]
+"""Inserts an op; its first result."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The part of an op that a device computes: how, of which operands, in which shapes."""
+
+    op: TensorOp
+    strategy: Strategy
+    needs: Sequence[Need]
+    shapes: Sequence[Shape]  # of the results
+
+
+def shapes_of(op: TensorOp, strategy: Strategy) -> list[Shape]:
+    """The shapes of the parts of results."""
+    return [Sharding(strategy.dims).local_shape(shape_of(r)) for r in op.results]
+
+
+def may_cut(op: TensorOp, dim: int) -> bool:
+    """Whether an op of this class computes parts along a dimension of its result."""
+    if isinstance(op, View | BroadcastToOp | SliceOp | ConcatOp | FillOp | TransposeOp):
+        return True
+    if isinstance(op, ConvOp):
+        return dim != 1 or op.groups == 1
+    if isinstance(op, PoolOp):
+        window = op.window().resolved(shape_of(op.input)[2:])
+        counts = op.kind.data != "max" and (any(window.pads) or window.ceil_mode)
+        return dim < 2 or not counts
+    if isinstance(op, PadOp):
+        return op.mode.data == "constant" and (op.value is None or splat(op.value) is not None)
+    if isinstance(op, SplitOp):
+        return dim != op.axis.value.data
+    if isinstance(op, SplitInterface):
+        return op.is_same_op(dim)
+    return isinstance(op, RowsInterface | Picking | Placing)
+
+
+def fill_of(op: TensorOp, index: int) -> float | int:
+    """The number that stands beyond the ends of an operand."""
+    if isinstance(op, PoolOp) and op.kind.data == "max":
+        return lowest(element_type(op.input))
+    if isinstance(op, ConvOp):
+        return op.pad_value.value.data
+    if isinstance(op, PadOp) and op.value is not None:
+        return splat(op.value) or 0
+    return 0
+
+
+def build(part: Part, operands: Sequence[SSAValue], add: Add) -> list[SSAValue]:
+    """The results of one device's part, from its parts of the operands. Raises VerifyException
+    where there is no such op."""
+    op, (shape, *_) = part.op, part.shapes
+    if isinstance(op, View):
+        return [add(ReshapeOp.of(operands[0], shape=shape, allow_zero=True))]
+    if isinstance(op, BroadcastToOp):
+        return [add(BroadcastToOp.of(operands[0], shape=shape))]
+    if isinstance(op, FillOp):
+        return [add(FillOp.of(value=op.value, shape=shape))]
+    if isinstance(op, SliceOp):
+        return [_sliced(op, part.strategy, operands[0], add)]
+    if isinstance(op, PadOp):
+        return [_padded(op, part.strategy, operands[0], add)]
+    if isinstance(op, ConvOp | PoolOp):
+        return [add(_windowed(op, part.strategy, operands))]
+    if isinstance(op, ReduceOp) and op.kind.data == "mean" and any(part.strategy.sums):
+        return [_mean(op, operands[0], add)]
+    new = op.with_operands(operands)
+    add(new)
+    return list(new.results)
+
+
+def _sliced(op: SliceOp, strategy: Strategy, x: SSAValue, add: Add) -> SSAValue:
+    """Along dimensions that are cut, x is the box that the elements lie in."""
+    rows: list[tuple[int, int, int, int]] = []
+    for axis, start, end, step in op.bounds() or ():
+        if start is None or end is None or step is None:
+            raise VerifyException("bounds that are known at run time only")
+        if not strategy.dims[axis]:
+            rows.append((axis, start, end, step))
+        elif step != 1:
+            size = shape_of(x)[axis]
+            ends = (0, size) if step > 0 else (size - 1, -size - 1)
+            rows.append((axis, *ends, step))
+    if not rows:
+        return x
+    axes, starts, ends, steps = zip(*rows, strict=True)
+    return add(SliceOp.of(x, starts=starts, ends=ends, axes=axes, steps=steps))
+
+
+def _padded(op: PadOp, strategy: Strategy, x: SSAValue, add: Add) -> SSAValue:
+    """Along dimensions that are cut, x has its padding."""
+    pads = op.ints("pads") or ()
+    axes = op.ints("axes") or tuple(range(len(shape_of(x))))
+    kept = [i for i, a in enumerate(axes) if not strategy.dims[a]]
+    count = len(axes)
+    if not any(pads[i] or pads[i + count] for i in kept):
+        return x
+    own = [pads[i] for i in kept] + [pads[i + count] for i in kept]
+    value = None
+    if op.value is not None and isinstance(op.value.owner, ConstantOp):
+        value = add(ConstantOp.make(op.value.owner.value, op.value.type))
+    return add(PadOp.of(x, pads=own, axes=[axes[i] for i in kept], value=value))
+
+
+def _windowed(op: ConvOp | PoolOp, strategy: Strategy, operands: Sequence[SSAValue]) -> TensorOp:
+    """Along dimensions that are cut, the input has its padding."""
+    spatial = op.spatial() if isinstance(op, ConvOp) else shape_of(op.input)[2:]
+    window = op.window().resolved(spatial)
+    pads, rank = list(window.pads), window.rank
+    for i in range(rank):
+        if strategy.dims[2 + i]:
+            pads[i] = pads[i + rank] = 0
+    cut = any(strategy.dims[2:])
+    changed: dict[str, Attribute | None] = {"auto_pad": None, "pads": attribute(pads)}
+    if cut and isinstance(op, PoolOp):
+        changed["ceil_mode"] = BoolAttr.from_bool(False)
+    return with_properties(op, operands, changed)
+
+
+def _mean(op: ReduceOp, x: SSAValue, add: Add) -> SSAValue:
+    """A part of the sum, divided by the number of elements of all parts."""
+    axes, element = op.reduced_axes() or (), element_type(x)
+    count = numel([shape_of(op.input)[a] for a in axes])
+    total = add(with_properties(op, [x], {"kind": ReduceKind.of("sum")}))
+    factor = DenseIntOrFPElementsAttr.from_list(
+        cast(TensorType[AnyFloat], tensor((), element)), [1.0 / count]
+    )
+    return add(MulOp.of(total, add(ConstantOp.make(factor, tensor((), element)))))
+
+
+def with_properties(
+    op: TensorOp, operands: Sequence[SSAValue], changed: Mapping[str, Attribute | None]
+) -> TensorOp:
+    """An op with other operands and properties (None: without), of which its types follow."""
+    properties = {**op.properties, **{k: v for k, v in changed.items() if v is not None}}
+    properties = {k: v for k, v in properties.items() if changed.get(k, v) is not None}
+    new = created(type(op), operands, [UNKNOWN] * len(op.results), properties)
+    for value, t in zip(new.results, new.inferred(), strict=True):
+        set_type(value, t)
+    return new
+
+
+def builds(op: TensorOp, strategy: Strategy, needs: Sequence[Need]) -> bool:
+    """Whether the op of one device's part can be built, with results of the right shapes."""
+    types = [
+        tensor(local_shape(need, shape_of(v)), element_type(v))
+        for v, need in zip(op.operands, needs, strict=True)
+    ]
+    block = Block(arg_types=types)
+    made = list[Operation]()
+
+    def add(new: TensorOp) -> SSAValue:
+        made.append(new)
+        return new.results[0]
+
+    shapes = shapes_of(op, strategy)
+    try:
+        if is_concat(op, strategy):
+            return all(isinstance(n, Needed) for n in needs)
+        results = build(Part(op, strategy, needs, shapes), block.args, add)
+        return [shape_of(r) for r in results] == shapes
+    except (VerifyException, ValueError):
+        return False
+    finally:
+        for new in reversed(made):
+            new.drop_all_references()
+
+
+def local_shape(need: Need, shape: Shape) -> Shape:
+    return need.local_shape(shape) if isinstance(need, Sharding) else need.sizes
+
+
+def is_concat(op: TensorOp, strategy: Strategy) -> bool:
+    """Whether an op puts values together along a dimension that is cut."""
+    return isinstance(op, ConcatOp) and bool(strategy.dims[op.axis.value.data])

@@ -1,0 +1,425 @@
+"""One program for all devices: each op computes a device's part, with collectives between.
+
+    %h = graph.matmul %x, %up : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32>
+    %y = graph.matmul %h, %down : (tensor<8x32xf32>, tensor<32x16xf32>) -> tensor<8x16xf32>
+becomes, for up [{}, {"tp"}] and down [{"tp"}, {}] on tp=4
+    %h = graph.matmul %x, %up.tp : (tensor<8x16xf32>, tensor<16x8xf32>) -> tensor<8x8xf32>
+    %0 = graph.matmul %h, %down.tp : (tensor<8x8xf32>, tensor<8x16xf32>) -> tensor<8x16xf32>
+    %y = graph.all_reduce sum %0 over <"tp"=4> : (tensor<8x16xf32>) -> tensor<8x16xf32>
+
+Which parts is decided before (`assignment.py`); what has to be sent follows (`resharding.py`).
+Arguments and results say how they are cut, and the shape of the whole. Weights are parts of those
+in the payload; other constants are taken apart by the place of the device.
+
+Where a dimension does not divide, the last parts are padded with elements that mean nothing: an op
+that combines elements along it gets the neutral element in their place."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from xdsl.context import Context
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DenseIntOrFPElementsAttr,
+    DictionaryAttr,
+    FloatAttr,
+    IntegerAttr,
+    ModuleOp,
+    i64,
+)
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from ge.dialects.graph.collectives import (
+    AllGatherOp,
+    AllReduceOp,
+    AllToAllOp,
+    ExchangeOp,
+    NeededAttr,
+    ReduceScatterOp,
+)
+from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.graph.control import YieldOp
+from ge.dialects.graph.elementwise import AddOp, CompareOp, MinimumOp, MulOp, SelectOp
+from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.graph.sharding import (
+    SHARDING,
+    WHOLE,
+    AxesAttr,
+    AxisIndexOp,
+    ShardingAttr,
+    ShardOp,
+    mesh_of,
+    parts_of,
+    sharding_text,
+    state_parts,
+)
+from ge.dialects.graph.slicing import SliceOp
+from ge.dialects.graph.support.parameters import highest, lowest, one, splat, zero
+from ge.dialects.support.digits import Axes, all_digits, joined
+from ge.dialects.support.editing import erase, set_operands
+from ge.dialects.support.element_types import is_float
+from ge.dialects.support.functions import functions
+from ge.dialects.support.mesh import Mesh, Sharding
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import (
+    Shape,
+    constant_value,
+    element_type,
+    set_type,
+    shape_of,
+    tensor,
+)
+from ge.runtime.data.arrays import dense, type_of
+from ge.transforms.graph.control_flow import insert_before
+from ge.transforms.rewriting import remarks
+from ge.transforms.rewriting.passes import Relation, Ulps
+from ge.transforms.sharding.assignment import Assignment
+from ge.transforms.sharding.local_ops import Part, build, fill_of, is_concat, shapes_of
+from ge.transforms.sharding.resharding import Step, as_needed, count, steps
+from ge.transforms.sharding.strategies import Need, Rules, Strategy
+
+NEUTRAL = {"sum": zero, "prod": one, "max": lowest, "min": highest}
+
+
+@dataclass(frozen=True)
+class PartitionSpmdPass(ModulePass):
+    """Make the program of one device of the mesh, which is the same for all."""
+
+    name = "partition-spmd"
+    RELATION: ClassVar[Relation] = Ulps()
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        mesh = mesh_of(op)
+        main = functions(op).get("main")
+        if mesh is None or main is None:
+            return
+        Partition(op, main, mesh).run()
+
+
+class Partition:
+    """The function of a module, being rewritten."""
+
+    def __init__(self, module: ModuleOp, main: FuncOp, mesh: Mesh) -> None:
+        self.module, self.main, self.mesh = module, main, mesh
+        self.assignment = Assignment(main, mesh)
+        self.parts = parts_of(module)
+        # what there is of each value: by how it is cut, and by what stands beyond its ends
+        self.forms: dict[SSAValue, dict[tuple[Need, float], SSAValue]] = {}
+        self.before: Operation | None = None  # where ops are inserted
+        self.old: list[Operation] = []
+
+    def run(self) -> None:
+        self.assignment.choose()
+        block = self.main.body.block
+        arguments = list(block.args)
+        for i, arg in enumerate(arguments):
+            own = self.assignment.fixed[arg]
+            self.state(True, i, own, shape_of(arg))
+            self.replace_argument(block, arg, own)
+        self.block(block)
+        for op in reversed(self.old):
+            erase(op)
+        for arg in arguments:
+            block.erase_arg(arg)
+        state_parts(self.module, self.parts)
+        self.main.update_function_type()
+
+    def replace_argument(self, block: Block, arg: SSAValue, own: Sharding) -> None:
+        """Add an argument with the type of a part; the old one goes when nothing uses it."""
+        local = tensor(own.local_shape(shape_of(arg)), element_type(arg))
+        new = block.insert_arg(local, len(block.args))
+        new.name_hint = arg.name_hint
+        self.forms[arg] = {(own, 0): new}
+
+    def state(self, is_argument: bool, index: int, own: Sharding, whole: Shape) -> None:
+        """State how an argument or result is cut, and the shape of the whole."""
+        func = self.main
+        tables = func.arg_attrs if is_argument else func.res_attrs
+        count_ = len(func.body.block.args) if is_argument else len(func.function_type.outputs.data)
+        all_tables = list(tables.data) if tables is not None else [DictionaryAttr({})] * count_
+        stated = {
+            **all_tables[index].data,
+            SHARDING: ShardingAttr(own),
+            WHOLE: DenseArrayBase.from_list(i64, list(whole)),
+        }
+        all_tables[index] = DictionaryAttr(stated)
+        if is_argument:
+            func.arg_attrs = ArrayAttr(all_tables)
+        else:
+            func.res_attrs = ArrayAttr(all_tables)
+
+    # ---- ops
+
+    def block(self, block: Block) -> None:
+        for op in list(block.ops):
+            self.before = op
+            if isinstance(op, ConstantOp):
+                self.old.append(op)
+            elif isinstance(op, ReturnOp):
+                self.returned(op)
+            elif isinstance(op, YieldOp):
+                needs = self.assignment.by_op[op].needs[0]
+                values = [self.get(v, n) for v, n in zip(op.operands, needs, strict=True)]
+                set_operands(op, values)
+            elif op.regions:
+                self.with_regions(op)
+            else:
+                self.op(op)
+                self.old.append(op)
+
+    def op(self, op: Operation) -> None:
+        node = self.assignment.by_op[op]
+        if isinstance(op, ShardOp):
+            self.forms[op.result] = dict(self.forms.get(op.input, {}))
+            own = node.results[0]
+            self.forms[op.result][own, 0] = self.get(op.input, own)
+            return
+        assert isinstance(op, TensorOp)
+        assert node.rules is not None
+        strategy, needs = node.strategies[node.chosen], node.needs[node.chosen]
+        if not strategy.axes:
+            new = op.with_operands(
+                [self.get(v, n) for v, n in zip(op.operands, needs, strict=True)]
+            )
+            self.add(new)
+            for old, result in zip(op.results, new.results, strict=True):
+                self.forms[old] = {(Sharding.whole(len(shape_of(old))), 0): result}
+            return
+        shapes = shapes_of(op, strategy)
+        if is_concat(op, strategy):
+            results = [self.concatenated(op, needs)]
+        else:
+            operands = [
+                self.get(v, need, fill_of(op, i))
+                for i, (v, need) in enumerate(zip(op.operands, needs, strict=True))
+                if need is not None
+            ]
+            operands = self.masked(op, node.rules, strategy, operands)
+            results = build(Part(op, strategy, [n for n in needs if n], shapes), operands, self.add)
+        for old, new in zip(op.results, results, strict=True):
+            self.forms[old] = {(strategy.result, 0): new}
+
+    def concatenated(self, op: TensorOp, needs: Sequence[Need | None]) -> SSAValue:
+        """Each device's part of values that follow each other: one exchange for each, onto what
+        the others gave."""
+        result: SSAValue | None = None
+        for value, need in zip(op.operands, needs, strict=True):
+            have = self.reduced(value)
+            assert need is not None
+            exchange = self.exchange(value, have, need, None, result)
+            result = exchange
+        assert result is not None
+        return result
+
+    def masked(
+        self, op: TensorOp, rules: Rules, strategy: Strategy, operands: list[SSAValue]
+    ) -> list[SSAValue]:
+        """Operands with the neutral element behind the last element along dimensions that the op
+        combines."""
+        for factor, axes in zip(rules.contracted, strategy.sums, strict=True):
+            for i, dim in factor.dims:
+                size = shape_of(op.operands[i])[dim]
+                if axes and size % count(axes):
+                    operands[i] = self.mask(operands[i], dim, axes, size, factor.kind)
+        return operands
+
+    def mask(self, x: SSAValue, dim: int, axes: Axes, size: int, kind: str) -> SSAValue:
+        each, rank = shape_of(x)[dim], len(shape_of(x))
+        index = self.places(axes, each)
+        limit = self.constant(np.array(size, np.int64))
+        inside = self.add(CompareOp.of(index, limit, predicate="lt"))
+        shape = [each if d == dim else 1 for d in range(rank)]
+        inside = self.add(ReshapeOp.of(inside, shape=shape))
+        element = element_type(x)
+        neutral = NEUTRAL[kind](element)
+        return self.add(SelectOp.of(inside, x, self.number(neutral, element)))
+
+    def places(self, axes: Axes, each: int) -> SSAValue:
+        """The indices in the whole dimension of the elements of a part of `each`."""
+        own = self.add(AxisIndexOp.of(axes=AxesAttr(axes)))
+        first = self.add(MulOp.of(own, self.constant(np.array(each, np.int64))))
+        return self.add(AddOp.of(first, self.constant(np.arange(each, dtype=np.int64))))
+
+    def with_regions(self, op: Operation) -> None:
+        """Control flow stays, on parts of what a loop carries and whole values else."""
+        node = self.assignment.by_op[op]
+        needs = node.needs[0]
+        set_operands(op, [self.get(v, n) for v, n in zip(op.operands, needs, strict=True)])
+        for region in op.regions:
+            for block in region.blocks:
+                kept, before = {v: dict(f) for v, f in self.forms.items()}, self.before
+                arguments = list(block.args)
+                for arg in arguments:
+                    self.replace_argument(block, arg, self.assignment.fixed[arg])
+                self.block(block)
+                self.forms, self.before = kept, before
+                inner = [o for o in self.old if o.parent is block]
+                for old in reversed(inner):
+                    erase(old)
+                self.old = [o for o in self.old if o not in set(inner)]
+                for arg in arguments:
+                    block.erase_arg(arg)
+        for result in op.results:
+            own = self.assignment.chosen(result)
+            if any(own.dims):
+                set_type(result, tensor(own.local_shape(shape_of(result)), element_type(result)))
+            self.forms[result] = {(own, 0): result}
+
+    def returned(self, op: ReturnOp) -> None:
+        needs = self.assignment.by_op[op].needs[0]
+        values = list[SSAValue]()
+        for i, (value, need) in enumerate(zip(op.operands, needs, strict=True)):
+            own = Sharding(self.assignment.chosen(value).dims) if need is None else need
+            assert isinstance(own, Sharding)
+            self.state(False, i, own, shape_of(value))
+            values.append(self.get(value, own))
+        set_operands(op, values)
+
+    # ---- values
+
+    def add(self, op: TensorOp) -> SSAValue:
+        assert self.before is not None
+        return insert_before(self.before, op).results[0]
+
+    def constant(self, array: np.ndarray) -> SSAValue:
+        return self.add(ConstantOp.make(dense(array), type_of(array)))
+
+    def number(self, value: float, element: Attribute) -> SSAValue:
+        t = tensor((), element)
+        return self.add(ConstantOp.make(DenseIntOrFPElementsAttr.from_list(t, [value]), t))
+
+    def get(self, value: SSAValue, need: Need | None, fill: float = 0) -> SSAValue:
+        """What is needed of a value, made where it is not there yet."""
+        if need is None:
+            need = Sharding(self.assignment.chosen(value).dims)
+        source = _constant_of(value, need, self.assignment)
+        if source is not None:
+            return self.part_of_constant(source, need, fill)
+        forms = self.forms[value]
+        if (found := forms.get((need, fill if not isinstance(need, Sharding) else 0))) is not None:
+            return found
+        have, local = next((h, v) for (h, _), v in forms.items() if isinstance(h, Sharding))
+        shape = shape_of(value)
+        for step in steps(have, need, shape):
+            local = self.step(value, local, have, step, fill)
+            have = step.to if isinstance(step.to, Sharding) else have
+            if isinstance(step.to, Sharding):
+                forms[step.to, 0] = local
+        forms[need, fill if not isinstance(need, Sharding) else 0] = local
+        return local
+
+    def reduced(self, value: SSAValue) -> Sharding:
+        own = self.assignment.chosen(value)
+        return Sharding(own.dims)
+
+    def step(
+        self, value: SSAValue, x: SSAValue, have: Sharding, step: Step, fill: float
+    ) -> SSAValue:
+        axes = AxesAttr(step.axes)
+        if step.op == "part":
+            assert isinstance(step.to, Sharding)
+            return self.part(x, shape_of(value), have, step.to)
+        self.remark(value, have, step)
+        if step.op == "all_reduce":
+            return self.add(AllReduceOp.of(x, kind=have.kind, axes=axes))
+        if step.op == "reduce_scatter":
+            return self.add(ReduceScatterOp.of(x, kind=have.kind, dim=step.dim, axes=axes))
+        if step.op == "all_gather":
+            whole = self.add(AllGatherOp.of(x, dim=step.dim, axes=axes))
+            assert isinstance(step.to, Sharding)
+            return self.cropped(whole, step.to.local_shape(shape_of(value)))
+        of = list(shape_of(value))
+        if step.op == "all_to_all":
+            to, has = ShardingAttr(step.to), ShardingAttr(have)  # type: ignore
+            return self.add(AllToAllOp.of(x, has=has, to=to, of=of))
+        return self.exchange(value, have, step.to, fill, None, x)
+
+    def exchange(
+        self,
+        value: SSAValue,
+        have: Sharding,
+        need: Need,
+        fill: float | None,
+        onto: SSAValue | None,
+        x: SSAValue | None = None,
+    ) -> SSAValue:
+        x = self.get(value, have) if x is None else x
+        shape, element = shape_of(value), element_type(value)
+        number = None
+        if fill is not None:
+            is_real = is_float(element)
+            number = FloatAttr(fill, element) if is_real else IntegerAttr(int(fill), element)  # type: ignore
+        needs = NeededAttr(as_needed(need, shape))
+        has = ShardingAttr(have)
+        return self.add(ExchangeOp.of(x, onto, has=has, needs=needs, of=list(shape), fill=number))
+
+    def cropped(self, x: SSAValue, shape: Shape) -> SSAValue:
+        """Without the elements that mean nothing behind the last one."""
+        if shape_of(x) == shape:
+            return x
+        axes = [i for i, (a, b) in enumerate(zip(shape_of(x), shape, strict=True)) if a != b]
+        ends = [shape[i] for i in axes]
+        return self.add(SliceOp.of(x, starts=[0] * len(axes), ends=ends, axes=axes))
+
+    def part(self, x: SSAValue, shape: Shape, have: Sharding, to: Sharding) -> SSAValue:
+        """A device's own part of what it has: the elements at its place."""
+        local = have.local_shape(shape)
+        for dim, (own, wanted) in enumerate(zip(have.dims, to.dims, strict=True)):
+            if own == wanted:
+                continue
+            before, after = count(own), count(wanted)
+            each = -(-shape[dim] // after)
+            new = joined(all_digits(wanted)[len(all_digits(own)) :])
+            index = self.places(new, each)
+            if each * (after // before) > local[dim]:
+                last = self.constant(np.array(local[dim] - 1, np.int64))
+                index = self.add(MinimumOp.of(index, last))
+            x = self.add(GatherOp.of(x, index, axis=dim))
+        return x
+
+    def part_of_constant(self, op: ConstantOp, need: Need, fill: float) -> SSAValue:
+        """A constant as it is needed: each device gets its part of a weight when it is loaded."""
+        t, shape = op.result.type, shape_of(op.result)
+        element = element_type(op.result)
+        if not isinstance(need, Sharding):
+            whole = self.add(ConstantOp.make(op.value, t))
+            have = Sharding.whole(len(shape))
+            return self.exchange(op.result, have, need, fill, None, whole)
+        if need.is_whole:
+            return self.add(ConstantOp.make(op.value, t))
+        local = tensor(need.local_shape(shape), element)
+        if constant_value(op.result) is not None and (value := splat(op.result)) is not None:
+            return self.number_of(value, local)
+        if isinstance(op.value, WeightAttr):
+            key = f"{op.value.data} {sharding_text(need).partition(', ')[2]}"
+            self.parts[key] = op.value.data, need
+            return self.add(ConstantOp.make(WeightAttr(key), local))
+        whole = self.add(ConstantOp.make(op.value, t))
+        return self.part(whole, shape, Sharding.whole(len(shape)), need)
+
+    def number_of(self, value: float, t: Attribute) -> SSAValue:
+        return self.add(ConstantOp.make(DenseIntOrFPElementsAttr.from_list(t, [value]), t))  # type: ignore
+
+    def remark(self, value: SSAValue, have: Sharding, step: Step) -> None:
+        if remarks.wanted() and isinstance(value.owner, Operation):
+            text = sharding_text(have).partition(", ")[2]
+            remarks.applied(step.op, value.owner, f"of a value cut as {text}")
+
+
+def _constant_of(value: SSAValue, need: Need, assignment: Assignment) -> ConstantOp | None:
+    """The constant that a value is, where parts of it are all that is needed: itself, or one with
+    a stated sharding that what is needed refines."""
+    if isinstance(value.owner, ConstantOp):
+        return value.owner
+    if isinstance(value.owner, ShardOp) and isinstance(value.owner.input.owner, ConstantOp):
+        own = assignment.resolved(value.owner.sharding)
+        kept = [s.op == "part" for s in steps(own, need, shape_of(value))]
+        if isinstance(need, Sharding) and all(kept):
+            return value.owner.input.owner
+    return None

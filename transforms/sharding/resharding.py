@@ -1,0 +1,216 @@
+"""The way from one sharding of a value to another, and what it costs.
+
+    [{}, {}], unreduced={"tp"}   to [{}, {"tp"}]     reduce_scatter
+    [{}, {}], unreduced={"tp"}   to [{}, {}]         all_reduce
+    [{"tp"}, {}]                 to [{}, {}]         all_gather
+    [{"tp"}, {}]                 to [{}, {"tp"}]     all_to_all
+    [{}, {}]                     to [{"tp"}, {}]     exchange without anything sent: its own part
+
+Bytes are those that a device sends by the algorithm that sends least: of all-reduce 2 (n-1)/n of
+the value, of all-gather and reduce-scatter (n-1)/n of the larger one, of all else what a device
+gets and does not have.
+
+No order of steps gets more than once what a device lacks, so the steps below send least, but for
+axes that are to be gathered from the middle of a dimension's, which one exchange does."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import prod
+
+from ge.dialects.graph.collectives import Needed, Place
+from ge.dialects.support.digits import Axes, Number, all_digits, cut, joined
+from ge.dialects.support.mesh import SUM, Axis, Mesh, Sharding
+from ge.dialects.support.types import Shape
+from ge.transforms.sharding.strategies import Need, terms_of
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A collective, or `part`: a device's own part of what it has. `axes` are those of its group;
+    `dim` that along which it gathers or scatters."""
+
+    op: str
+    axes: Axes
+    to: Need
+    dim: int = 0
+
+
+def count(axes: Sequence[Axis]) -> int:
+    return prod(a.size for a in axes)
+
+
+@lru_cache(maxsize=1 << 16)
+def steps(have: Sharding, need: Need, shape: Shape) -> tuple[Step, ...]:
+    """The collectives, in order, that bring a value from one sharding to what is needed."""
+    found = list[Step]()
+    goal = need if isinstance(need, Sharding) else None
+    if missing := reduced_axes(have, goal):
+        have = _reduced(have, missing, goal, shape, found)
+    if goal is None:
+        found.append(Step("exchange", joined(tuple(have.axes)), need))
+        return tuple(found)
+    have, goal = replace(have, open=frozenset()), replace(goal, open=frozenset())
+    if have.dims == goal.dims:
+        return tuple(found)
+    if not _begins(have, goal):
+        have = _parted(have, goal, shape, found)
+    if have.dims != goal.dims:
+        found += _moved(have, goal)
+    return tuple(found)
+
+
+def reduced_axes(have: Sharding, goal: Sharding | None) -> Axes:
+    kept = all_digits(goal.unreduced) if goal is not None else ()
+    return joined(tuple(d for d in all_digits(have.unreduced) if d not in kept))
+
+
+def _begins(have: Sharding, goal: Sharding) -> bool:
+    """Whether parts of what is there are all that is needed, or parts are to be put together
+    alone."""
+    pairs = [(all_digits(a), all_digits(b)) for a, b in zip(have.dims, goal.dims, strict=True)]
+    return all(b == a[: len(b)] for a, b in pairs)
+
+
+def _reduced(
+    have: Sharding, axes: Axes, goal: Sharding | None, shape: Shape, found: list[Step]
+) -> Sharding:
+    """Reduce along axes: where the goal has the value in parts along them, by a reduce-scatter."""
+    rest = set(all_digits(axes))
+    left = joined(tuple(d for d in all_digits(have.unreduced) if d not in rest))
+    for dim, own in enumerate(goal.dims if goal is not None else ()):
+        before, wanted = all_digits(have.dims[dim]), all_digits(own)
+        new = wanted[len(before) :]
+        scattered = tuple(d for d in new if d in rest)
+        if wanted[: len(before)] != before or not scattered or new[: len(scattered)] != scattered:
+            continue
+        if shape[dim] % count((*before, *scattered)):
+            continue  # parts of a sum that does not divide: reduce, then take parts
+        dims = (*have.dims[:dim], joined((*before, *scattered)), *have.dims[dim + 1 :])
+        rest -= set(scattered)
+        still = joined(tuple(d for d in all_digits(have.unreduced) if d not in set(scattered)))
+        have = replace(have, dims=dims, unreduced=still)
+        found.append(Step("reduce_scatter", joined(scattered), have, dim))
+    if rest:
+        along = joined(tuple(d for d in all_digits(axes) if d in rest))
+        have = replace(have, unreduced=left, kind=have.kind if left else SUM)
+        found.append(Step("all_reduce", along, have))
+    return have
+
+
+def _parted(have: Sharding, goal: Sharding, shape: Shape, found: list[Step]) -> Sharding:
+    """Take parts along axes that only the goal has, where they are the next ones there: before
+    anything is sent."""
+    used = set(all_digits((*have.axes, *have.unreduced)))
+    dims = list[Axes]()
+    for own, wanted, size in zip(have.dims, goal.dims, shape, strict=True):
+        before, after = all_digits(own), all_digits(wanted)
+        new = list[Axis]()
+        if after[: len(before)] == before:
+            for digit in after[len(before) :]:
+                if digit in used:
+                    break
+                new.append(digit)
+        divides = not new or size % count((*before, *new)) == 0 or after == (*before, *new)
+        dims.append(joined((*before, *new)) if divides else own)
+    if tuple(dims) == have.dims:
+        return have
+    have = replace(have, dims=tuple(dims))
+    found.append(Step("part", (), have))
+    return have
+
+
+def _moved(have: Sharding, goal: Sharding) -> list[Step]:
+    if _begins(have, goal):
+        found = list[Step]()
+        for dim, (own, wanted) in enumerate(zip(have.dims, goal.dims, strict=True)):
+            if own != wanted:
+                gathered = joined(all_digits(own)[len(all_digits(wanted)) :])
+                have = replace(have, dims=(*have.dims[:dim], wanted, *have.dims[dim + 1 :]))
+                found.append(Step("all_gather", gathered, have, dim))
+        return found
+    before, after = set(all_digits(have.axes)), set(all_digits(goal.axes))
+    lost = joined(tuple(d for d in all_digits(have.axes) if d not in after))
+    moved = joined(tuple(have.axes))
+    if not lost and before == after:
+        return [Step("all_to_all", moved, goal)]
+    return [Step("exchange", moved, goal)]
+
+
+# ---- bytes --------------------------------------------------------------------------------------
+
+
+def elements(shape: Shape, sharding: Need) -> int:
+    if isinstance(sharding, Needed):
+        return prod(sharding.sizes)
+    return prod(sharding.local_shape(shape))
+
+
+@lru_cache(maxsize=1 << 16)
+def sent(have: Sharding, need: Need, shape: Shape) -> float:
+    """The elements that a device sends, at most, on the way from one sharding to what is needed."""
+    total = 0.0
+    for step in steps(have, need, shape):
+        n, own = count(step.axes), elements(shape, have)
+        if step.op == "all_reduce":
+            total += 2 * (n - 1) / n * own
+        elif step.op == "reduce_scatter":
+            total += (n - 1) / n * own
+        elif step.op == "all_gather":
+            total += (n - 1) / n * elements(shape, step.to)
+        elif step.op == "all_to_all":
+            total += (n - 1) / n * own
+        elif step.op == "exchange":
+            total += exchanged(have, step.to, shape)
+        have = step.to if isinstance(step.to, Sharding) else have
+    return total
+
+
+def exchanged(have: Sharding, need: Need, shape: Shape) -> float:
+    """The elements that a device gets in an exchange, at most: those that it needs and does not
+    have. Of devices that have the same, each has all of it."""
+    spans = list(as_needed(need, shape).spans)
+    wanted = prod(min(size, dim) for (_, size), dim in zip(spans, shape, strict=True))
+    own = prod(have.local_shape(shape))
+    overlap = 1.0
+    for (place, size), axes, dim in zip(spans, have.dims, shape, strict=True):
+        overlap *= _overlap(place, size, axes, dim)
+    return max(wanted - min(overlap, own), 0)
+
+
+def _overlap(place: Place, size: int, axes: Axes, dim: int) -> float:
+    """The elements of a span that a device has, on average over places along the axes."""
+    terms = [(d, by * prod(e.size for e in rest)) for d, by, rest in _digits_of(place)]
+    digits = dict.fromkeys((*all_digits(axes), *(d for d, _ in terms)))
+    mesh = Mesh(tuple((f"{a.name}/{a.pre}/{a.size}", a.size) for a in digits))
+    total = 0
+    each = -(-dim // count(axes))
+    for device in range(mesh.count):
+        at = mesh.coordinates(device)
+        value = {a: at[f"{a.name}/{a.pre}/{a.size}"] for a in digits}
+        first = place.constant + sum(value[d] * by for d, by in terms)
+        number = 0
+        for axis in all_digits(axes):
+            number = number * axis.size + value[axis]
+        low, high = max(first, number * each, 0), min(first + size, (number + 1) * each, dim)
+        total += max(high - low, 0)
+    return total / mesh.count
+
+
+def _digits_of(place: Place) -> Iterator[tuple[Axis, int, Axes]]:
+    """Each digit of a number's axes, with the axis' coefficient and the digits behind it there."""
+    for axis, by in place.terms:
+        own = all_digits((axis,))
+        for i, digit in enumerate(own):
+            yield digit, by, own[i + 1 :]
+
+
+def as_needed(need: Need, shape: Shape) -> Needed:
+    """What is needed as a box for each device."""
+    if isinstance(need, Needed):
+        return need
+    places = list[tuple[Place, int]]()
+    for offset, size in cut(shape, need.dims):
+        terms = tuple(terms_of(offset)) if isinstance(offset, Number) else ()
+        places.append((Place(0, terms), size))
+    return Needed(tuple(places))
