@@ -2,7 +2,7 @@
 
     %g = graph.all_gather %x dim 1 over <"tp"=4> : (tensor<8x4xf32>) -> tensor<8x16xf32>
     %s = graph.all_reduce sum %y over <"tp"=4> : (tensor<8x16xf32>) -> tensor<8x16xf32>
-    %e = graph.exchange %x of [2, 64] has <@mesh, [{}, {"sp":(1)8}]>
+    %e = graph.exchange %x shape [2, 64] has <@mesh, [{}, {"sp":(1)8}]>
              needs <[0 : 2], ["sp"=8 * 8 + -1 : 10]> ...
 
 A group is of the devices that differ along the axes alone, in their order there. Sums are made in
@@ -211,11 +211,11 @@ class OfWhole(Collective, ABC):
     """A collective on parts of a value of which it says how it is cut."""
 
     has = prop_def(ShardingAttr)
-    of = prop_def(INTS)  # the shape of the whole value
+    shape = prop_def(INTS)  # of the whole value
 
     @property
     def whole(self) -> Shape:
-        return array_ints(self.of)
+        return array_ints(self.shape)
 
     def group(self) -> tuple[Axis, ...]:
         return tuple(dict.fromkeys(self.has.data.axes))
@@ -236,7 +236,7 @@ class AllToAllOp(OfWhole):
 
     name = "graph.all_to_all"
     to = prop_def(ShardingAttr)
-    assembly_format = f"$input `of` $of `has` $has `to` $to {TYPES}"
+    assembly_format = f"$input `shape` $shape `has` $has `to` $to {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
         self.check_part()
@@ -252,11 +252,12 @@ class ExchangeOp(OfWhole):
     element of `onto` at its place; without both, it means nothing."""
 
     name = "graph.exchange"
+    input = operand_def(ANY)  # again: it would come last otherwise
     onto = opt_operand_def(ANY)
     needs = prop_def(NeededAttr)
     fill = opt_prop_def(FloatAttr.constr() | IntegerAttr.constr())
     assembly_format = (
-        f"$input `of` $of `has` $has `needs` $needs (`fill` $fill^)? (`onto` $onto^)? {TYPES}"
+        f"$input `shape` $shape `has` $has `needs` $needs (`fill` $fill^)? (`onto` $onto^)? {TYPES}"
     )
 
     def infer(self) -> Sequence[Attribute]:

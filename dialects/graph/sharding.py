@@ -35,7 +35,7 @@ from ge.dialects.support.boxes import Access
 from ge.dialects.support.constraints import ANY
 from ge.dialects.support.mesh import SUM, Axis, Mesh, Sharding
 from ge.dialects.support.operation import GeOp, created
-from ge.dialects.support.types import shape_of
+from ge.dialects.support.types import Shape, array_ints, shape_of
 
 MESH = "mesh"  # the symbol of the mesh of a module
 
@@ -257,6 +257,11 @@ def sharding_of(table: Mapping[str, Attribute]) -> Sharding | None:
     """The sharding that an argument or result states."""
     attr = table.get(SHARDING)
     return attr.data if isinstance(attr, ShardingAttr) else None
+
+
+def whole_shape(table: Mapping[str, Attribute], local: Shape) -> Shape:
+    """The shape of the whole of an argument or result, of which a device has `local`."""
+    return array_ints(table[WHOLE]) if WHOLE in table else local
 
 
 def parts_of(module: ModuleOp) -> dict[str, tuple[str, Sharding]]:

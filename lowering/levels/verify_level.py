@@ -11,6 +11,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.elementwise import AddOp
+from ge.dialects.graph.sharding import MeshOp
 from ge.dialects.npu_task.ops import KernelOp, kernels_of
 from ge.dialects.support.definitions import wrong_attributes
 from ge.dialects.support.diagnostics import error_at
@@ -87,7 +88,7 @@ class Verification:
                 self.function(op)
             elif isinstance(op, KernelOp) and self.legal.kernel:
                 self.kernel(op)
-            elif not (is_tile_program(op) and self.legal.kernel):
+            elif not isinstance(op, MeshOp) and not (is_tile_program(op) and self.legal.kernel):
                 raise self.fail(op, f"{op.name} may not stand in a module")
         check_dominance(module, self.unchanged)
         for kernel, parts in self.passed:

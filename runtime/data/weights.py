@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Attribute
 
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.graph.sharding import mesh_of, parts_of
 from ge.dialects.graph.stated import HASH, PAYLOAD
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
@@ -75,6 +76,16 @@ class Payload(Protocol):
     def get(self, key: str, /) -> Array | None: ...
 
 
+def part_of(payload: Payload, key: str) -> Array | None:
+    """A weight of which a part is to be read: of a file that is mapped nothing is read yet."""
+    if isinstance(payload, Fallback):
+        found = part_of(payload.first, key)
+        return part_of(payload.second, key) if found is None else found
+    if isinstance(payload, SafetensorsPayload):
+        return payload.mapped(key) if key in payload else None
+    return payload.get(key)
+
+
 def weights_at_hand(payload: Payload | None) -> AbstractContextManager[Payload | None]:
     """Let passes see these weights."""
     return having(payload, Payload)
@@ -115,6 +126,14 @@ class SafetensorsPayload(Mapping[str, Array]):
         self._start = 8 + size
 
     def __getitem__(self, key: str) -> Array:
+        array = self.mapped(key)
+        expected = self._unchecked.pop(key, None)
+        if expected and sha256(array.reshape(-1).view(np.uint8).data).hexdigest() != expected:
+            raise GeError(f"weight '{key}' is not what the program was made with", str(self.path))
+        return array
+
+    def mapped(self, key: str) -> Array:
+        """The array, of which nothing is read yet: its hash is not compared."""
         entry = self._header[key]
         dtype = _DTYPES.get(entry["dtype"])
         if dtype is None:
@@ -123,11 +142,7 @@ class SafetensorsPayload(Mapping[str, Array]):
         offset = self._start + cast(int, entry["data_offsets"][0])
         if 0 in shape:
             return np.empty(shape, dtype)
-        array = np.frombuffer(self._bytes, dtype, math.prod(shape), offset).reshape(shape)
-        expected = self._unchecked.pop(key, None)
-        if expected and sha256(array.reshape(-1).view(np.uint8).data).hexdigest() != expected:
-            raise GeError(f"weight '{key}' is not what the program was made with", str(self.path))
-        return array
+        return np.frombuffer(self._bytes, dtype, math.prod(shape), offset).reshape(shape)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._header)
@@ -231,7 +246,18 @@ def weights_of(module: ModuleOp) -> dict[str, AnyTensor]:
         if isinstance(op, ConstantOp | TaskConstantOp) and isinstance(op.value, WeightAttr):
             element, shape = data_type(op.result.type)
             types[op.value.data] = tensor(shape, element)
-    return types
+    return types | whole_weights(module, types)
+
+
+def whole_weights(module: ModuleOp, types: Mapping[str, AnyTensor]) -> dict[str, AnyTensor]:
+    """The weights of which the module of one device has parts, at the sizes that all parts have."""
+    mesh, whole = mesh_of(module), dict[str, AnyTensor]()
+    for key, (of, sharding) in parts_of(module).items() if mesh is not None else ():
+        if mesh is not None and key in types:
+            sizes = zip(types[key].get_shape(), sharding.dims, strict=True)
+            shape = [size * mesh.parts(axes) for size, axes in sizes]
+            whole[of] = tensor(shape, types[key].element_type)
+    return whole
 
 
 def payload_path(module: ModuleOp, folder: str | Path) -> Path | None:

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
+from ge.dialects.graph.sharding import whole_shape
 from ge.dialects.graph.stated import (
     BLOCK,
     SEED,
@@ -110,7 +111,8 @@ def ports(
     result: list[Port] = []
     for i, t in enumerate(types):
         table: Mapping[str, Attribute] = {} if attributes is None else attributes.data[i].data
-        element, shape = data_type(t)
+        element, local = data_type(t)
+        shape = whole_shape(table, local)  # of a program of one device, callers have wholes
         name = name_of(table)
         text = f"{default}{i}" if name is None else name
         becomes, dims = table.get(STATE), dims_of(table, len(shape))

@@ -31,9 +31,11 @@ from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.binding import Binding
 from ge.runtime.device.device_array import DeviceArray
+from ge.runtime.device.devices import Devices, Runs, WeightParts, mesh_of_parts
 from ge.runtime.device.executable import Registers
 from ge.runtime.device.function import Driver, Function, Staged, Watch
 from ge.runtime.device.gears import Cut, GearTable
+from ge.runtime.device.interpreter import CodeOf
 from ge.runtime.device.memory import loaded
 from ge.runtime.device.ports import (
     RunSeed,
@@ -134,11 +136,12 @@ class Session:
                 raise GeError(f"two {what} are called '{twice}'", hint="give each its own name")
         self.gears = GearTable.of(main)
         weights: Payload = {} if payload is None else payload
-        self.weights = weights if isinstance(weights, Prepared) else Prepared(weights, module)
+        self.mesh = mesh_of_parts(module, main)
+        alone = self.mesh is None and not isinstance(weights, Prepared)
+        self.weights = Prepared(weights, module) if alone else weights
+        self._prepared: dict[int, Prepared] = {}  # by device
         self.tiles = TileKernels.of(module, self.target, tiles) if tiles else None
-        self._function = Function(
-            module, main, self.weights, poison or sanitize, code_of=self.tiles
-        )
+        self._function = self._made(self.tiles, poison or sanitize)
         table = next((BlockTable(p.shape[0], p.block) for p in self._lengths if p.block), None)
         self.state = State((*kept, *self._function.states), table)
         self.seed = RunSeed.of(seed, arguments)
@@ -151,6 +154,30 @@ class Session:
         self._bound: OrderedDict[tuple[Shape, ...], Session] = OrderedDict()
         self._checks: dict[str, Any] = {"poison": poison, "sanitize": sanitize, "tiles": tiles}
 
+    def _made(
+        self,
+        tiles: CodeOf | None,
+        poison: bool = False,
+        timing: np.random.Generator | None = None,
+    ) -> Runs:
+        """Make what runs the program: a function, or one for each device of its mesh."""
+        main = main_of(self.module)
+        if (mesh := self.mesh) is None:
+            function = Function(
+                self.module, main, self.weights, poison, timing=timing, code_of=tiles
+            )
+            return function
+
+        def make(device: int) -> Function:
+            if device not in self._prepared:
+                parts = WeightParts(self.weights, self.module, mesh, device)
+                self._prepared[device] = Prepared(parts, self.module)
+            own = None if timing is None else timing.spawn(1)[0]
+            weights = self._prepared[device]
+            return Function(self.module, main, weights, poison, timing=own, code_of=tiles)
+
+        return Devices(main, mesh, make)
+
     def after_fork(self) -> None:
         """A run that another thread of the parent was at goes on in the parent alone."""
         self.lock, self._queue = Lock(), None
@@ -159,6 +186,9 @@ class Session:
     def staged(self) -> Staged:
         """The same program in stages, on the same device. New state of modules of tensors is known
         when the run before has computed."""
+        if not isinstance(self._function, Function):
+            hint = "call run for each batch"
+            raise GeError("a program of many devices is not run in stages", hint=hint)
         main, kept = main_of(self.module), [(s.name, s.result) for s in self._kept]
         arguments = {self._arguments.index(name) for name, _ in kept}
         results = {self._results.index(result) for _, result in kept}
@@ -236,7 +266,7 @@ class Session:
 
     def _call(
         self,
-        function: Function,
+        function: Runs,
         inputs: Sequence[Array],
         places: Sequence[Array | None] | None = None,
         driver: Driver | None = None,
@@ -366,9 +396,7 @@ class Session:
         self.seed.run = first
         timing = np.random.default_rng(seed)
         tiles = None if self.tiles is None else self.tiles.in_random_order(seed)
-        function = Function(
-            self.module, main_of(self.module), self.weights, timing=timing, code_of=tiles
-        )
+        function = self._made(tiles, timing=timing)
         for number in range(runs):
             restore(function.states, states)
             for name, got in self._call(function, arrays).items():

@@ -18,6 +18,7 @@ behind other work, and merge. Ties go to fewer collectives."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.func import ReturnOp as FuncReturnOp
@@ -26,6 +27,7 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import LoopOp, YieldOp
 from ge.dialects.graph.sharding import SHARDING, ShardingAttr, ShardOp
+from ge.dialects.support.digits import all_digits
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.mesh import Mesh, Sharding
 from ge.dialects.support.tensor_op import TensorOp
@@ -202,6 +204,10 @@ class Assignment:
             return 0.0
         if need is None:
             need = Sharding(have.dims)
+        if isinstance(need, Sharding) and not set(all_digits(need.unreduced)) <= set(
+            all_digits(have.unreduced) if have.kind == need.kind else ()
+        ):
+            return inf
         bits = bitwidth(element_type(value))
         key = have, need, shape, bits
         if key not in self._costs:

@@ -21,7 +21,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.creation import FillOp
 from ge.dialects.graph.elementwise import MulOp
-from ge.dialects.graph.indexing import Picking, Placing
+from ge.dialects.graph.indexing import Picking, Placing, TopKOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.reduction import ReduceKind, ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TransposeOp, View
@@ -39,6 +39,7 @@ from ge.dialects.support.types import (
     UNKNOWN,
     Shape,
     element_type,
+    normalize_axis,
     numel,
     set_type,
     shape_of,
@@ -81,7 +82,11 @@ def may_cut(op: TensorOp, dim: int) -> bool:
         return dim != op.axis.value.data
     if isinstance(op, SplitInterface):
         return op.is_same_op(dim)
-    return isinstance(op, RowsInterface | Picking | Placing)
+    if isinstance(op, TopKOp):
+        return dim != normalize_axis(op.axis.value.data, len(shape_of(op.input)))
+    if isinstance(op, Placing):
+        return dim not in op.indexed_axes()
+    return isinstance(op, RowsInterface | Picking)
 
 
 def fill_of(op: TensorOp, index: int) -> float | int:

@@ -83,6 +83,7 @@ from ge.transforms.sharding.assignment import Assignment
 from ge.transforms.sharding.local_ops import Part, build, fill_of, is_concat, shapes_of
 from ge.transforms.sharding.resharding import Step, as_needed, count, steps
 from ge.transforms.sharding.strategies import Need, Rules, Strategy
+from ge.transforms.sharding.two_levels import in_two_levels
 
 NEUTRAL = {"sum": zero, "prod": one, "max": lowest, "min": highest}
 
@@ -102,20 +103,30 @@ class PartitionSpmdPass(ModulePass):
         Partition(op, main, mesh).run()
 
 
+def assigned(main: FuncOp, mesh: Mesh) -> Assignment:
+    """How each op is computed; those along a cut axis in two levels."""
+    assignment = Assignment(main, mesh)
+    assignment.choose()
+    while in_two_levels(assignment):
+        assignment = Assignment(main, mesh)
+        assignment.choose()
+    return assignment
+
+
 class Partition:
     """The function of a module, being rewritten."""
 
     def __init__(self, module: ModuleOp, main: FuncOp, mesh: Mesh) -> None:
         self.module, self.main, self.mesh = module, main, mesh
-        self.assignment = Assignment(main, mesh)
+        self.assignment = assigned(main, mesh)
         self.parts = parts_of(module)
+        self.wholes: dict[SSAValue, Shape] = {}  # of results of loops: others keep their types
         # what there is of each value: by how it is cut, and by what stands beyond its ends
         self.forms: dict[SSAValue, dict[tuple[Need, float], SSAValue]] = {}
         self.before: Operation | None = None  # where ops are inserted
         self.old: list[Operation] = []
 
     def run(self) -> None:
-        self.assignment.choose()
         block = self.main.body.block
         arguments = list(block.args)
         for i, arg in enumerate(arguments):
@@ -248,8 +259,8 @@ class Partition:
 
     def with_regions(self, op: Operation) -> None:
         """Control flow stays, on parts of what a loop carries and whole values else."""
-        node = self.assignment.by_op[op]
-        needs = node.needs[0]
+        needs = self.assignment.by_op[op].needs[0]
+        cut = [self.assignment.chosen(r) for r in op.results]
         set_operands(op, [self.get(v, n) for v, n in zip(op.operands, needs, strict=True)])
         for region in op.regions:
             for block in region.blocks:
@@ -265,9 +276,9 @@ class Partition:
                 self.old = [o for o in self.old if o not in set(inner)]
                 for arg in arguments:
                     block.erase_arg(arg)
-        for result in op.results:
-            own = self.assignment.chosen(result)
+        for result, own in zip(op.results, cut, strict=True):
             if any(own.dims):
+                self.wholes[result] = shape_of(result)
                 set_type(result, tensor(own.local_shape(shape_of(result)), element_type(result)))
             self.forms[result] = {(own, 0): result}
 
@@ -277,7 +288,7 @@ class Partition:
         for i, (value, need) in enumerate(zip(op.operands, needs, strict=True)):
             own = Sharding(self.assignment.chosen(value).dims) if need is None else need
             assert isinstance(own, Sharding)
-            self.state(False, i, own, shape_of(value))
+            self.state(False, i, own, self.whole(value))
             values.append(self.get(value, own))
         set_operands(op, values)
 
@@ -305,7 +316,7 @@ class Partition:
         if (found := forms.get((need, fill if not isinstance(need, Sharding) else 0))) is not None:
             return found
         have, local = next((h, v) for (h, _), v in forms.items() if isinstance(h, Sharding))
-        shape = shape_of(value)
+        shape = self.whole(value)
         for step in steps(have, need, shape):
             local = self.step(value, local, have, step, fill)
             have = step.to if isinstance(step.to, Sharding) else have
@@ -313,6 +324,9 @@ class Partition:
                 forms[step.to, 0] = local
         forms[need, fill if not isinstance(need, Sharding) else 0] = local
         return local
+
+    def whole(self, value: SSAValue) -> Shape:
+        return self.wholes.get(value) or shape_of(value)
 
     def reduced(self, value: SSAValue) -> Sharding:
         own = self.assignment.chosen(value)
@@ -324,7 +338,7 @@ class Partition:
         axes = AxesAttr(step.axes)
         if step.op == "part":
             assert isinstance(step.to, Sharding)
-            return self.part(x, shape_of(value), have, step.to)
+            return self.part(x, self.whole(value), have, step.to)
         self.remark(value, have, step)
         if step.op == "all_reduce":
             return self.add(AllReduceOp.of(x, kind=have.kind, axes=axes))
@@ -333,11 +347,11 @@ class Partition:
         if step.op == "all_gather":
             whole = self.add(AllGatherOp.of(x, dim=step.dim, axes=axes))
             assert isinstance(step.to, Sharding)
-            return self.cropped(whole, step.to.local_shape(shape_of(value)))
-        of = list(shape_of(value))
+            return self.cropped(whole, step.to.local_shape(self.whole(value)))
+        of = list(self.whole(value))
         if step.op == "all_to_all":
             to, has = ShardingAttr(step.to), ShardingAttr(have)  # type: ignore
-            return self.add(AllToAllOp.of(x, has=has, to=to, of=of))
+            return self.add(AllToAllOp.of(x, has=has, to=to, shape=of))
         return self.exchange(value, have, step.to, fill, None, x)
 
     def exchange(
@@ -350,14 +364,16 @@ class Partition:
         x: SSAValue | None = None,
     ) -> SSAValue:
         x = self.get(value, have) if x is None else x
-        shape, element = shape_of(value), element_type(value)
+        shape, element = self.whole(value), element_type(value)
         number = None
         if fill is not None:
             is_real = is_float(element)
             number = FloatAttr(fill, element) if is_real else IntegerAttr(int(fill), element)  # type: ignore
         needs = NeededAttr(as_needed(need, shape))
         has = ShardingAttr(have)
-        return self.add(ExchangeOp.of(x, onto, has=has, needs=needs, of=list(shape), fill=number))
+        return self.add(
+            ExchangeOp.of(x, onto, has=has, needs=needs, shape=list(shape), fill=number)
+        )
 
     def cropped(self, x: SSAValue, shape: Shape) -> SSAValue:
         """Without the elements that mean nothing behind the last one."""

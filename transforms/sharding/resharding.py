@@ -16,11 +16,12 @@ axes that are to be gathered from the middle of a dimension's, which one exchang
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
 from math import prod
 
 from ge.dialects.graph.collectives import Needed, Place
 from ge.dialects.support.digits import Axes, Number, all_digits, cut, joined
-from ge.dialects.support.mesh import SUM, Axis, Mesh, Sharding
+from ge.dialects.support.mesh import SUM, Axis, Sharding
 from ge.dialects.support.types import Shape
 from ge.transforms.sharding.strategies import Need, terms_of
 
@@ -168,33 +169,29 @@ def sent(have: Sharding, need: Need, shape: Shape) -> float:
 
 def exchanged(have: Sharding, need: Need, shape: Shape) -> float:
     """The elements that a device gets in an exchange, at most: those that it needs and does not
-    have. Of devices that have the same, each has all of it."""
-    spans = list(as_needed(need, shape).spans)
+    have."""
+    spans = as_needed(need, shape).spans
     wanted = prod(min(size, dim) for (_, size), dim in zip(spans, shape, strict=True))
-    own = prod(have.local_shape(shape))
-    overlap = 1.0
-    for (place, size), axes, dim in zip(spans, have.dims, shape, strict=True):
-        overlap *= _overlap(place, size, axes, dim)
-    return max(wanted - min(overlap, own), 0)
+    own = [
+        _overlap(place, size, axes, dim)
+        for (place, size), axes, dim in zip(spans, have.dims, shape, strict=True)
+    ]
+    return wanted - prod(own)
 
 
-def _overlap(place: Place, size: int, axes: Axes, dim: int) -> float:
-    """The elements of a span that a device has, on average over places along the axes."""
+def _overlap(place: Place, size: int, axes: Axes, dim: int) -> int:
+    """The elements of a span that a device has, at least."""
     terms = [(d, by * prod(e.size for e in rest)) for d, by, rest in _digits_of(place)]
-    digits = dict.fromkeys((*all_digits(axes), *(d for d, _ in terms)))
-    mesh = Mesh(tuple((f"{a.name}/{a.pre}/{a.size}", a.size) for a in digits))
-    total = 0
-    each = -(-dim // count(axes))
-    for device in range(mesh.count):
-        at = mesh.coordinates(device)
-        value = {a: at[f"{a.name}/{a.pre}/{a.size}"] for a in digits}
-        first = place.constant + sum(value[d] * by for d, by in terms)
-        number = 0
-        for axis in all_digits(axes):
-            number = number * axis.size + value[axis]
+    digits = list(dict.fromkeys((*all_digits(axes), *(d for d, _ in terms))))
+    each, least = -(-dim // count(axes)), dim
+    for values in product(*[range(d.size) for d in digits]):
+        at = dict(zip(digits, values, strict=True))
+        first, number = place.constant + sum(at[d] * by for d, by in terms), 0
+        for digit in all_digits(axes):
+            number = number * digit.size + at[digit]
         low, high = max(first, number * each, 0), min(first + size, (number + 1) * each, dim)
-        total += max(high - low, 0)
-    return total / mesh.count
+        least = min(least, max(high - low, 0))
+    return least
 
 
 def _digits_of(place: Place) -> Iterator[tuple[Axis, int, Axes]]:

@@ -1,0 +1,360 @@
+"""A program of one device, run on all devices of its mesh in one process: each has memory, weights
+and a thread of its own, and they meet at collectives.
+
+A run ends on all devices when it fails on one. Devices that wait for each other in another order
+are seen at once: when nobody runs, and somebody waits."""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import copy_context
+from dataclasses import dataclass, field
+from threading import Condition, Thread
+from typing import Protocol
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
+
+from ge.dialects.graph.sharding import WHOLE, mesh_of, parts_of, sharding_of, whole_shape
+from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.support.context import having
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.mesh import Mesh, Sharding
+from ge.dialects.support.types import Shape
+from ge.runtime.data.arrays import Array, kind_of
+from ge.runtime.data.weights import Payload, part_of
+from ge.runtime.device.function import Driver, Function, Watch
+from ge.runtime.device.state import DeviceState
+from ge.runtime.numbers.collectives import Member, slices
+
+# ---- values and their parts --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How an argument or result of one device's program is cut: the shapes of the whole and of a
+    part, and the sharding."""
+
+    whole: Shape
+    local: Shape
+    sharding: Sharding
+
+    @classmethod
+    def of(cls, t: Attribute, table: Mapping[str, Attribute], mesh: Mesh) -> "Spread":
+        _, local = data_type(t)
+        sharding = sharding_of(table)
+        if sharding is None:
+            return cls(local, local, Sharding.whole(len(local)))
+        return cls(whole_shape(table, local), local, sharding.resolved(mesh))
+
+    def part(self, array: Array, mesh: Mesh, device: int, poison: bool = False) -> Array:
+        """The part of a device, of its full size: what lies behind the end means nothing."""
+        box = self.sharding.box(self.whole, mesh, device)
+        own = array[slices(box, [(0, 0)] * len(box))]
+        if own.shape == self.local:
+            return np.ascontiguousarray(own)
+        nothing = np.nan if poison and kind_of(array.dtype) == "f" else 0
+        part = np.full(self.local, nothing, array.dtype)
+        part[tuple(slice(0, n) for _, n in box)] = own
+        return part
+
+    def joined(self, parts: Sequence[Array], mesh: Mesh) -> Array:
+        """The whole value; of equal parts that of the first device."""
+        if not any(self.sharding.dims):
+            return parts[0]
+        whole, seen = np.empty(self.whole, parts[0].dtype), set[tuple[tuple[int, int], ...]]()
+        for device, part in enumerate(parts):
+            box = tuple(self.sharding.box(self.whole, mesh, device))
+            if box not in seen:
+                seen.add(box)
+                own = part[tuple(slice(0, n) for _, n in box)]
+                whole[slices(box, [(0, 0)] * len(box))] = own
+        return whole
+
+
+def spreads(func: FuncOp, mesh: Mesh) -> tuple[list[Spread], list[Spread]]:
+    """Return how the arguments and the results of a function are cut."""
+    found: list[list[Spread]] = []
+    ends = func.function_type
+    for types, attrs in ((ends.inputs.data, func.arg_attrs), (ends.outputs.data, func.res_attrs)):
+        tables: list[Mapping[str, Attribute]] = [a.data for a in attrs or ()] or [{}] * len(types)
+        found.append([Spread.of(t, table, mesh) for t, table in zip(types, tables, strict=True)])
+    return found[0], found[1]
+
+
+def mesh_of_parts(module: ModuleOp, main: FuncOp) -> Mesh | None:
+    """The mesh of a module that is the program of one of its devices; None for a module of whole
+    values."""
+    tables = (*(main.arg_attrs or ()), *(main.res_attrs or ()))
+    return mesh_of(module) if any(WHOLE in table.data for table in tables) else None
+
+
+class WeightParts:
+    """A payload in which a device has its parts of weights: of a file that is mapped the rest is
+    not read."""
+
+    def __init__(self, payload: Payload, module: ModuleOp, mesh: Mesh, device: int) -> None:
+        self.payload, self.path = payload, getattr(payload, "path", None)
+        self.parts = {key: (of, s.resolved(mesh)) for key, (of, s) in parts_of(module).items()}
+        self.mesh, self.device = mesh, device
+
+    def get(self, key: str, /) -> Array | None:
+        if key not in self.parts:
+            return self.payload.get(key)
+        of, sharding = self.parts[key]
+        whole = part_of(self.payload, of)
+        if whole is None:
+            return None
+        if whole.ndim != len(sharding.dims):
+            text = f"weight '{of}' has {whole.ndim} dimensions, and is cut along {sharding.dims}"
+            raise GeError(text, hint="compile the program anew from the model")
+        spread = Spread(whole.shape, sharding.local_shape(whole.shape), sharding)
+        return spread.part(whole, self.mesh, self.device)
+
+
+# ---- where devices meet ------------------------------------------------------------------------
+
+
+class Ended(GeError):
+    """Another device has failed, or stays away."""
+
+
+@dataclass
+class Meeting:
+    """A group at a collective: what each device has come for and brings, and who has left."""
+
+    group: tuple[int, ...]
+    number: int
+    brought: dict[int, tuple[str, Mapping[int, Array]]] = field(
+        default_factory=dict[int, tuple[str, Mapping[int, Array]]]
+    )
+    left: set[int] = field(default_factory=set[int])
+
+    def missing(self) -> list[int]:
+        return [d for d in self.group if d not in self.brought]
+
+
+class Hall:
+    """The devices of a run, and their meetings."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self.running = set(range(count))
+        self.waiting: dict[int, Meeting] = {}
+        self.numbers: dict[tuple[int, tuple[int, ...]], int] = {}  # of meetings, device by device
+        self.meetings: dict[tuple[tuple[int, ...], int], Meeting] = {}
+        self.error: GeError | None = None
+        self.changed = Condition()
+
+    def fail(self, error: GeError) -> None:
+        with self.changed:
+            self.error = self.error or error
+            self.changed.notify_all()
+
+    def end(self, device: int) -> None:
+        """A device has run all of its program."""
+        with self.changed:
+            self.running.discard(device)
+            self._look()
+
+    def _look(self) -> None:
+        """See to it that somebody runs, or nobody waits."""
+        if not self.running and self.waiting and self.error is None:
+            reasons = [self._why(device, m) for device, m in sorted(self.waiting.items())]
+            self.error = GeError(
+                f"devices wait for others that do not come: {'; '.join(reasons[:4])}",
+                hint="all devices of a group are to reach the same collectives in the same order",
+            )
+            self.changed.notify_all()
+
+    def _why(self, device: int, meeting: Meeting) -> str:
+        missing = meeting.missing() or [d for d in meeting.group if d not in meeting.left]
+        who = ", ".join(
+            f"device {d}"
+            + (f" (in {self.waiting[d].brought[d][0]})" if d in self.waiting else " (has ended)")
+            for d in missing[:4]
+        )
+        return f"device {device} in {meeting.brought[device][0]} for {who}"
+
+    def _wait(self, device: int, meeting: Meeting, everybody: Callable[[], bool]) -> None:
+        """Wait until everybody is there, or has left. The last one wakes the others."""
+        if everybody():
+            for other in [d for d, m in self.waiting.items() if m is meeting]:
+                del self.waiting[other]
+                self.running.add(other)
+            self.changed.notify_all()
+            return
+        self.waiting[device] = meeting
+        self.running.discard(device)
+        self._look()
+        while device in self.waiting and self.error is None:
+            self.changed.wait()
+        if self.error is not None:
+            raise Ended(self.error.message)
+
+    def meet(
+        self, device: int, what: str, group: Sequence[int], sends: Mapping[int, Array]
+    ) -> Meeting:
+        with self.changed:
+            if self.error is not None:
+                raise Ended(self.error.message)
+            key = tuple(group)
+            number = self.numbers[device, key] = self.numbers.get((device, key), -1) + 1
+            meeting = self.meetings.setdefault((key, number), Meeting(key, number))
+            first = next(iter(meeting.brought), device)
+            meeting.brought[device] = what, sends
+            if (other := meeting.brought[first][0]) != what:
+                text = f"device {first} has come to {other}, device {device} to {what}"
+                self.error = GeError(f"devices do not agree: {text}")
+                self.changed.notify_all()
+                raise Ended(text)
+            self._wait(device, meeting, lambda: len(meeting.brought) == len(key))
+            return meeting
+
+    def leave(self, device: int, meeting: Meeting) -> None:
+        """Leave when nobody needs what the device has brought any more."""
+        with self.changed:
+            meeting.left.add(device)
+            self._wait(device, meeting, lambda: len(meeting.left) == len(meeting.group))
+            self.meetings.pop((meeting.group, meeting.number), None)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """The other devices of the process, for one of them."""
+
+    hall: Hall
+    device: int
+
+    @contextmanager
+    def swap(
+        self,
+        what: str,
+        group: Sequence[int],
+        sends: Mapping[int, Array],
+        wants: Mapping[int, Shape],
+        like: Array,
+    ) -> Generator[Mapping[int, Array]]:
+        meeting = self.hall.meet(self.device, what, group, sends)
+        found = {d: meeting.brought[d][1].get(self.device) for d in wants}
+        for d, shape in wants.items():
+            if (array := found[d]) is None or array.shape != shape or array.dtype != like.dtype:
+                sent = "nothing" if array is None else f"{array.dtype}{list(array.shape)}"
+                raise GeError(f"device {d} sends {sent} where {like.dtype}{list(shape)} is needed")
+        yield {d: array for d, array in found.items() if array is not None}
+        self.hall.leave(self.device, meeting)
+
+
+# ---- running -----------------------------------------------------------------------------------
+
+
+class Runs(Protocol):
+    """What a session runs: the function of one device, or of many."""
+
+    @property
+    def states(self) -> Sequence[DeviceState]: ...
+
+    def run(
+        self,
+        arguments: Sequence[Array],
+        outputs: Sequence[Array | None] | None = None,
+        driver: Driver | None = None,
+        watch: Watch | None = None,
+    ) -> list[Array]: ...
+
+
+Make = Callable[[int], Function]  # the function of a device
+
+
+def made_on(mesh: Mesh, device: int, make: Make) -> Function:
+    """The function of a device, with its own weights."""
+    with having(Member(mesh, device)):
+        function = make(device)
+    if function.states:
+        text = f"state '{function.states[0].name}' is in the memory of many devices"
+        raise GeError(text, hint="compile without --state: pass it as inputs and outputs")
+    return function
+
+
+def copied(results: Sequence[Array], outputs: Sequence[Array | None] | None) -> list[Array]:
+    """Results in the arrays that are given for them."""
+    own = list(results)
+    for i, out in enumerate(outputs or ()):
+        if out is not None:
+            np.copyto(out, own[i])
+            own[i] = out
+    return own
+
+
+class Devices:
+    """The function of a program on all devices of its mesh. A driver and a watch see the first
+    device."""
+
+    def __init__(self, func: FuncOp, mesh: Mesh, make: Make) -> None:
+        self.mesh = mesh
+        self.arguments, self.results = spreads(func, mesh)
+        self.functions = [made_on(mesh, device, make) for device in range(mesh.count)]
+        self.states: list[DeviceState] = []
+
+    def run(
+        self,
+        arguments: Sequence[Array],
+        outputs: Sequence[Array | None] | None = None,
+        driver: Driver | None = None,
+        watch: Watch | None = None,
+    ) -> list[Array]:
+        """The whole results of whole arguments. Raises GeError that names the device for what
+        fails on one."""
+        hall, parts = Hall(self.mesh.count), dict[int, list[Array]]()
+
+        def work(device: int) -> None:
+            try:
+                member = Member(self.mesh, device, Neighbours(hall, device))
+                function = self.functions[device]
+                own = own_arguments(self.arguments, arguments, member, function)
+                seen = (driver, watch) if device == 0 else (None, None)
+                with having(member):
+                    parts[device] = function.run(own, None, *seen)
+            except Ended:
+                pass
+            except Exception as e:
+                hall.fail(named(e, device, self.mesh.count))
+            finally:
+                hall.end(device)
+
+        threads = [
+            Thread(target=copy_context().run, args=(work, device), daemon=True)
+            for device in range(self.mesh.count)
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            for thread in threads:
+                thread.join()
+        except BaseException:
+            hall.fail(GeError("the run was given up"))
+            raise
+        if hall.error is not None:
+            raise hall.error
+        results = [
+            spread.joined([parts[d][i] for d in range(self.mesh.count)], self.mesh)
+            for i, spread in enumerate(self.results)
+        ]
+        return copied(results, outputs)
+
+
+def own_arguments(
+    spreads: Sequence[Spread], arguments: Sequence[Array], member: Member, function: Function
+) -> list[Array]:
+    pairs = zip(spreads, arguments, strict=True)
+    poison = function.device.poison
+    return [s.part(a, member.mesh, member.device, poison) for s, a in pairs]
+
+
+def named(error: Exception, device: int, count: int) -> GeError:
+    """An error with the device that it is of."""
+    place = f"device {device} of {count}"
+    if isinstance(error, GeError):
+        return GeError(f"{place}: {error.message}", error.where, error.hint, error.notes)
+    return GeError(f"{place}: {type(error).__name__}: {error}")

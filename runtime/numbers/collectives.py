@@ -1,0 +1,282 @@
+"""Kernels of what devices send each other. Each device of a program calls them on its own part; the
+`Member` that is at hand there says which device it is, and reaches the others.
+
+Sums are made of parts, each on one device of a group, in the order of the group, of 16-bit floats
+in f32, and rounded once: all devices have the same bits, whatever carries them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Protocol
+
+import numpy as np
+
+from ge.dialects.graph import collectives as c
+from ge.dialects.graph.sharding import AxisIndexOp, ShardOp
+from ge.dialects.support.context import at_hand
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.mesh import Axis, Mesh, Sharding
+from ge.dialects.support.types import Shape
+from ge.runtime.data.arrays import Array, rounded, widen
+from ge.runtime.numbers import Fn, array_kernel, kernel
+
+Spans = Sequence[tuple[int, int]]  # first element and size along each dimension
+
+
+class Peers(Protocol):
+    """The other devices, for one of them."""
+
+    def swap(
+        self,
+        what: str,
+        group: Sequence[int],
+        sends: Mapping[int, Array],
+        wants: Mapping[int, Shape],
+        like: Array,
+    ) -> AbstractContextManager[Mapping[int, Array]]:
+        """Send arrays to devices of a group; the arrays that come from others, by device, of the
+        shapes that are wanted and the type of `like`, good inside of the `with` block. All of the
+        group call it for the same `what`. Raises GeError where one does not."""
+        ...
+
+
+@dataclass(frozen=True)
+class Member:
+    """A device of a mesh, and the others."""
+
+    mesh: Mesh
+    device: int
+    peers: Peers | None = None
+
+    @staticmethod
+    def here(what: str) -> "Member":
+        member = at_hand(Member)
+        if member is None:
+            raise GeError(f"{what} is computed on a device of a mesh alone")
+        return member
+
+    def swap(
+        self,
+        what: str,
+        group: Sequence[int],
+        sends: Mapping[int, Array],
+        wants: Mapping[int, Shape],
+        like: Array,
+    ) -> AbstractContextManager[Mapping[int, Array]]:
+        if len(group) < 2:
+            return nullcontext({})
+        if self.peers is None:
+            raise GeError(f"{what} has no other devices here")
+        return self.peers.swap(what, group, sends, wants, like)
+
+
+def text_of(op: c.Collective) -> str:
+    """Describe a collective: the same on all devices that are to meet there."""
+    axes = ", ".join(axis_name(a) for a in op.group())
+    kind = f" {op.kind.data}" if isinstance(op, c.AllReduceOp | c.ReduceScatterOp) else ""
+    return f"{op.name}{kind} of {op.input.type} over {axes or 'no axis'}"
+
+
+def axis_name(axis: Axis) -> str:
+    return f"{axis.name}={axis.size}" if axis.pre == 1 else f"{axis.name}:({axis.pre}){axis.size}"
+
+
+# ---- sums --------------------------------------------------------------------------------------
+
+COMBINED: dict[str, Callable[..., Array]] = {
+    "sum": np.add,
+    "max": np.maximum,
+    "min": np.minimum,
+    "prod": np.multiply,
+}
+
+
+def combined(kind: str, arrays: Sequence[Array]) -> Array:
+    """The sum (or what `kind` says) of arrays, in order."""
+    total = widen(arrays[0]).copy()
+    for array in arrays[1:]:
+        COMBINED[kind](total, widen(array), out=total)
+    return rounded(total, arrays[0].dtype)
+
+
+def sum_of_own(
+    member: Member, what: str, group: Sequence[int], kind: str, pieces: Sequence[Array]
+) -> Array:
+    """The sum of the pieces that are meant for this device; all pieces are for the group, in
+    order."""
+    here = group.index(member.device)
+    sends = {d: p for d, p in zip(group, pieces, strict=True) if d != member.device}
+    wants = {d: pieces[here].shape for d in sends}
+    with member.swap(what, group, sends, wants, pieces[here]) as found:
+        return combined(kind, [found.get(d, pieces[here]) for d in group])
+
+
+@kernel(c.AllReduceOp)
+def all_reduce(op: c.AllReduceOp) -> Fn:
+    what, axes, kind = text_of(op), op.axes.data, str(op.kind.data)
+
+    def run(x: Array) -> Array:
+        member = Member.here(what)
+        group = member.mesh.group(axes, member.device)
+        flat = x.reshape(-1)
+        ends = [flat.size * i // len(group) for i in range(len(group) + 1)]
+        pieces = [flat[a:b] for a, b in pairwise(ends)]
+        own = sum_of_own(member, what, group, kind, pieces)
+        shapes = {d: p.shape for d, p in zip(group, pieces, strict=True)}
+        return gathered(member, what, group, own, shapes, 0).reshape(x.shape)
+
+    return run
+
+
+def gathered(
+    member: Member, what: str, group: Sequence[int], own: Array, shapes: Mapping[int, Shape],
+    dim: int,
+) -> Array:  # fmt: skip
+    """The arrays of all devices of a group, one after the other."""
+    others = [d for d in group if d != member.device]
+    wants = {d: shapes[d] for d in others}
+    with member.swap(what, group, dict.fromkeys(others, own), wants, own) as found:
+        return np.concatenate([found.get(d, own) for d in group], axis=dim)
+
+
+@kernel(c.AllGatherOp)
+def all_gather(op: c.AllGatherOp) -> Fn:
+    what, axes, dim = text_of(op), op.axes.data, op.dim.value.data
+
+    def run(x: Array) -> Array:
+        member = Member.here(what)
+        group = member.mesh.group(axes, member.device)
+        shapes = dict.fromkeys(group, x.shape)
+        return gathered(member, what, group, x, shapes, dim)
+
+    return run
+
+
+@kernel(c.ReduceScatterOp)
+def reduce_scatter(op: c.ReduceScatterOp) -> Fn:
+    what, axes, kind, dim = text_of(op), op.axes.data, str(op.kind.data), op.dim.value.data
+
+    def run(x: Array) -> Array:
+        member = Member.here(what)
+        group = member.mesh.group(axes, member.device)
+        return sum_of_own(member, what, group, kind, np.split(x, len(group), axis=dim))
+
+    return run
+
+
+# ---- boxes -------------------------------------------------------------------------------------
+
+
+def common(a: Spans, b: Spans) -> list[tuple[int, int]] | None:
+    """The elements that two boxes both have, None where there are none."""
+    spans: list[tuple[int, int]] = []
+    for (first, size), (other, length) in zip(a, b, strict=True):
+        start, end = max(first, other), min(first + size, other + length)
+        if end <= start:
+            return None
+        spans.append((start, end - start))
+    return spans
+
+
+def slices(box: Spans, within: Spans) -> tuple[slice, ...]:
+    """The index of a box in an array that holds another box from its first element on."""
+    starts = [a - b for (a, _), (b, _) in zip(box, within, strict=True)]
+    return tuple(slice(s, s + n) for s, (_, n) in zip(starts, box, strict=True))
+
+
+@dataclass(frozen=True)
+class Transfers:
+    """What one device has to send whom, so that each gets its box of a value. Those that have a
+    part are the devices that differ along the axes of its sharding, so a device gets each element
+    from the one that is nearest."""
+
+    mesh: Mesh
+    device: int
+    whole: Shape
+    has: Sharding
+    needs: Callable[[Mesh, int], Spans]
+
+    @cached_property
+    def group(self) -> list[int]:
+        return self.mesh.group(tuple(dict.fromkeys(self.has.axes)), self.device)
+
+    @cached_property
+    def own(self) -> Spans:
+        return self.has.box(self.whole, self.mesh, self.device)
+
+    @cached_property
+    def need(self) -> Spans:
+        return self.needs(self.mesh, self.device)
+
+    @cached_property
+    def sends(self) -> dict[int, Spans]:
+        """The box for each device, this one too."""
+        boxes = {d: common(self.own, self.needs(self.mesh, d)) for d in self.group}
+        return {d: box for d, box in boxes.items() if box is not None}
+
+    @cached_property
+    def gets(self) -> dict[int, Spans]:
+        """The box from each device, this one too."""
+        parts = {d: self.has.box(self.whole, self.mesh, d) for d in self.group}
+        boxes = {d: common(part, self.need) for d, part in parts.items()}
+        return {d: box for d, box in boxes.items() if box is not None}
+
+    def run(self, what: str, member: Member, x: Array, result: Array) -> Array:
+        sends = {d: x[slices(b, self.own)] for d, b in self.sends.items() if d != self.device}
+        wants = {
+            d: tuple(size for _, size in box) for d, box in self.gets.items() if d != self.device
+        }
+        with member.swap(what, self.group, sends, wants, x) as found:
+            for d, box in self.gets.items():
+                part = x[slices(box, self.own)] if d == self.device else found[d]
+                result[slices(box, self.need)] = part
+        return result
+
+
+def moved(op: c.OfWhole, shape: Shape, needs: Callable[[Mesh, int], Spans], fill: float = 0) -> Fn:
+    what, has, whole = text_of(op), op.has.data, op.whole
+    known: dict[tuple[Mesh, int], Transfers] = {}
+
+    def run(x: Array, onto: Array | None = None) -> Array:
+        member = Member.here(what)
+        key = member.mesh, member.device
+        if (transfers := known.get(key)) is None:
+            transfers = known[key] = Transfers(*key, whole, has, needs)
+        result = np.full(shape, fill, x.dtype) if onto is None else onto.copy()
+        return transfers.run(what, member, x, result)
+
+    return run
+
+
+@kernel(c.AllToAllOp)
+def all_to_all(op: c.AllToAllOp) -> Fn:
+    to, whole = op.to.data, op.whole
+    return moved(op, to.local_shape(whole), lambda mesh, device: to.box(whole, mesh, device))
+
+
+@kernel(c.ExchangeOp)
+def exchange(op: c.ExchangeOp) -> Fn:
+    needs = op.needs.data
+    fill = 0 if op.fill is None else op.fill.value.data
+    return moved(op, needs.sizes, needs.box, fill)
+
+
+# ---- without others ----------------------------------------------------------------------------
+
+
+@kernel(AxisIndexOp)
+def axis_index(op: AxisIndexOp) -> Fn:
+    axes = op.axes.data
+
+    def run() -> Array:
+        member = Member.here(op.name)
+        return np.array(member.mesh.index(axes, member.device), np.int64)
+
+    return run
+
+
+@array_kernel(ShardOp)
+def shard(x: Array) -> Array:
+    return x

@@ -1,0 +1,271 @@
+"""Programs of one device on all devices of a mesh, in one process: numbers of collectives, parts of
+inputs and weights, and devices that do not agree."""
+
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.mesh import Axis, Mesh, Sharding
+from ge.dialects.text.reading import SourceText, parse_module
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.data.weights import RandomPayload, SafetensorsPayload, write_safetensors
+from ge.runtime.device.devices import Spread
+from ge.runtime.device.session import Session
+
+MESH = 'graph.mesh @mesh ["dp"=2, "tp"=4]\n'
+WHOLE = Mesh((("dp", 2), ("tp", 4)))
+
+
+def parse(text: str) -> ModuleOp:
+    return parse_module(context(), SourceText("test.mlir", text))
+
+
+def shape(numbers: Any, element: str = "f32") -> str:
+    return f"tensor<{'x'.join(map(str, numbers))}x{element}>"
+
+
+def spread(name: str, sharding: str, whole: Any) -> str:
+    return (
+        f'{{graph.name = "{name}", graph.sharding = #graph.sharding<@mesh, {sharding}>, '
+        f"graph.whole = array<i64: {', '.join(map(str, whole))}>}}"
+    )
+
+
+def program(
+    body: str, x: Any, y: Any, cut_x: str, cut_y: str, whole_x: Any, whole_y: Any, element: str
+) -> str:
+    """A program of one op that makes %y of %x."""
+    return (
+        f"{MESH}func.func @main(%x: {shape(x, element)} {spread('x', cut_x, whole_x)})"
+        f" -> ({shape(y, element)} {spread('y', cut_y, whole_y)}) {{\n"
+        f"  %y = {body} : ({shape(x, element)}) -> {shape(y, element)}\n"
+        f"  return %y : {shape(y, element)}\n}}"
+    )
+
+
+def run(text: str, x: Any, level: str = "graph") -> Any:
+    module = parse(text)
+    if level != "graph":
+        lower(module, Options(), until=level)
+    return Session(module, {}, poison=True).run({"x": x})["y"]
+
+
+def numbers(*sizes: int, dtype: Any = np.float32) -> Any:
+    return np.random.default_rng(0).standard_normal(sizes).astype(dtype)
+
+
+# cut as parts of a sum: rows of the input are terms
+SUMS = [
+    ("sum", np.float32, "f32"),
+    ("max", np.float32, "f32"),
+    ("sum", ml_dtypes.bfloat16, "bf16"),
+    ("prod", np.int32, "i32"),
+]
+
+
+@pytest.mark.parametrize(("kind", "dtype", "element"), SUMS)
+@pytest.mark.parametrize("level", ["graph", "program"])
+def test_all_reduce(kind: str, dtype: Any, element: str, level: str) -> None:
+    x = (numbers(8, 5) * 4).astype(dtype)
+    body = f'graph.all_reduce {kind} %x over <"tp"=4>'
+    cut = '[{"dp", "tp"}, {}]', '[{"dp"}, {}]'
+    got = run(program(body, (1, 5), (1, 5), *cut, (8, 5), (2, 5), element), x, level)
+    wide = x.astype(np.float32) if element == "bf16" else x
+    fold = {"sum": np.add, "max": np.maximum, "prod": np.multiply}[kind]
+    want = np.stack([fold.reduce(wide[4 * i : 4 * i + 4]) for i in range(2)])
+    assert got.dtype == x.dtype
+    assert np.array_equal(got, want.astype(dtype))  # one by one, in order
+
+
+def test_all_reduce_over_digits() -> None:
+    x = numbers(8, 3)
+    body = 'graph.all_reduce sum %x over <"tp":(2)2>'
+    cut = '[{"dp", "tp"}, {}]', '[{"dp", "tp":(1)2}, {}]'
+    got = run(program(body, (1, 3), (1, 3), *cut, (8, 3), (4, 3), "f32"), x)
+    assert np.array_equal(got, x[0::2] + x[1::2])
+    major = body.replace("(2)2", "(1)2")
+    cut = cut[0], '[{"dp", "tp":(2)2}, {}]'
+    got = run(program(major, (1, 3), (1, 3), *cut, (8, 3), (4, 3), "f32"), x)
+    assert np.array_equal(got, x[[0, 1, 4, 5]] + x[[2, 3, 6, 7]])
+
+
+def test_all_gather_and_reduce_scatter() -> None:
+    x = numbers(8, 12)
+    body = 'graph.all_gather %x dim 1 over <"tp"=4>'
+    cut = '[{"dp"}, {"tp"}]', '[{"dp"}, {}]'
+    got = run(program(body, (4, 3), (4, 12), *cut, (8, 12), (8, 12), "f32"), x)
+    assert np.array_equal(got, x)
+    body = 'graph.reduce_scatter sum %x dim 1 over <"tp"=4>'
+    cut = '[{"dp", "tp"}, {}]', '[{"dp"}, {"tp"}]'
+    got = run(program(body, (1, 12), (1, 3), *cut, (8, 12), (2, 12), "f32"), x)
+    want = [((x[i] + x[i + 1]) + x[i + 2]) + x[i + 3] for i in (0, 4)]
+    assert np.array_equal(got, np.stack(want))
+
+
+MOVES = [  # shape of the whole, cut before, local shape, cut after, local shape
+    ((8, 12), '[{}, {"tp"}]', (8, 3), '[{"tp"}, {}]', (2, 12)),
+    ((6, 5), '[{}, {"tp"}]', (6, 2), '[{"tp"}, {}]', (2, 5)),  # 2, 2, 1, 0 columns
+    ((3, 5), '[{"dp", "tp"}, {}]', (1, 5), '[{"dp"}, {"tp"}]', (2, 2)),
+    ((8, 8), '[{"tp", "dp"}, {}]', (1, 8), '[{"dp", "tp"}, {}]', (1, 8)),
+    ((8, 8), '[{"tp":(2)2}, {"dp"}]', (4, 4), '[{"dp"}, {"tp"}]', (4, 2)),
+]
+
+
+@pytest.mark.parametrize(("whole", "before", "x", "after", "y"), MOVES)
+def test_all_to_all(whole: Any, before: str, x: Any, after: str, y: Any) -> None:
+    values = numbers(*whole)
+    sizes = f"[{', '.join(map(str, whole))}]"
+    body = f"graph.all_to_all %x of {sizes} has <@mesh, {before}> to <@mesh, {after}>"
+    body = body.replace('"tp"', '"tp":(1)4').replace('"dp"', '"dp":(1)2').replace(":(1)4:", ":")
+    got = run(program(body, x, y, before, after, whole, whole, "f32"), values)
+    assert np.array_equal(got, values)
+
+
+def test_exchange_of_halos() -> None:
+    x = numbers(7, 3)
+    needs = '<["tp"=4 * 2 + -1 : 4], [0 : 3]> fill -1.0 : f32'
+    body = f'graph.exchange %x of [7, 3] has <@mesh, [{{"tp":(1)4}}, {{}}]> needs {needs}'
+    cut = '[{"tp"}, {}]', '[{"tp"}, {}]'
+    got = run(program(body, (2, 3), (4, 3), *cut, (7, 3), (16, 3), "f32"), x)
+    around = np.concatenate([np.full((1, 3), -1), x, np.full((2, 3), -1)])
+    want = np.concatenate([around[2 * i : 2 * i + 4] for i in range(4)])
+    assert np.array_equal(got, want.astype(np.float32))
+
+
+def test_exchange_of_a_slice() -> None:
+    """Each device gets the rows of its place in a slice, the last one nothing that counts."""
+    x = numbers(8, 2)
+    body = (
+        'graph.exchange %x of [8, 2] has <@mesh, [{"tp":(1)4}, {}]> '
+        'needs <["tp"=4 * 2 + 3 : 2], [0 : 2]>'
+    )
+    cut = '[{"tp"}, {}]', '[{"tp"}, {}]'
+    got = run(program(body, (2, 2), (2, 2), *cut, (8, 2), (5, 2), "f32"), x)
+    assert np.array_equal(got, x[3:])
+
+
+def test_numbers_of_devices() -> None:
+    text = (
+        f"{MESH}func.func @main() -> (tensor<1xi64> {spread('y', '[{dp, tp}]', [8])}) {{\n"
+        '  %i = graph.axis_index over <"tp"=4, "dp"=2> : () -> tensor<i64>\n'
+        "  %y = graph.reshape %i shape [1] : (tensor<i64>) -> tensor<1xi64>\n"
+        "  return %y : tensor<1xi64>\n}"
+    )
+    text = text.replace("{dp, tp}", '{"dp", "tp"}')
+    for level in ("graph", "program"):
+        module = parse(text)
+        lower(module, Options(), until=level)
+        y = Session(module, {}).run({})["y"]
+        assert y.tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
+
+
+# ---- parts -------------------------------------------------------------------------------------
+
+
+def test_parts_that_do_not_divide() -> None:
+    sharding = Sharding(((Axis("tp", 1, 4),), ())).resolved(WHOLE)
+    cut = Spread((5, 2), (2, 2), sharding)
+    x = numbers(5, 2)
+    parts = [cut.part(x, WHOLE, device, poison=True) for device in range(8)]
+    assert all(p.shape == (2, 2) for p in parts)
+    assert np.array_equal(parts[2][0], x[4])
+    assert np.isnan(parts[2][1]).all()
+    assert np.isnan(parts[7]).all()
+    assert np.array_equal(cut.joined(parts, WHOLE), x)
+
+
+CUT_WEIGHT = """
+module attributes {graph.parts = {"w.tp" = ["w", #graph.sharding<@mesh, [{}, {"tp"}]>]}} {
+graph.mesh @mesh ["dp"=2, "tp"=4]
+func.func @main(%x: tensor<2x6xf32> X) -> (tensor<2x2xf32> Y) {
+  %w = graph.constant #graph.weight<"w.tp"> : tensor<6x2xf32>
+  %h = graph.constant dense<0.5> : tensor<6x2xf32>
+  %v = graph.mul %w, %h : (tensor<6x2xf32>, tensor<6x2xf32>) -> tensor<6x2xf32>
+  %y = graph.matmul %x, %v : (tensor<2x6xf32>, tensor<6x2xf32>) -> tensor<2x2xf32>
+  return %y : tensor<2x2xf32>
+}
+}
+"""
+WEIGHTED = CUT_WEIGHT.replace("X)", spread("x", '[{"dp"}, {}]', (4, 6)) + ")").replace(
+    "Y)", spread("y", '[{"dp"}, {"tp"}]', (4, 7)) + ")"
+)
+
+
+@pytest.mark.parametrize("level", ["graph", "program"])
+def test_each_device_reads_its_part_of_a_weight(level: str, tmp_path: Path) -> None:
+    x, w = numbers(4, 6), numbers(6, 7) * 2
+    with open(tmp_path / "w.safetensors", "w+b") as file:
+        write_safetensors(file, {"w": w})
+    module = parse(WEIGHTED)
+    lower(module, Options(), until=level)
+    payload = SafetensorsPayload(tmp_path / "w.safetensors")
+    got = Session(module, payload).run({"x": x})["y"]
+    assert np.allclose(got, x @ (w * np.float32(0.5)), atol=1e-5)
+    random = Session(module, RandomPayload(module)).run({"x": x})["y"]
+    assert len(np.unique(random)) == random.size  # parts of one weight, not the same part
+
+
+# ---- devices that do not agree -----------------------------------------------------------------
+
+BRANCHES = """
+func.func @main(%x: tensor<1x2xf32> X) -> (tensor<1x2xf32> Y) {
+  %i = graph.axis_index over <"dp"=2, "tp"=4> : () -> tensor<i64>
+  %n = graph.constant dense<3> : tensor<i64>
+  %c = graph.compare eq %i, %n : (tensor<i64>, tensor<i64>) -> tensor<i1>
+  %d = graph.constant dense<false> : tensor<i1>
+  %y = graph.if %c : (tensor<i1>) -> tensor<1x2xf32> {
+    THEN
+    graph.yield %a : tensor<1x2xf32>
+  } else {
+    ELSE
+    graph.yield %a : tensor<1x2xf32>
+  }
+  return %y : tensor<1x2xf32>
+}
+"""
+SUM = 'graph.all_reduce sum %x over <"tp"=4> : (tensor<1x2xf32>) -> tensor<1x2xf32>'
+
+
+def disagreeing(then: str, otherwise: str) -> str:
+    cut = spread("x", '[{"dp", "tp"}, {}]', (8, 2))
+    text = BRANCHES.replace("X)", f"{cut})").replace("Y)", f"{cut.replace('x', 'y', 1)})")
+    text = text.replace('"x"', '"y"', 2).replace('"y"', '"x"', 1)
+    return MESH + text.replace("THEN", then).replace("ELSE", otherwise)
+
+
+CASES = [
+    (
+        "%a = graph.neg %x : (tensor<1x2xf32>) -> tensor<1x2xf32>",
+        f"%a = {SUM}",
+        r"device 0 in graph.all_reduce sum of tensor<1x2xf32> over tp=4 for device 3 \(has ended\)",
+    ),
+    (
+        f"%a = {SUM}",
+        f"%a = {SUM.replace('sum', 'max')}",
+        "do not agree.*reduce (max|sum).*(sum|max)",
+    ),
+    (
+        f"%a = {SUM}",
+        f"%a = {SUM.replace('=4', ':(2)2')}",
+        r"device 3 in graph.all_reduce .* for device 0 \(",
+    ),
+    (
+        f'%b = graph.assert %x, %d, "no rows are left" : (tensor<1x2xf32>, tensor<i1>) -> '
+        f"tensor<1x2xf32>\n%a = {SUM}",
+        f"%a = {SUM}",
+        "device 3 of 8: no rows are left",
+    ),
+]
+
+
+@pytest.mark.parametrize(("then", "otherwise", "error"), CASES)
+def test_errors_end_all_devices(then: str, otherwise: str, error: str) -> None:
+    module = parse(disagreeing(then, otherwise))
+    with pytest.raises(GeError, match=error):
+        Session(module, {}).run({"x": numbers(8, 2)})

@@ -1,0 +1,257 @@
+"""Ops along an axis that is cut become ops on parts, and on what is left of the parts.
+
+    %y = graph.cumulative sum %x axis 1 : (tensor<4x64xf32>) -> tensor<4x64xf32>
+becomes, where 8 devices have parts of %x along axis 1
+    %0 = graph.reshape %x shape [4, 8, 8]
+    %1 = graph.cumulative sum %0 axis 2                     of each part
+    %2 = graph.reduce sum %0 axes [2]                       the total of each part
+    %3 = graph.cumulative sum %2 axis 1 exclusive           those before: of 8 numbers a row
+    %y = graph.reshape (%1 + %3) shape [4, 64]
+
+All is as much mathematics on whole values as before, so the same rules say what is sent: here the
+totals. Distributions and norms become the sums that they are made of; the greatest elements of all
+are the greatest of the greatest of parts; a look-up in parts is a look-up in each, of which one has
+it, and their sum."""
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import f32, i32, i64
+from xdsl.ir import Operation, SSAValue
+
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.elementwise import (
+    AddOp,
+    AndOp,
+    CastOp,
+    ClampOp,
+    CompareOp,
+    DivOp,
+    ExpOp,
+    LogOp,
+    MulOp,
+    SelectOp,
+    SqrtOp,
+    SubOp,
+)
+from ge.dialects.graph.indexing import GatherElementsOp, GatherNdOp, GatherOp, TopKOp
+from ge.dialects.graph.normalization import LayerNormOp, LogSoftmaxOp, RmsNormOp, SoftmaxOp
+from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
+from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.support.element_types import bitwidth, is_float
+from ge.dialects.support.mesh import Sharding
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import element_type, normalize_axis, rank_of, shape_of
+from ge.runtime.data.arrays import dense, dtype_of, type_of
+from ge.transforms.graph.control_flow import insert_before, replace_op
+from ge.transforms.sharding.assignment import Assignment
+from ge.transforms.sharding.resharding import count
+
+LARGEST_I32 = (1 << 31) - 1
+
+
+class Emit:
+    """Builds the ops that replace one."""
+
+    def __init__(self, before: Operation) -> None:
+        self.before = before
+
+    def __call__(self, kind: type[TensorOp], /, *operands: SSAValue, **params: Any) -> SSAValue:
+        return insert_before(self.before, kind.of(*operands, **params)).results[0]
+
+    def op(self, kind: type[TensorOp], /, *operands: SSAValue, **params: Any) -> TensorOp:
+        return insert_before(self.before, kind.of(*operands, **params))
+
+    def constant(self, array: Any) -> SSAValue:
+        op = ConstantOp.make(dense(array), type_of(array))
+        return insert_before(self.before, op).result
+
+    def number(self, value: float, like: SSAValue) -> SSAValue:
+        return self.constant(np.array(value, dtype_of(element_type(like))))
+
+    def reshaped(self, x: SSAValue, shape: Sequence[int]) -> SSAValue:
+        return self(ReshapeOp, x, shape=list(shape), allow_zero=True)
+
+
+Rewrite = Callable[[Emit, Any, int], Sequence[SSAValue] | None]
+"""The results of an op in two levels, of `parts` parts; None where it stays."""
+
+
+def in_two_levels(assignment: Assignment) -> bool:
+    """Rewrite the ops of which an operand is cut along their axis. Returns whether there were
+    any."""
+    changed = False
+    for node in assignment.nodes:
+        op = node.op
+        rewrite = REWRITES.get(type(op))
+        if rewrite is None or not isinstance(op, TensorOp) or not node.rules:
+            continue
+        if not node.rules.is_static:
+            continue
+        have = assignment.chosen(op.operands[0])
+        parts = parts_along(op, have)
+        if parts > 1 and (results := rewrite(Emit(op), op, parts)) is not None:
+            replace_op(op, results)
+            changed = True
+    return changed
+
+
+def parts_along(op: TensorOp, have: Sharding) -> int:
+    """In how many equal parts the first operand is cut along the op's axis; 1 where it is not."""
+    axes = row_axes(op)
+    parts = prod(count(have.dims[a]) for a in axes)
+    divides = all(shape_of(op.operands[0])[a] % count(have.dims[a]) == 0 for a in axes)
+    return parts if divides else 1
+
+
+def row_axes(op: TensorOp) -> Sequence[int]:
+    if isinstance(op, GatherOp | TopKOp):
+        axis = op.axis
+        return (normalize_axis(axis.value.data, rank_of(op.input)),)
+    return tuple(op.row_axes() or ())  # type: ignore
+
+
+# ---- distributions and norms --------------------------------------------------------------------
+
+
+def softmax(emit: Emit, op: SoftmaxOp | LogSoftmaxOp, parts: int) -> Sequence[SSAValue]:
+    axes = list(op.row_axes())
+    x = wide(emit, op.input)
+    shifted = emit(SubOp, x, emit(ReduceOp, x, kind="max", axes=axes))
+    total = emit(ReduceOp, emit(ExpOp, shifted), kind="sum", axes=axes)
+    if isinstance(op, LogSoftmaxOp):
+        y = emit(SubOp, shifted, emit(LogOp, total))
+    else:
+        y = emit(DivOp, emit(ExpOp, shifted), total)
+    return [like(emit, y, op.input)]
+
+
+def norm(emit: Emit, op: LayerNormOp | RmsNormOp, parts: int) -> Sequence[SSAValue]:
+    axes, x = list(op.row_axes()), wide(emit, op.input)
+    if isinstance(op, LayerNormOp):
+        x = emit(SubOp, x, emit(ReduceOp, x, kind="mean", axes=axes))
+    variance = emit(ReduceOp, emit(MulOp, x, x), kind="mean", axes=axes)
+    deviation = emit(SqrtOp, emit(AddOp, variance, emit.number(op.epsilon.value.data, x)))
+    y = emit(MulOp, emit(DivOp, x, deviation), like(emit, op.scale, x))
+    if isinstance(op, LayerNormOp) and op.bias is not None:
+        y = emit(AddOp, y, like(emit, op.bias, x))
+    return [like(emit, y, op.input)]
+
+
+def wide(emit: Emit, x: SSAValue) -> SSAValue:
+    """Floats of 16 bits as f32: results are rounded once, at the end."""
+    narrow = is_float(element_type(x)) and bitwidth(element_type(x)) < 32
+    return emit(CastOp, x, to=f32) if narrow else x
+
+
+def like(emit: Emit, x: SSAValue, other: SSAValue) -> SSAValue:
+    same = element_type(x) == element_type(other)
+    return x if same else emit(CastOp, x, to=element_type(other))
+
+
+# ---- greatest elements, running sums ------------------------------------------------------------
+
+
+def in_parts(emit: Emit, x: SSAValue, axis: int, parts: int) -> SSAValue:
+    """The value with its axis as two: the parts, and the elements of each."""
+    shape = shape_of(x)
+    size = shape[axis] // parts
+    return emit.reshaped(x, (*shape[:axis], parts, size, *shape[axis + 1 :]))
+
+
+def places(emit: Emit, local: SSAValue, axis: int, parts: int, size: int) -> SSAValue:
+    """Indices in parts as indices in the whole, as i32: they are sent. `axis` is that of the
+    parts."""
+    rank = rank_of(local)
+    first = np.arange(parts, dtype=np.int32) * size
+    shape = [parts if d == axis else 1 for d in range(rank)]
+    return emit(AddOp, emit(CastOp, local, to=i32), emit.constant(first.reshape(shape)))
+
+
+def arg_reduce(emit: Emit, op: ArgReduceOp, parts: int) -> Sequence[SSAValue] | None:
+    (axis,) = op.row_axes()
+    size = shape_of(op.input)[axis]
+    if size > LARGEST_I32:
+        return None
+    x = in_parts(emit, op.input, axis, parts)
+    kind, last = op.kind.data, bool(op.select_last_index.value.data)
+    own: dict[str, Any] = {"kind": kind, "select_last_index": last}
+    local = emit(ArgReduceOp, x, axis=axis + 1, keep_dims=False, **own)
+    at = places(emit, local, axis, parts, size // parts)
+    best = emit(ReduceOp, x, kind=kind, axes=[axis + 1], keep_dims=False)
+    which = emit(ArgReduceOp, best, axis=axis, keep_dims=True, **own)
+    found = emit(CastOp, emit(GatherElementsOp, at, which, axis=axis), to=i64)
+    return [emit.reshaped(found, shape_of(op.result))]
+
+
+def top_k(emit: Emit, op: TopKOp, parts: int) -> Sequence[SSAValue] | None:
+    axis, shape = normalize_axis(op.axis.value.data, rank_of(op.input)), shape_of(op.input)
+    wanted, size = (op.ints("k") or (0,))[0], shape[axis] // parts
+    each = min(wanted, size)
+    if not 0 < each * parts < shape[axis] or shape[axis] > LARGEST_I32:
+        return None
+    x, largest = in_parts(emit, op.input, axis, parts), bool(op.largest.value.data)
+    best = emit.op(TopKOp, x, k=each, axis=axis + 1, largest=largest)
+    at = places(emit, best.results[1], axis, parts, size)
+    merged = (*shape[:axis], parts * each, *shape[axis + 1 :])
+    values, at = emit.reshaped(best.results[0], merged), emit.reshaped(at, merged)
+    of_all = emit.op(TopKOp, values, k=wanted, axis=axis, largest=largest)
+    found = emit(GatherElementsOp, at, of_all.results[1], axis=axis)
+    return [of_all.results[0], emit(CastOp, found, to=i64)]
+
+
+def cumulative(emit: Emit, op: CumulativeOp, parts: int) -> Sequence[SSAValue] | None:
+    (axis,) = op.row_axes() or (0,)
+    kind, x = op.kind.data, in_parts(emit, op.input, axis, parts)
+    reverse = bool(op.reverse.value.data)
+    exclusive = bool(op.exclusive.value.data)
+    own = emit(CumulativeOp, x, kind=kind, axis=axis + 1, reverse=reverse, exclusive=exclusive)
+    totals = emit(ReduceOp, x, kind=kind, axes=[axis + 1])
+    before = emit(CumulativeOp, totals, kind=kind, axis=axis, reverse=reverse, exclusive=True)
+    both = emit(AddOp if kind == "sum" else MulOp, own, before)
+    return [emit.reshaped(both, shape_of(op.result))]
+
+
+# ---- look-ups -----------------------------------------------------------------------------------
+
+
+def gather(emit: Emit, op: GatherOp, parts: int) -> Sequence[SSAValue] | None:
+    """Each part gives what it has, and zeros else; their sum is the result. Only where it is
+    smaller than what is looked up in, all of which would be sent else."""
+    data, result, element = shape_of(op.input), shape_of(op.result), element_type(op.input)
+    axis = normalize_axis(op.axis.value.data, len(data))
+    if axis or not is_float(element) or prod(result) >= prod(data):
+        return None
+    size, rest = data[0] // parts, len(data) - 1
+    x = emit.reshaped(op.input, (parts, size, *data[1:]))
+    at, rank = op.indices, rank_of(op.indices)
+    zero = emit.number(0, at)
+    at = emit(SelectOp, emit(CompareOp, at, zero, predicate="lt"),
+              emit(AddOp, at, emit.number(data[0], at)), at)  # fmt: skip
+    first = (np.arange(parts) * size).astype(dtype_of(element_type(at)))
+    local = emit(SubOp, at, emit.constant(first.reshape(parts, *[1] * rank)))
+    inside = emit(
+        AndOp,
+        emit(CompareOp, local, zero, predicate="ge"),
+        emit(CompareOp, local, emit.number(size, at), predicate="lt"),
+    )
+    local = emit(ClampOp, local, zero, emit.number(size - 1, at))
+    own_shape = shape_of(local)
+    found = emit(GatherNdOp, x, emit.reshaped(local, (*own_shape, 1)), batch_dims=1)
+    mask = emit.reshaped(inside, (*own_shape, *[1] * rest))
+    own = emit(SelectOp, mask, found, emit.number(0, found))
+    return [emit(ReduceOp, own, kind="sum", axes=[0], keep_dims=False)]
+
+
+REWRITES: dict[type[TensorOp], Rewrite] = {
+    SoftmaxOp: softmax,
+    LogSoftmaxOp: softmax,
+    LayerNormOp: norm,
+    RmsNormOp: norm,
+    ArgReduceOp: arg_reduce,
+    TopKOp: top_k,
+    CumulativeOp: cumulative,
+    GatherOp: gather,
+}
