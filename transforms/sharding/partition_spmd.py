@@ -14,7 +14,6 @@ in the payload; other constants are taken apart by the place of the device.
 Where a dimension does not divide, the last parts are padded with elements that mean nothing: an op
 that combines elements along it gets the neutral element in their place."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -38,6 +37,7 @@ from ge.dialects.graph.collectives import (
     AllGatherOp,
     AllReduceOp,
     AllToAllOp,
+    Collective,
     ExchangeOp,
     NeededAttr,
     ReduceScatterOp,
@@ -59,9 +59,10 @@ from ge.dialects.graph.sharding import (
     sharding_text,
     state_parts,
 )
-from ge.dialects.graph.slicing import SliceOp
+from ge.dialects.graph.slicing import ConcatOp, SliceOp
 from ge.dialects.graph.support.parameters import highest, lowest, one, splat, zero
-from ge.dialects.support.digits import Axes, all_digits, joined
+from ge.dialects.support.boxes import Box
+from ge.dialects.support.digits import Axes, all_digits, cut, joined
 from ge.dialects.support.editing import erase, set_operands
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.functions import functions
@@ -81,8 +82,9 @@ from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.passes import Relation, Ulps
 from ge.transforms.sharding.assignment import Assignment
 from ge.transforms.sharding.local_ops import Part, build, fill_of, is_concat, shapes_of
+from ge.transforms.sharding.moves import merge_moves, piece
 from ge.transforms.sharding.resharding import Step, as_needed, count, steps
-from ge.transforms.sharding.strategies import Need, Rules, Strategy
+from ge.transforms.sharding.strategies import Need, Rules, Strategy, box_needed
 from ge.transforms.sharding.two_levels import in_two_levels
 
 NEUTRAL = {"sum": zero, "prod": one, "max": lowest, "min": highest}
@@ -105,6 +107,7 @@ class PartitionSpmdPass(ModulePass):
 
 def assigned(main: FuncOp, mesh: Mesh) -> Assignment:
     """How each op is computed; those along a cut axis in two levels."""
+    merge_moves(main)
     assignment = Assignment(main, mesh)
     assignment.choose()
     while in_two_levels(assignment):
@@ -138,6 +141,9 @@ class Partition:
             erase(op)
         for arg in arguments:
             block.erase_arg(arg)
+        for op in reversed(list(block.ops)):
+            if isinstance(op, Collective) and not op.result.uses:
+                erase(op)
         state_parts(self.module, self.parts)
         self.main.update_function_type()
 
@@ -204,7 +210,8 @@ class Partition:
             return
         shapes = shapes_of(op, strategy)
         if is_concat(op, strategy):
-            results = [self.concatenated(op, needs)]
+            assert isinstance(op, ConcatOp)
+            results = [self.concatenated(op, strategy)]
         else:
             operands = [
                 self.get(v, need, fill_of(op, i))
@@ -216,15 +223,18 @@ class Partition:
         for old, new in zip(op.results, results, strict=True):
             self.forms[old] = {(strategy.result, 0): new}
 
-    def concatenated(self, op: TensorOp, needs: Sequence[Need | None]) -> SSAValue:
+    def concatenated(self, op: ConcatOp, strategy: Strategy) -> SSAValue:
         """Each device's part of values that follow each other: one exchange for each, onto what
         the others gave."""
         result: SSAValue | None = None
-        for value, need in zip(op.operands, needs, strict=True):
-            have = self.reduced(value)
+        box = Box.of(cut(shape_of(op.result), strategy.dims))
+        for i in range(len(op.inputs)):
+            value, spans = piece(op, i, box)
+            assert spans is not None
+            need = box_needed(spans.spans, shape_of(value))
             assert need is not None
-            exchange = self.exchange(value, have, need, None, result)
-            result = exchange
+            have = Sharding(self.assignment.chosen(value).dims)
+            result = self.exchange(value, have, need, None, result)
         assert result is not None
         return result
 
@@ -327,10 +337,6 @@ class Partition:
 
     def whole(self, value: SSAValue) -> Shape:
         return self.wholes.get(value) or shape_of(value)
-
-    def reduced(self, value: SSAValue) -> Sharding:
-        own = self.assignment.chosen(value)
-        return Sharding(own.dims)
 
     def step(
         self, value: SSAValue, x: SSAValue, have: Sharding, step: Step, fill: float

@@ -54,10 +54,9 @@ def steps(have: Sharding, need: Need, shape: Shape) -> tuple[Step, ...]:
     have, goal = replace(have, open=frozenset()), replace(goal, open=frozenset())
     if have.dims == goal.dims:
         return tuple(found)
-    if not _begins(have, goal):
-        have = _parted(have, goal, shape, found)
+    have = _parted(have, goal, shape, found)
     if have.dims != goal.dims:
-        found += _moved(have, goal)
+        found += _moved(have, goal, shape)
     return tuple(found)
 
 
@@ -66,11 +65,19 @@ def reduced_axes(have: Sharding, goal: Sharding | None) -> Axes:
     return joined(tuple(d for d in all_digits(have.unreduced) if d not in kept))
 
 
-def _begins(have: Sharding, goal: Sharding) -> bool:
-    """Whether parts of what is there are all that is needed, or parts are to be put together
-    alone."""
-    pairs = [(all_digits(a), all_digits(b)) for a, b in zip(have.dims, goal.dims, strict=True)]
-    return all(b == a[: len(b)] for a, b in pairs)
+def divides(own: Axes, more: Axes, size: int) -> bool:
+    """Whether parts of a dimension's parts are its parts along all these axes: those of the whole
+    dimension always, others where they have as many elements."""
+    ratio = count(more) // count(own)
+    return not own or -(-size // count(own)) == ratio * -(-size // count(more))
+
+
+def _gathers(have: Sharding, goal: Sharding, shape: Shape) -> bool:
+    """Whether parts put together are all that is needed."""
+    return all(
+        all_digits(b) == all_digits(a)[: len(all_digits(b))] and divides(b, a, size)
+        for a, b, size in zip(have.dims, goal.dims, shape, strict=True)
+    )
 
 
 def _reduced(
@@ -112,8 +119,8 @@ def _parted(have: Sharding, goal: Sharding, shape: Shape, found: list[Step]) -> 
                 if digit in used:
                     break
                 new.append(digit)
-        divides = not new or size % count((*before, *new)) == 0 or after == (*before, *new)
-        dims.append(joined((*before, *new)) if divides else own)
+        more = joined((*before, *new))
+        dims.append(more if divides(own, more, size) else own)
     if tuple(dims) == have.dims:
         return have
     have = replace(have, dims=tuple(dims))
@@ -121,8 +128,8 @@ def _parted(have: Sharding, goal: Sharding, shape: Shape, found: list[Step]) -> 
     return have
 
 
-def _moved(have: Sharding, goal: Sharding) -> list[Step]:
-    if _begins(have, goal):
+def _moved(have: Sharding, goal: Sharding, shape: Shape) -> list[Step]:
+    if _gathers(have, goal, shape):
         found = list[Step]()
         for dim, (own, wanted) in enumerate(zip(have.dims, goal.dims, strict=True)):
             if own != wanted:

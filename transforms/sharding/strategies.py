@@ -293,15 +293,20 @@ def needed(spans: Sequence[Span], shape: Sequence[int], unreduced: Axes, kind: s
         if len(set(digits)) < len(digits):
             return None
         return Sharding(own, unreduced=unreduced, kind=kind if unreduced else SUM)
+    return None if unreduced else box_needed(spans, shape)
+
+
+def box_needed(spans: Sequence[Span], shape: Sequence[int]) -> Needed | None:
+    """A box for each device; all along dimensions whose span is the same for all."""
     places = list[tuple[Place, int]]()
-    for axes, (offset, size), dim in zip(dims, spans, shape, strict=True):
-        if axes == ():
+    for (offset, size), dim in zip(spans, shape, strict=True):
+        if isinstance(offset, int):
             places.append((Place(), dim))
         elif isinstance(offset, Number):
             places.append((Place(offset.constant, tuple(terms_of(offset))), size))
         else:
             return None
-    return None if unreduced else Needed(tuple(places))
+    return Needed(tuple(places))
 
 
 def terms_of(number: Number) -> Iterator[tuple[Axis, int]]:
