@@ -63,6 +63,7 @@ from ge.dialects.support.types import DYNAMIC, Shape, array_ints, shape_text
 NAME = "graph.name"  # in the model
 DIMS = "graph.dims"  # names of its dimensions, "" for those that have none
 SEQUENCE = "graph.sequence"  # the sequence of the model of which it is an element
+VALUES = "graph.values"  # of an op or argument: names of its values in the model, and their numbers
 SEED = "graph.seed"  # it is what random numbers follow from (see `random.py`), given by the session
 
 RANGE = "graph.range"  # of an argument or of results of ops: the least and the largest element
@@ -404,6 +405,7 @@ STATED = {
     NAME: Stated(TEXT, (ARGUMENT, RESULT)),
     DIMS: Stated(TEXTS, (ARGUMENT, RESULT)),
     SEQUENCE: Stated(TEXT, (ARGUMENT, RESULT)),
+    VALUES: Stated(TABLE, (ARGUMENT, OP)),
     SEED: Stated(FLAG, (ARGUMENT,)),
     STATE: Stated(TEXT, (ARGUMENT,)),
     LENGTH: Stated(TEXT, (ARGUMENT,)),

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import MemRefType, ModuleOp, TensorType
 from xdsl.ir import Attribute
 from xdsl.passes import ModulePass
 
+from ge.dialects.graph.sharding import mesh_of
 from ge.dialects.support import environment
 from ge.dialects.support.context import at_hand
 from ge.dialects.support.diagnostics import Severity, emit, warning, warning_handler
@@ -61,6 +62,7 @@ from ge.transforms.quantization.schemes import FLOAT
 from ge.transforms.rewriting.counts import disabling
 from ge.transforms.shapes.gears import Request, gears_of
 from ge.transforms.shapes.relate_dims import relate
+from ge.transforms.sharding.rules import ShardRules, asked, mesh_line
 
 # Passes that an option asks for alone: the option, and why one has changed nothing
 ASKED = {
@@ -221,9 +223,10 @@ def lower_verified(
     payload: Payload | None,
 ) -> Compilation:
     start = time.perf_counter()
-    compilation, last = Compilation(options), Level.named(until)
+    first, last = level_of(module), Level.named(until)
+    options = on_mesh(module, options, first)
+    compilation = Compilation(options)
     target = Target.load(options.target)  # an unknown one is no error of the pass that loads it
-    first = level_of(module)
     if first is not Level.GRAPH and (options.outputs or options.drop_unused_inputs):
         hint = f"the module is at the {first} level"
         raise GeError("outputs and inputs are pruned at the graph level only", hint=hint)
@@ -271,6 +274,18 @@ def lower_verified(
     if unmarked is not None:
         compilation.engines = cost_of_engines(module, unmarked, options, payload)
     return compilation
+
+
+def on_mesh(module: ModuleOp, options: Options, level: Level) -> Options:
+    """The options with the mesh that a graph states. Raises GeError where values cannot be cut
+    any more."""
+    if level is not Level.GRAPH:
+        if options.mesh or options.shard:
+            hint = f"the module is at the {level} level"
+            raise GeError("values are cut over devices at the graph level only", hint=hint)
+        return options
+    stated = mesh_of(module)
+    return options if stated is None or options.mesh else replace(options, mesh=mesh_line(stated))
 
 
 def note_fusion(module: ModuleOp, options: Options, levels: Sequence[Level]) -> None:
@@ -334,21 +349,22 @@ def load(
     shapes: Shapes | None = None,
     dims: Sizes | None = None,
     plugins: Sequence[str] = (),
+    rules: ShardRules | None = None,
 ) -> Program:
     """Read a model (`.onnx`) or a module of any level (`.mlir`, or "-" for standard input).
     `shapes` and `dims` fix inputs by name and symbolic dimensions of an ONNX model, to a size or a
     range (a program is bound to them: `binding.py`); `plugins` are files with dialects, and with
-    ONNX ops. Raises GeError, ParseError or VerifyException for what cannot be read or is not
-    valid."""
+    ONNX ops; `rules` say how its values are to be cut over devices. Raises GeError, ParseError or
+    VerifyException for what cannot be read or is not valid."""
     ctx = context(plugins)
     reload = None
     if path != "-":
-        reload = partial(load, path, shapes=shapes, dims=dims, plugins=plugins)
+        reload = partial(load, path, shapes=shapes, dims=dims, plugins=plugins, rules=rules)
     if path.endswith(".onnx"):
         from ge.lowering.onnx.importer import import_file
 
         with paused_collector():
-            imported = import_file(path, shapes, dims)
+            imported = import_file(path, shapes, dims, rules=rules)
         return Program(imported.module, imported.payload, path, reload=reload)
     module = parse_module(ctx, read_source(path))
     related = relations(dims or {})
@@ -388,7 +404,8 @@ def compile_file(
     start = time.perf_counter()
     shapes = parse_shapes(options.shape) | dict(shapes or {})
     dims = parse_dims(options.dim) | dict(dims or {})
-    program = load(path, shapes, dims, options.plugins)
+    rules = asked(options.mesh, options.shard)
+    program = load(path, shapes, dims, options.plugins, rules)
     return compile_loaded(program, options, start, progress, until, watch)
 
 

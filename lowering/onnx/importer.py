@@ -36,6 +36,7 @@ from ge.dialects.support.editing import name_hint
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, AnyTensor, NotStatic, shape_text, tensor
 from ge.dialects.text.values import Shapes, Sizes, did_you_mean, fixed_sizes, relations
+from ge.lowering.onnx.device_configurations import stated_rules
 from ge.lowering.onnx.model import (
     MAX_ELEMENTS,
     Tensors,
@@ -59,6 +60,8 @@ from ge.lowering.onnx.scope import (
 from ge.lowering.onnx.values import Value, described
 from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import ImportedWeights
+from ge.transforms.sharding.annotate_shardings import annotate, name_values
+from ge.transforms.sharding.rules import ShardRules
 
 # Exporters that have no name for an unknown dimension write this one, for each of them: two such
 # dimensions need not have the same size
@@ -327,8 +330,10 @@ class Importer:
         folder: Path | None = None,
         progress: Progress | None = None,
         tensors: Tensors | None = None,
+        rules: ShardRules | None = None,
     ) -> None:
         self.model = model
+        self.rules = rules
         self.fixed = fixed
         self.tensors = Tensors(folder) if tensors is None else tensors
         self.payload = ImportedWeights()
@@ -463,8 +468,9 @@ class Importer:
         """The module of the whole model. Raises GeError that lists every node that is not
         supported."""
         graph, inputs = self.model.graph, self.arguments
+        scope = Scope(self, inputs.block, self.opsets)
         try:
-            outputs = Scope(self, inputs.block, self.opsets).import_graph(graph, inputs.values)
+            outputs = scope.import_graph(graph, inputs.values)
         except Failed:
             outputs = []
         except (Unsupported, GeError) as e:  # of the graph itself, beside those of nodes
@@ -493,13 +499,30 @@ class Importer:
         if self.has_tried:
             drop_strays(func)
             warn_of_asserts(func)
+        module = ModuleOp([func])
+        self.cut_over_devices(module, func, scope.values)
         for text in self.warnings:
             warning(func, text)
         if self.fixed.ranges:
             state_ranges(func, self.fixed.ranges)
         state_relations(func, self.fixed.relations.texts)
         self.payload.files = self.tensors.external_files()
-        return Imported(ModuleOp([func]), self.payload)
+        return Imported(module, self.payload)
+
+    def cut_over_devices(self, module: ModuleOp, main: FuncOp, values: Mapping[str, Value]) -> None:
+        """State how values are cut over devices as the model says it, and the names of values that
+        rules may be for."""
+        rules, own = self.rules, None
+        if self.model.configuration:
+            own = stated_rules(self.model, values, rules and rules.mesh, self.warn)
+        if not own and not (rules and rules.shard):
+            return
+        named = {name: value for name, value in values.items() if isinstance(value, SSAValue)}
+        if own:
+            name_values(main, named)
+            annotate(module, own, pad=True)  # whether parts must be equal is not the model's to say
+        if rules and rules.shard:
+            name_values(main, named)
 
 
 def drop_strays(func: FuncOp) -> None:
@@ -552,13 +575,14 @@ def import_model(
     lengths: Mapping[str, int | None] | None = None,
     progress: Progress | None = None,
     tensors: Tensors | None = None,
+    rules: ShardRules | None = None,
 ) -> Imported:
     """Import a model proto. `shapes` fixes inputs by name, `dims` symbolic dimensions, both to a
     size or to a range, `lengths` inputs that are sequences (None: an optional that is not given);
-    `folder` holds external data, or `tensors` has it. Raises GeError naming every node that cannot
-    be imported."""
+    `folder` holds external data, or `tensors` has it; `rules` say how its values are to be cut over
+    devices. Raises GeError naming every node that cannot be imported."""
     fixed = Fixed.of(shapes or {}, dims or {}, lengths or {})
-    return Importer(model, fixed, folder, progress, tensors).run()
+    return Importer(model, fixed, folder, progress, tensors, rules).run()
 
 
 def import_file(
@@ -566,10 +590,11 @@ def import_file(
     shapes: Shapes | None = None,
     dims: Sizes | None = None,
     progress: Progress | None = None,
+    rules: ShardRules | None = None,
 ) -> Imported:
     """Import an ONNX file. Raises GeError that names the file for whatever is wrong with it."""
     model = read_model(path)
     try:
-        return import_model(model, shapes, dims, Path(path).parent, progress=progress)
+        return import_model(model, shapes, dims, Path(path).parent, progress=progress, rules=rules)
     except GeError as e:
         raise GeError(e.message, str(path), e.hint) from e

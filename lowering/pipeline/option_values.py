@@ -11,6 +11,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.text.values import did_you_mean, names, whole
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.schemes import RangeMethod
+from ge.transforms.sharding.rules import read_mesh
 
 
 def memory_level(text: str) -> int:
@@ -53,6 +54,11 @@ def layout(text: str) -> str:
         split_layout(text)
     except GeError:
         raise ValueError("contiguous, or paged:128 (rows of a block)") from None
+    return text
+
+
+def mesh(text: str) -> str:
+    read_mesh(text)
     return text
 
 

@@ -27,11 +27,13 @@ from ge.lowering.pipeline.option_values import (
     kept,
     layout,
     memory_level,
+    mesh,
     ranges,
     several,
 )
 from ge.transforms.precision.modes import MODES, ORIGIN, mode_name
 from ge.transforms.quantization.schemes import CACHE_TYPES, SCHEMES, SEARCH
+from ge.transforms.sharding.rules import is_file, rules_text
 
 MEMORY_MODES = {
     "pool": "one arena, whose bytes buffers take in turn",
@@ -128,6 +130,8 @@ CALIBRATE, BENCH = "ge-calibrate", "ge-bench"
 LAUNCHES = "the target and its launches"
 
 MEMORY = "memory"
+
+DEVICES = "many devices"
 
 QUANTIZATION = "quantization and precision"
 
@@ -370,6 +374,23 @@ class Options:
         "taken as it grows and found by a table (PagedAttention)",
         variable="GE_STATE_LAYOUT", metavar="LAYOUT", group=MODEL, read=layout,
     )  # fmt: skip
+    mesh: str = option(
+        "",
+        "devices that values are cut over: axes, and how many devices lie along each (dp=2,tp=4)",
+        variable="GE_MESH", metavar="AXIS=N,...", tools=(COMPILE, RUN), group=DEVICES, read=mesh,
+    )  # fmt: skip
+    shard: str = option(
+        "",
+        "rules that say by names of inputs, outputs, weights and other values how these are cut: "
+        'a file ({"x": [["dp"], []], "w_*": [[], ["tp"]]}), or its text',
+        variable="GE_SHARD", metavar="RULES.json", tools=(COMPILE, RUN), group=DEVICES,
+    )  # fmt: skip
+    pad: bool = option(
+        False,
+        "inputs, outputs and weights may be cut into parts of unequal size: the last ones are "
+        "padded",
+        variable="GE_PAD", tools=(COMPILE, RUN), group=DEVICES,
+    )  # fmt: skip
     print_liveness: bool = option(False, "print when each buffer is live, and where, in bytes")
     dim: tuple[str, ...] = option(
         (),
@@ -501,6 +522,11 @@ class Options:
         if isinstance(self.state, Mapping):  # as ge.Session takes it
             pairs = cast("Mapping[str, str]", self.state).items()
             object.__setattr__(self, "state", tuple(f"{name}={to}" for name, to in pairs))
+        if isinstance(self.mesh, Mapping):  # as ge.compile takes it
+            sizes = cast("Mapping[str, int]", self.mesh).items()
+            object.__setattr__(self, "mesh", ",".join(f"{name}={size}" for name, size in sizes))
+        if isinstance(self.shard, Mapping):
+            object.__setattr__(self, "shard", rules_text(cast("Mapping[str, Any]", self.shard)))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if isinstance(field.default, str) and not isinstance(value, str | os.PathLike):
@@ -544,7 +570,8 @@ class Options:
     @property
     def read_files(self) -> tuple[str, ...]:
         """Files that programs and reports follow from, beside the model, the target and plugins."""
-        others = self.gear_histogram, self.tile_tunings
+        rules = self.shard if is_file(self.shard) else ""
+        others = self.gear_histogram, self.tile_tunings, rules
         return (*self.calibration_files, *(p for p in others if p))
 
     @classmethod

@@ -74,6 +74,7 @@ from ge.transforms.shapes.expand_gears import ExpandGearsPass
 from ge.transforms.shapes.express_sizes import ExpressSizesPass
 from ge.transforms.shapes.relate_dims import RelateDimsPass
 from ge.transforms.shapes.split_oversized import SplitOversizedPass
+from ge.transforms.sharding.annotate_shardings import AnnotateShardingsPass
 from ge.transforms.state.mark_state import MarkStatePass
 from ge.transforms.state.update_state import UpdateStatePass
 
@@ -155,6 +156,7 @@ def closed(level: Level, passes: Passes, options: Options) -> Passes:
 
 def to_graph(options: Options) -> Passes:
     return [
+        *annotated(options),
         *to_calibrate(options),
         *quantized_cache(options),
         *grown(options),
@@ -164,6 +166,13 @@ def to_graph(options: Options) -> Passes:
         PrepareWeightsPass(stored=options.fusion != "off"),
         EliminateDeadCodePass(),
     ]
+
+
+def annotated(options: Options) -> Passes:
+    """Return the pass that states how values are cut over devices."""
+    if not options.mesh and not options.shard:
+        return []
+    return [AnnotateShardingsPass(options.mesh, options.shard, options.pad)]
 
 
 def with_programs(options: Options) -> Passes:
@@ -434,6 +443,7 @@ def answers(options: Options) -> str:
 REQUIRED = frozenset(
     (
         *("expand-gears", "split-oversized", "prune-outputs", "infer-shapes", "prepare-weights"),
+        "annotate-shardings",
         *("lower-to-tasks", "bufferize-tasks", "spill-buffers", "assign-streams", "verify-level"),
         *("plan-memory", "assign-offsets", "check-capacity", "certify-plan"),
     )

@@ -35,7 +35,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("transforms/rewriting",),
     ("transforms/graph", "transforms/schedule", "transforms/symbols"),
     ("transforms/memory", "transforms/quantization", "transforms/shapes"),
-    ("transforms/fusion", "transforms/precision", "transforms/state"),
+    ("transforms/fusion", "transforms/precision", "transforms/sharding", "transforms/state"),
     ("lowering/building", "lowering/levels", "lowering/onnx", "lowering/steps"),
     ("lowering/plugins",),
     ("lowering/pipeline",),

@@ -1,0 +1,205 @@
+"""Ways in for shardings: --mesh and --shard, Python, the configurations of ONNX models."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from ge.dialects.graph.sharding import ShardOp, mesh_of, sharding_of, sharding_text
+from ge.dialects.graph.stated import VALUES, name_of
+from ge.dialects.support.diagnostics import Diagnostic, warning_handler
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
+from ge.lowering.driver.compiler import Program, load
+from ge.lowering.pipeline.options import Options
+from ge.lowering.pipeline.pass_options import text_of
+from ge.lowering.pipeline.stages import pipeline
+from ge.tools.commands import ge_compile
+from ge.transforms.sharding.annotate_shardings import AnnotateShardingsPass
+from ge.transforms.sharding.rules import asked, read_mesh
+
+MESH = "dp=2,tp=4"
+
+
+def tensor(name: str, *shape: int) -> onnx.ValueInfoProto:
+    return helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+
+
+def layers() -> ModelProto:
+    """x w = p, which is split in a and b; y is their sum."""
+    weight = numpy_helper.from_array(np.ones((16, 32), np.float32), "w")
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"], "first"),
+        helper.make_node("Split", ["p"], ["a", "b"], "second", axis=1, num_outputs=2),
+        helper.make_node("Identity", ["a"], ["same"], "third"),
+        helper.make_node("Add", ["same", "b"], ["y"], "fourth"),
+    ]
+    graph = helper.make_graph(nodes, "g", [tensor("x", 8, 16)], [tensor("y", 8, 16)], [weight])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=11)
+
+
+def configured(devices: int, **values: tuple[Sequence[int], Sequence[Sequence[int]]]) -> ModelProto:
+    """The model with a configuration: how many parts each dimension of a value has, and the groups
+    of devices that have each part."""
+    model = layers()
+    model.configuration.add(name="c", num_devices=devices)
+    own = model.graph.node[0].device_configurations.add(configuration_id="c")
+    for name, (parts, groups) in values.items():
+        spec = own.sharding_spec.add(tensor_name=name)
+        for i, group in enumerate(groups):
+            spec.device.append(-1 - i)
+            spec.index_to_device_group_map.add(key=-1 - i, value=group)
+        for axis, number in enumerate(parts):
+            if number > 1:
+                spec.sharded_dim.add(axis=axis).simple_sharding.add(num_shards=number)
+    return model
+
+
+def read(model: ModelProto, path: Path, mesh: str = "", shard: Any = "") -> Program:
+    onnx.save(model, path)
+    rules = shard if isinstance(shard, str) else json.dumps(shard)
+    program = load(str(path), rules=asked(mesh, rules))
+    AnnotateShardingsPass(mesh, rules).apply(None, program.module)  # pyright: ignore[reportArgumentType]
+    program.module.verify()
+    return program
+
+
+def cut(program: Program) -> dict[str, str]:
+    """Shardings by the names of inputs and outputs, and by numbers of others."""
+    main = main_function(program.module)
+    assert main is not None
+    found: dict[str, str] = {}
+    for table in (*(main.arg_attrs or ()), *(main.res_attrs or ())):
+        if (sharding := sharding_of(table.data)) is not None:
+            found[name_of(table.data) or ""] = sharding_text(sharding).partition(", ")[2]
+    for op in main.walk():
+        assert VALUES not in op.attributes
+        if isinstance(op, ShardOp):
+            text = sharding_text(op.sharding.data).partition(", ")[2]
+            found[op.location.desc.data] = text  # pyright: ignore
+    return found
+
+
+def test_values_have_the_names_of_the_model(tmp_path: Path):
+    rules = {"p": [["dp"]], "b": [[], ["tp:(1)2", "?"]], "w": [[], "tp"], "same": [None, ["dp"]]}
+    assert cut(read(layers(), tmp_path / "m.onnx", MESH, rules)) == {
+        "p": '[{"dp"}, {}]', "b": '[{}, {"tp":(1)2, ?}]', "w": '[{}, {"tp"}]',
+        "same": '[{}, {"dp"}]',
+    }  # fmt: skip
+
+
+def test_whole_names_come_before_globs_and_the_first_glob_holds(tmp_path: Path):
+    rules = {"*": [["dp"]], "x": [[], ["tp"]], "?": [["tp"]]}
+    found = cut(read(layers(), tmp_path / "m.onnx", MESH, rules))
+    assert found.pop("x") == '[{}, {"tp"}]'
+    assert set(found) > {"y", "w", "p"}
+    assert set(found.values()) == {'[{"dp"}, {}]'}
+
+
+def test_python_and_environment(tmp_path: Path):
+    rules = {"x": [["dp"], []]}
+    options = Options(mesh={"dp": 2, "tp": 4}, shard=rules)  # pyright: ignore[reportArgumentType]
+    assert options.mesh == MESH
+    first = text_of(pipeline(options)[0])
+    assert (first.name, first.options) == (
+        "annotate-shardings", {"mesh": (MESH,), "rules": (json.dumps(rules),)},
+    )  # fmt: skip
+    (path := tmp_path / "rules.json").write_text(json.dumps({"mesh": {"dp": 2}, "shard": rules}))
+    assert Options.from_environment({"GE_SHARD": str(path)}).read_files == (str(path),)
+    assert not options.read_files
+    with pytest.raises(GeError, match="cannot be written as JSON"):
+        Options(shard={"x": [{"dp"}]})  # pyright: ignore[reportArgumentType]
+
+
+def test_the_file_may_have_the_mesh_and_what_is_of_others(tmp_path: Path):
+    rules = {"mesh": {"dp": 2}, "shard": {"x": [["dp"]]}, "parameters": ["w"], "pipeline": 4}
+    program = read(layers(), tmp_path / "m.onnx", "", rules)
+    assert mesh_of(program.module) == read_mesh("dp=2")
+    assert cut(program) == {"x": '[{"dp"}, {}]'}
+
+
+@pytest.mark.parametrize(
+    ("mesh", "rules", "text"),
+    [
+        (MESH, {"x": [["zz"]]}, "the mesh dp=2,tp=4 has no axis 'zz', which 'x' states"),
+        (MESH, {"x": [["dp"], ["dp"]]}, "'x' has axis 'dp' twice: dimension 0 and dimension 1"),
+        (MESH, {"nothing": [["dp"]]}, "there is no value 'nothing'"),
+        (MESH, {"wp": [["dp"]]}, "did you mean 'w'"),
+        (MESH, {"q*": [["dp"]]}, "no value is called like 'q*'"),
+        (MESH, {"x": [[], [], ["dp"]]}, "'x' has 2 dimensions ([8, 16]), and its sharding has 3"),
+        ("dp=3", {"x": [["dp"]]}, "dimension 0 of 'x' has 8 elements, and 'dp' (3 devices)"),
+        ("dp=3", {"x": [["dp"]]}, "2 of 3, 1 of 2; cut it over 1 or 2 or 4 or 8 devices, or have"),
+        ("a=4,b=4", {"x": [["a", "b"]]}, "'a', 'b' (4 x 4 = 16 devices)"),
+        (MESH, {"x": [["tp:(1)3"]]}, "(1)3 is no part of axis 'tp' of 4 devices"),
+        (MESH, {"x": [["tp:2"]]}, "the rule of 'x' has no axis 'tp:2'; a sub-axis is written"),
+        (MESH, {"x": 3}, "the rule of 'x' is no sharding: 3"),
+        (MESH, [], "rules are a table"),
+        (MESH, {"shard": []}, "shardings are a table"),
+        (MESH, {"mesh": 3, "shard": {}}, "a mesh is a table"),
+        (MESH, {"mesh": {"dp": 8}, "shard": {}}, "--mesh dp=2,tp=4, but"),
+        (MESH, '{"x": [["dp"]], "x": []}', "'x' is stated twice"),
+        (MESH, '{"x": [["dp"', "are no JSON"),
+        ("", {"x": [["dp"]]}, "shardings are of a mesh, and none is given; give --mesh dp=2,tp=4"),
+        ("dp=two", {}, "as in dp=2,tp=4, not 'dp=two'"),
+        ("dp=0", {}, "'dp' has none"),
+        ("dp=2,dp=2", {}, "two are called 'dp'"),
+    ],
+)  # fmt: skip
+def test_bad_input_is_one_error(
+    mesh: str, rules: Any, text: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    onnx.save(layers(), tmp_path / "m.onnx")
+    path = tmp_path / "rules.json"
+    path.write_text(rules if isinstance(rules, str) else json.dumps(rules))
+    given = ["--mesh", mesh] if mesh else []
+    assert ge_compile([str(tmp_path / "m.onnx"), *given, "--shard", str(path)]) == 1
+    said = capfd.readouterr().err
+    assert text in said
+    assert "Traceback" not in said
+
+
+def test_two_places_that_differ(tmp_path: Path):
+    halves = [range(4), range(4, 8)]
+    model = configured(8, x=([2], halves))
+    same = cut(read(model, tmp_path / "m.onnx", MESH, {"x": [["dp"]]}))
+    assert same == {"x": '[{"dp"}, {}]'}
+    with pytest.raises(
+        GeError, match=r"'x' is cut as .*tp.* by the rules, and as .*dp.* in the mo"
+    ):
+        read(model, tmp_path / "m.onnx", MESH, {"x": [["tp"]]})
+
+
+def test_configurations_of_a_model(tmp_path: Path):
+    """Their mesh follows from the devices; another one has its own axes for the same parts."""
+    quarters = [[i, i + 4] for i in range(4)]
+    model = configured(
+        8, x=([2], [range(4), range(4, 8)]), w=([1, 4], quarters), p=([8], [[i] for i in range(8)])
+    )
+    program = read(model, tmp_path / "m.onnx")
+    assert mesh_of(program.module) == read_mesh("d0=2,d1=4")
+    parts = {"x": '[{"d0"}, {}]', "w": '[{}, {"d1"}]', "p": '[{"d0", "d1"}, {}]'}
+    assert cut(program) == parts
+    found = cut(read(model, tmp_path / "m.onnx", "tp=8"))
+    assert found == {"x": '[{"tp":(1)2}, {}]', "w": '[{}, {"tp":(2)4}]', "p": '[{"tp"}, {}]'}
+
+
+def test_configurations_that_cannot_be_used(tmp_path: Path):
+    told: list[Diagnostic] = []
+    pairs = [[0, 3], [1, 2]]
+    model = configured(4, x=([2], pairs), w=([2], [[0], [1]]), zz=([2], pairs))
+    onnx.save(model, tmp_path / "m.onnx")
+    with warning_handler(told.append):
+        load(str(tmp_path / "m.onnx"))
+        load(str(tmp_path / "m.onnx"), rules=asked("dp=2", ""))
+    texts = [d.message for d in told]
+    assert texts == [
+        "how the model cuts 'w' over devices is not understood, and not used",
+        "the model states how 'zz' is cut over devices, which is none of its tensors",
+        "how the model cuts 'x' fits no axes of d0=4: not used",
+        "device configurations of the model ('c' of 4 devices) are not used: the mesh dp=2 has 2",
+    ]

@@ -1,0 +1,183 @@
+"""Shardings that users ask for: a mesh, and how values are cut over it, by their names.
+
+    dp=2,tp=4                              --mesh, the last axis counts fastest
+
+    {"mesh": {"dp": 2, "tp": 4},           --shard rules.json
+     "shard": {"x": [["dp"]],              dimension 0 is cut along dp, the others are not
+               "w_*": [[], ["tp"]],        a glob
+               "p": [["tp:(1)2", "?"]]}}   along a sub-axis; propagation may add axes
+
+The file may have the second table alone. What else stands in it is left to others. A rule with the
+whole name of a value comes before globs, and the first of these holds."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeGuard, cast
+
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.mesh import Axis, Mesh, Sharding
+from ge.dialects.text.values import whole
+
+OPEN = "?"
+
+
+@dataclass(frozen=True)
+class ShardRules:
+    """A mesh, None if it is stated elsewhere, and shardings by names of values or globs. They may
+    have fewer dimensions than the values: the last ones are not cut. `source` is where they
+    stand."""
+
+    mesh: Mesh | None = None
+    shard: Mapping[str, Sharding] = field(default_factory=dict[str, Sharding])
+    source: str = ""
+
+
+def mesh_line(mesh: Mesh) -> str:
+    return ",".join(f"{name}={size}" for name, size in mesh.axes)
+
+
+def read_mesh(text: str) -> Mesh:
+    """Read `dp=2,tp=4`. Raises ValueError that says what is expected."""
+    axes: dict[str, int] = {}
+    for part in text.split(","):
+        name, _, number = (piece.strip() for piece in part.partition("="))
+        try:
+            size = whole()(number)
+        except ValueError:
+            name, size = "", 0
+        if not name or set(name) & set('"?:'):
+            raise ValueError("axes and how many devices lie along each, as in dp=2,tp=4")
+        if not size:
+            raise ValueError(f"axes of one device or more, and '{name}' has none")
+        if name in axes:
+            raise ValueError(f"axes of different names, and two are called '{name}'")
+        axes[name] = size
+    return Mesh(tuple(axes.items()))
+
+
+def asked(mesh: str, shard: str) -> ShardRules | None:
+    """Return what `--mesh` and `--shard` say together; None if nothing. Raises GeError for what
+    cannot be read, and where they contradict each other."""
+    if not mesh and not shard:
+        return None
+    rules = read_rules(shard) if shard else ShardRules()
+    return ShardRules(
+        agreed(_mesh(mesh, "--mesh"), rules.mesh, rules.source), rules.shard, rules.source
+    )
+
+
+def agreed(ours: Mesh | None, theirs: Mesh | None, source: str) -> Mesh | None:
+    """The mesh that two places state, one of which may say nothing. Raises GeError for two."""
+    if ours and theirs and ours != theirs:
+        what = f"--mesh {mesh_line(ours)}, but {source} states the mesh {mesh_line(theirs)}"
+        raise GeError(what, hint="drop one of the two")
+    return ours or theirs
+
+
+def _mesh(text: str, where: str) -> Mesh | None:
+    if not text:
+        return None
+    try:
+        return read_mesh(text)
+    except ValueError as e:
+        raise GeError(f"a mesh is {e}: not '{text}'", where) from None
+
+
+# ---- the file --------------------------------------------------------------------------------
+
+
+def is_file(source: str) -> bool:
+    """Return whether rules stand in a file of this name, not in the text itself."""
+    return bool(source) and not source.lstrip().startswith("{")
+
+
+def rules_text(rules: Mapping[str, Any]) -> str:
+    """Return rules that are given in Python as the text of a file. Raises GeError."""
+    try:
+        return json.dumps(rules)
+    except (TypeError, ValueError) as e:
+        hint = 'as in {"x": [["dp"], []]}: lists of axes by dimension'
+        raise GeError(f"the rules of shard cannot be written as JSON: {e}", hint=hint) from None
+
+
+def read_rules(source: str) -> ShardRules:
+    """Read a file of rules, or the text of one. Raises GeError."""
+    text, where = source, "--shard"
+    if is_file(source):
+        where = source
+        try:
+            with open(source, encoding="utf-8") as file:
+                text = file.read()
+        except (OSError, UnicodeDecodeError) as e:
+            why = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else str(e)
+            raise GeError(f"the rules of --shard cannot be read: {why}", source) from None
+    try:
+        table: Any = json.loads(text, object_pairs_hook=_Table)
+    except (ValueError, RecursionError) as e:
+        raise GeError(f"the rules of --shard are no JSON: {e}", where) from None
+    if not _is_table(table):
+        raise GeError('rules are a table, as in {"x": [["dp"], []]}', where)
+    mesh, shard = (table.get("mesh"), table["shard"]) if "shard" in table else (None, table)
+    if mesh is not None and not _is_table(mesh):
+        raise GeError('a mesh is a table, as in {"dp": 2, "tp": 4}', where)
+    if not _is_table(shard):
+        raise GeError('shardings are a table, as in {"x": [["dp"], []]}', where)
+    for named in (table, shard, mesh or {}):
+        if isinstance(named, _Table) and named.twice:
+            what = f"'{named.twice[0]}' is stated twice"
+            raise GeError(what, where, "drop one of the two")
+    line = ",".join(f"{name}={size}" for name, size in (mesh or {}).items())
+    shardings = {name: _sharding(name, dims, where) for name, dims in shard.items()}
+    return ShardRules(_mesh(line, where), shardings, where)
+
+
+class _Table(dict[str, Any]):
+    """A table of a file, and the names that it states more than once."""
+
+    def __init__(self, pairs: Sequence[tuple[str, Any]]) -> None:
+        super().__init__(pairs)
+        names = [name for name, _ in pairs]
+        self.twice = (
+            [n for i, n in enumerate(names) if n in names[:i]] if len(self) < len(names) else []
+        )
+
+
+def _is_table(value: object) -> TypeGuard[dict[str, Any]]:
+    return isinstance(value, dict)
+
+
+def _sharding(name: str, dims: Any, where: str) -> Sharding:
+    if not isinstance(dims, list):
+        raise _no_sharding(name, dims, where)
+    read: list[tuple[Axis, ...]] = []
+    is_open = set[int]()
+    for i, axes in enumerate(cast("list[Any]", dims)):
+        texts: list[Any] = [axes] if isinstance(axes, str) else [] if axes is None else axes
+        if not isinstance(texts, list) or not all(isinstance(t, str) for t in texts):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise _no_sharding(name, dims, where)
+        if OPEN in texts:
+            is_open.add(i)
+        read.append(tuple(_axis(t, name, where) for t in texts if t != OPEN))
+    return Sharding(tuple(read), frozenset(is_open))
+
+
+def _no_sharding(name: str, dims: Any, where: str) -> GeError:
+    hint = 'for each dimension a list of axes, as in [["dp"], []]'
+    return GeError(f"the rule of '{name}' is no sharding: {json.dumps(dims)[:60]}", where, hint)
+
+
+def _axis(text: str, name: str, where: str) -> Axis:
+    """Read `tp`, or `tp:(1)2`."""
+    axis, colon, part = text.partition(":")
+    pre, paren, size = part.removeprefix("(").partition(")")
+    try:
+        if not colon:
+            return Axis(axis)
+        if part[:1] == "(" and paren:
+            return Axis(axis, whole(1)(pre), whole(1)(size))
+    except ValueError:
+        pass
+    hint = "a sub-axis is written as tp:(1)2: a digit of 2 values behind one of 1 value"
+    raise GeError(f"the rule of '{name}' has no axis '{text}'", where, hint)
