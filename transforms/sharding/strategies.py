@@ -17,14 +17,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import combinations
+from math import prod
 
 from ge.dialects.graph.collectives import Needed, Place
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.elementwise import AddOp, DivOp, MulOp, NegOp, SubOp
 from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, TransposeOp, View
-from ge.dialects.graph.slicing import SliceOp
+from ge.dialects.graph.slicing import PadOp, SliceOp
 from ge.dialects.support.boxes import Box, Span, Unknown, view_box
 from ge.dialects.support.digits import Axes, Number, all_digits, axes_of, cut, joined, part
 from ge.dialects.support.element_types import is_float
@@ -175,7 +177,8 @@ class Rules:
                 if operand == index and axes:
                     spans[dim] = part(shape[dim], axes)
         unreduced = strategy.through if index in strategy.takes else ()
-        return needed(spans, shape, unreduced, strategy.kind)
+        exact = index == 0 and isinstance(self.op, PadOp | ConvOp | PoolOp)
+        return needed(spans, shape, unreduced, strategy.kind, exact)
 
     # ---- strategies that operands suggest
 
@@ -280,13 +283,18 @@ def merged(a: Strategy, b: Strategy) -> Strategy:
     return Strategy(dims, sums, through, takes if through else (), kind)
 
 
-def needed(spans: Sequence[Span], shape: Sequence[int], unreduced: Axes, kind: str) -> Need | None:
+def needed(
+    spans: Sequence[Span], shape: Sequence[int], unreduced: Axes, kind: str, exact: bool
+) -> Need | None:
     """A box of an operand as a sharding, or as a box for each device; None where its offset does
-    not follow from the device's place."""
+    not follow from the device's place. `exact`: what stands behind the last element counts."""
     dims = [
         () if isinstance(span[0], int) else axes_of(span, d)  # of a fixed span all: the op takes it
         for span, d in zip(spans, shape, strict=True)
     ]
+    if exact:
+        pairs = zip(dims, spans, shape, strict=True)
+        dims = [None if a and prod(x.size for x in a) * s[1] != d else a for a, s, d in pairs]
     if None not in dims:
         own = tuple(d or () for d in dims)
         digits = all_digits((*(a for axes in own for a in axes), *unreduced))
