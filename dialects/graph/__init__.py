@@ -11,6 +11,7 @@ from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Dialect, Operation
 
 from ge.dialects.graph import (
+    acknowledge,
     activation,
     attention,
     collectives,
@@ -38,9 +39,9 @@ from ge.dialects.graph.support import window
 from ge.dialects.support.modules import attributes_of, ops_of
 
 FAMILIES: tuple[ModuleType, ...] = (
-    activation, attention, collectives, constant, control, convolution, creation, elementwise,
-    gears, image, indexing, linear, normalization, pooling, quantization, recurrent, reduction,
-    shape, sharding, signal, slicing,
+    acknowledge, activation, attention, collectives, constant, control, convolution, creation,
+    elementwise, gears, image, indexing, linear, normalization, pooling, quantization, recurrent,
+    reduction, shape, sharding, signal, slicing,
 )  # fmt: skip
 
 

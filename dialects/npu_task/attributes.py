@@ -74,12 +74,13 @@ HOST, HBM = StringAttr("host"), StringAttr("hbm")
 
 class Engine(StrEnum):
     """HOST is the control processor: small integer work that decides shapes and branches. DMA
-    transfers from and to the host."""
+    transfers from and to the host, COMM to and from other devices, without cores."""
 
     CUBE = "cube"
     VECTOR = "vector"
     DMA = "dma"
     HOST = "host"
+    COMM = "comm"
 
 
 @irdl_attr_definition

@@ -38,6 +38,8 @@ class Coverage:
         coverage, programs = cls(target), programs_of(module)
         for kernel in module.ops:
             if isinstance(kernel, KernelOp) and (count := counts[kernel.sym_name.data]):
+                if kernel.engine.data is Engine.COMM:
+                    continue  # it runs on no core
                 if (reason := reason_of(kernel)) == BY_SIZES:
                     continue
                 coverage.launches[reason] += count

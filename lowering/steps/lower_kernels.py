@@ -30,7 +30,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.attention import AppendOp, AttentionOp
-from ge.dialects.npu_task.attributes import NO_TILES
+from ge.dialects.npu_task.attributes import NO_TILES, Engine
 from ge.dialects.npu_task.control import leaves_sizes_open
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.support.diagnostics import remark, warning
@@ -180,8 +180,9 @@ def bind_open_programs(module: ModuleOp) -> None:
 
 
 def without_program(module: ModuleOp) -> list[KernelOp]:
-    ops = ops_of(module.body.block)
-    return [op for op in ops if isinstance(op, KernelOp) and op.tiles is None]
+    """Return the kernels that have no program and run on cores, or may."""
+    kernels = [op for op in ops_of(module.body.block) if isinstance(op, KernelOp)]
+    return [k for k in kernels if k.tiles is None and k.engine.data is not Engine.COMM]
 
 
 def give(kernel: KernelOp, program: TileKernelOp, taken: set[str]) -> None:

@@ -28,6 +28,8 @@ from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.acknowledge import AcknowledgeOp
+from ge.dialects.graph.collectives import Collective
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.npu_task.attributes import CAP, HBM, OPEN_TILES, Engine, figure, is_outside_arena
 from ge.dialects.npu_task.memory import access, input_places, output_places, owner_of
@@ -229,6 +231,11 @@ def engine_problem(kernel: KernelOp) -> str | None:
     members = op.members if isinstance(op, FusedOp) else [op]
     work = op.work()
     matmul = any(o.ALWAYS_MACS for o in members) if work is None else work.macs > 0
+    sends = isinstance(op, Collective | AcknowledgeOp)
+    if sends and engine is not Engine.COMM:
+        return f"what devices send each other is on {Engine.COMM}, not on {engine}"
+    if engine is Engine.COMM and not sends:
+        return f"{Engine.COMM} is for what devices send each other, not for {op.name}"
     if engine is Engine.DMA:
         return "DMA copies between host and device, and runs no kernel"
     if matmul and engine is not Engine.CUBE:

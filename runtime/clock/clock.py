@@ -84,6 +84,7 @@ from ge.runtime.library.costs.estimates import (
     link_time,
 )
 from ge.runtime.library.costs.l2 import L2Cache
+from ge.runtime.library.costs.links import collective_us
 from ge.runtime.library.costs.structure import by_structure
 
 
@@ -247,12 +248,16 @@ def task_time(
 
 
 def time_alone(kernel: KernelOp, target: Target) -> TaskTime | None:
-    """Time of a kernel of the host, or of a transfer; None while a shape is dynamic."""
+    """Time of a kernel of the host, of a transfer or a collective; None while a shape is
+    dynamic."""
     body = Body.of(kernel.main)
     if not body.is_static or (work := body.work()) is None:
         return None
     if kernel.engine.data is Engine.DMA:
         return link_time(work.read, target)
+    if kernel.engine.data is Engine.COMM:
+        us = collective_us(kernel.main)
+        return TaskTime(in_us=us, total_us=us, bytes=work.read + work.written)
     us = (work.macs + max(work.vector, 1)) / HOST_OPS_PER_US
     return TaskTime(vector_us=us, total_us=us)
 

@@ -54,7 +54,8 @@ def port_name(value: SSAValue) -> str | None:
 
 
 DMA_IN, DMA_OUT = "dma_in", "dma_out"
-ENGINES = ("cube", "vector", DMA_IN, DMA_OUT, "host")
+COMM = "comm"
+ENGINES = ("cube", "vector", DMA_IN, DMA_OUT, "host", COMM)
 COMPUTE = ("cube", "vector")
 CAUSES = ("compute", "memory", "schedule", "sync")
 
@@ -239,7 +240,7 @@ def estimated(tasks: Iterable[Task]) -> tuple[int, int, float]:
 
 
 def capacities(target: Target) -> dict[str, int]:
-    one = dict.fromkeys((DMA_IN, DMA_OUT, "host"), 1)
+    one = dict.fromkeys((DMA_IN, DMA_OUT, "host", COMM), 1)
     return target.cores | one
 
 

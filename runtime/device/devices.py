@@ -17,6 +17,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
 from ge.dialects.graph.sharding import WHOLE, mesh_of, parts_of, sharding_of, whole_shape
+from ge.dialects.graph.transfers import slices
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.context import having
 from ge.dialects.support.errors import GeError
@@ -26,7 +27,7 @@ from ge.runtime.data.arrays import Array, kind_of
 from ge.runtime.data.weights import Payload, part_of
 from ge.runtime.device.function import Driver, Function, Watch
 from ge.runtime.device.state import DeviceState
-from ge.runtime.numbers.collectives import Member, slices
+from ge.runtime.numbers.collectives import Member
 
 # ---- values and their parts --------------------------------------------------------------------
 

@@ -7,22 +7,21 @@ in f32, and rounded once: all devices have the same bits, whatever carries them.
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
 
 from ge.dialects.graph import collectives as c
+from ge.dialects.graph.acknowledge import AcknowledgeOp
 from ge.dialects.graph.sharding import AxisIndexOp, ShardOp
+from ge.dialects.graph.transfers import Transfers, needs_of, slices
 from ge.dialects.support.context import at_hand
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.mesh import Axis, Mesh, Sharding
-from ge.dialects.support.types import Shape
+from ge.dialects.support.mesh import Axis, Mesh
+from ge.dialects.support.types import Shape, shape_of
 from ge.runtime.data.arrays import Array, rounded, widen
 from ge.runtime.numbers import Fn, array_kernel, kernel
-
-Spans = Sequence[tuple[int, int]]  # first element and size along each dimension
 
 
 class Peers(Protocol):
@@ -169,74 +168,23 @@ def reduce_scatter(op: c.ReduceScatterOp) -> Fn:
 # ---- boxes -------------------------------------------------------------------------------------
 
 
-def common(a: Spans, b: Spans) -> list[tuple[int, int]] | None:
-    """The elements that two boxes both have, None where there are none."""
-    spans: list[tuple[int, int]] = []
-    for (first, size), (other, length) in zip(a, b, strict=True):
-        start, end = max(first, other), min(first + size, other + length)
-        if end <= start:
-            return None
-        spans.append((start, end - start))
-    return spans
+def moved(transfers: Transfers, what: str, member: Member, x: Array, result: Array) -> Array:
+    """The result, with the boxes of all devices that this one gets some of."""
+    own, device = transfers.own, transfers.device
+    sends = {d: x[slices(box, own)] for d, box in transfers.sends.items() if d != device}
+    wants = {d: tuple(n for _, n in b) for d, b in transfers.gets.items() if d != device}
+    with member.swap(what, transfers.group, sends, wants, x) as found:
+        for d, box in transfers.gets.items():
+            part = x[slices(box, own)] if d == device else found[d]
+            result[slices(box, transfers.need)] = part
+    return result
 
 
-def slices(box: Spans, within: Spans) -> tuple[slice, ...]:
-    """The index of a box in an array that holds another box from its first element on."""
-    starts = [a - b for (a, _), (b, _) in zip(box, within, strict=True)]
-    return tuple(slice(s, s + n) for s, (_, n) in zip(starts, box, strict=True))
-
-
-@dataclass(frozen=True)
-class Transfers:
-    """What one device has to send whom, so that each gets its box of a value. Those that have a
-    part are the devices that differ along the axes of its sharding, so a device gets each element
-    from the one that is nearest."""
-
-    mesh: Mesh
-    device: int
-    whole: Shape
-    has: Sharding
-    needs: Callable[[Mesh, int], Spans]
-
-    @cached_property
-    def group(self) -> list[int]:
-        return self.mesh.group(tuple(dict.fromkeys(self.has.axes)), self.device)
-
-    @cached_property
-    def own(self) -> Spans:
-        return self.has.box(self.whole, self.mesh, self.device)
-
-    @cached_property
-    def need(self) -> Spans:
-        return self.needs(self.mesh, self.device)
-
-    @cached_property
-    def sends(self) -> dict[int, Spans]:
-        """The box for each device, this one too."""
-        boxes = {d: common(self.own, self.needs(self.mesh, d)) for d in self.group}
-        return {d: box for d, box in boxes.items() if box is not None}
-
-    @cached_property
-    def gets(self) -> dict[int, Spans]:
-        """The box from each device, this one too."""
-        parts = {d: self.has.box(self.whole, self.mesh, d) for d in self.group}
-        boxes = {d: common(part, self.need) for d, part in parts.items()}
-        return {d: box for d, box in boxes.items() if box is not None}
-
-    def run(self, what: str, member: Member, x: Array, result: Array) -> Array:
-        sends = {d: x[slices(b, self.own)] for d, b in self.sends.items() if d != self.device}
-        wants = {
-            d: tuple(size for _, size in box) for d, box in self.gets.items() if d != self.device
-        }
-        with member.swap(what, self.group, sends, wants, x) as found:
-            for d, box in self.gets.items():
-                part = x[slices(box, self.own)] if d == self.device else found[d]
-                result[slices(box, self.need)] = part
-        return result
-
-
-def moved(op: c.OfWhole, shape: Shape, needs: Callable[[Mesh, int], Spans], fill: float = 0) -> Fn:
-    what, has, whole = text_of(op), op.has.data, op.whole
+@kernel(c.AllToAllOp, c.ExchangeOp)
+def exchange(op: c.AllToAllOp | c.ExchangeOp) -> Fn:
+    what, has, whole, needs = text_of(op), op.has.data, op.whole, needs_of(op)
+    shape = shape_of(op.result)
+    fill = op.fill.value.data if isinstance(op, c.ExchangeOp) and op.fill is not None else 0
     known: dict[tuple[Mesh, int], Transfers] = {}
 
     def run(x: Array, onto: Array | None = None) -> Array:
@@ -245,22 +193,13 @@ def moved(op: c.OfWhole, shape: Shape, needs: Callable[[Mesh, int], Spans], fill
         if (transfers := known.get(key)) is None:
             transfers = known[key] = Transfers(*key, whole, has, needs)
         result = np.full(shape, fill, x.dtype) if onto is None else onto.copy()
-        return transfers.run(what, member, x, result)
+        return moved(transfers, what, member, x, result)
 
-    return run
+    def with_onto(onto: Array | None, x: Array) -> Array:
+        return run(x, onto)
 
-
-@kernel(c.AllToAllOp)
-def all_to_all(op: c.AllToAllOp) -> Fn:
-    to, whole = op.to.data, op.whole
-    return moved(op, to.local_shape(whole), lambda mesh, device: to.box(whole, mesh, device))
-
-
-@kernel(c.ExchangeOp)
-def exchange(op: c.ExchangeOp) -> Fn:
-    needs = op.needs.data
-    fill = 0 if op.fill is None else op.fill.value.data
-    return moved(op, needs.sizes, needs.box, fill)
+    # operands of a class stand before those of the class it is made of
+    return with_onto if isinstance(op, c.ExchangeOp) else run
 
 
 # ---- without others ----------------------------------------------------------------------------
@@ -275,6 +214,12 @@ def axis_index(op: AxisIndexOp) -> Fn:
         return np.array(member.mesh.index(axes, member.device), np.int64)
 
     return run
+
+
+@array_kernel(AcknowledgeOp)
+def acknowledge(*_: Array) -> tuple[Array, ...]:
+    """Nothing to wait for: here collectives end when what they have read is read."""
+    return ()
 
 
 @array_kernel(ShardOp)

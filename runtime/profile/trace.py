@@ -17,7 +17,7 @@ from typing import Any
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import SlotOp
 from ge.dialects.support.types import byte_size
-from ge.runtime.clock.timeline import COMPUTE, ENGINES, IdleGap, Task, Timeline
+from ge.runtime.clock.timeline import COMM, COMPUTE, ENGINES, IdleGap, Task, Timeline
 from ge.runtime.profile.limits import NEARLY
 
 ENGINE_PROCESS, STREAM_PROCESS, MEMORY_PROCESS = 1, 2, 3
@@ -68,7 +68,8 @@ def engine_lanes(tasks: Iterable[Task]) -> dict[Task, int]:
 def engine_rows(lanes: Mapping[Task, int]) -> dict[tuple[str, int], int]:
     """Engine and lane -> number of the row, in the order in which they are shown. The first rows of
     engines have the same numbers in all traces."""
-    first = (*ENGINES, *map(_idle_row, COMPUTE))
+    sends = any(task.engine == COMM for task in lanes)
+    first = (*(e for e in ENGINES if e != COMM), *map(_idle_row, COMPUTE), *[COMM] * sends)
     numbers = {(name, 0): i for i, name in enumerate(first)}
     more = sorted({(t.engine, lane) for t, lane in lanes.items() if lane})
     numbers |= {key: len(first) + i for i, key in enumerate(more)}

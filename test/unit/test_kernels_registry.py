@@ -4,7 +4,7 @@ import inspect
 
 import pytest
 from xdsl.irdl import IRDLOperation
-from xdsl.traits import ConstantLike, IsTerminator
+from xdsl.traits import ConstantLike, IsTerminator, SymbolOpInterface
 
 from ge.dialects.graph import Graph
 from ge.dialects.support.tensor_op import TensorOp
@@ -15,7 +15,7 @@ OPS = [op for op in Graph.operations if issubclass(op, IRDLOperation)]
 
 def is_structure(op: type[IRDLOperation]) -> bool:
     """Whether an op holds others or values instead of computing."""
-    holds_ops = bool(op.get_irdl_definition().regions)
+    holds_ops = bool(op.get_irdl_definition().regions) or op.has_trait(SymbolOpInterface)
     return holds_ops or op.has_trait(ConstantLike) or op.has_trait(IsTerminator)
 
 

@@ -1,7 +1,7 @@
 """Choice of the engine that executes a kernel: cube: the op has multiply-accumulates (matmul,
 convolution, attention, recurrence); 2. host: shape arithmetic (short vectors and scalars of
 integers), or an op whose result shape depends on the *values* of its operands (nonzero, unique,
-...); 3. vector: everything else.
+...); 3. comm: what devices send each other; 4. vector: everything else.
 
 Where users chose an engine (`fused_op.ENGINE`), shape arithmetic may run on the vector cores.
 """
@@ -13,6 +13,8 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.fused_op import ENGINE, FusedOp
+from ge.dialects.graph.acknowledge import AcknowledgeOp
+from ge.dialects.graph.collectives import Collective
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.npu_task.attributes import Engine
@@ -28,6 +30,8 @@ from ge.dialects.support.types import (
     tensor,
 )
 
+COLLECTIVES = Collective, AcknowledgeOp
+
 
 def choose_engine(op: TensorOp, members: Sequence[TensorOp] = ()) -> Engine:
     """Return the engine for a kernel that computes `op` (see the top of this file), which consists
@@ -40,6 +44,8 @@ def choose_engine(op: TensorOp, members: Sequence[TensorOp] = ()) -> Engine:
     work = None if instance is None else instance.work()
     if (work is not None and work.macs) or (dynamic and any(o.ALWAYS_MACS for o in members)):
         return Engine.CUBE
+    if isinstance(op, COLLECTIVES):
+        return Engine.COMM
     if all(map(is_shape_arithmetic, members)):
         return Engine.VECTOR if any(map(on_vector_cores, members)) else Engine.HOST
     if instance is not None and dynamic and shape_depends_on_values(op, instance):

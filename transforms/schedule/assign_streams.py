@@ -74,17 +74,24 @@ from ge.transforms.schedule.list_scheduling import (
     path_lengths,
 )
 
-CUBE, VECTOR, DMA_IN, DMA_OUT, CONTROL = range(5)
-STREAMS = 5
-STREAM_OF = {Engine.CUBE: CUBE, Engine.VECTOR: VECTOR, Engine.HOST: CONTROL, Engine.DMA: DMA_IN}
+CUBE, VECTOR, DMA_IN, DMA_OUT, CONTROL, COMM = range(6)
+STREAMS = 5  # of programs of one device; those of many have one more
+STREAM_OF = {
+    Engine.CUBE: CUBE,
+    Engine.VECTOR: VECTOR,
+    Engine.HOST: CONTROL,
+    Engine.DMA: DMA_IN,
+    Engine.COMM: COMM,
+}
 
 # Number of streams -> the one on which the tasks of each stream go.
 SHARED = {
-    1: {CUBE: 0, VECTOR: 0, DMA_IN: 0, DMA_OUT: 0, CONTROL: 0},
-    2: {CUBE: 0, VECTOR: 0, DMA_IN: 1, DMA_OUT: 1, CONTROL: 0},
-    3: {CUBE: 0, VECTOR: 1, DMA_IN: 2, DMA_OUT: 2, CONTROL: 1},
-    4: {CUBE: 0, VECTOR: 1, DMA_IN: 2, DMA_OUT: 3, CONTROL: 1},
-    STREAMS: {s: s for s in range(STREAMS)},
+    1: {CUBE: 0, VECTOR: 0, DMA_IN: 0, DMA_OUT: 0, CONTROL: 0, COMM: 0},
+    2: {CUBE: 0, VECTOR: 0, DMA_IN: 1, DMA_OUT: 1, CONTROL: 0, COMM: 1},
+    3: {CUBE: 0, VECTOR: 1, DMA_IN: 2, DMA_OUT: 2, CONTROL: 1, COMM: 2},
+    4: {CUBE: 0, VECTOR: 1, DMA_IN: 2, DMA_OUT: 3, CONTROL: 1, COMM: 3},
+    5: {CUBE: 0, VECTOR: 1, DMA_IN: 2, DMA_OUT: 3, CONTROL: 4, COMM: 3},
+    6: {CUBE: 0, VECTOR: 1, DMA_IN: 2, DMA_OUT: 3, CONTROL: 4, COMM: 5},
 }
 
 MORE_STREAMS = 12  # streams beyond one for each engine that a program may have
@@ -93,6 +100,11 @@ STREAMS_OF_ENGINE = 8
 # The share of the time by which a schedule must be faster than the order of the program. No better
 # one is looked for when this near to the lower bound.
 GAIN = 1e-3
+
+
+def own_streams(engines: Mapping[str, Engine]) -> int:
+    """The number of streams of which each engine has one."""
+    return STREAMS + (Engine.COMM in engines.values())
 
 
 @dataclass(frozen=True)
@@ -128,6 +140,7 @@ class StreamAssignment:
     clock: ProgramClock | None  # times schedules; None: the order of the program stays
     memory_limit: int = 0
     events: EventIds = field(init=False)
+    own: int = field(init=False)  # streams of which each engine has one, if there are enough
     used: int = field(init=False)  # streams that have tasks, or could have
     cap: int = field(init=False, default=0)  # bytes live at one time
     blocks: dict[Block, list[IssuedSegment | Operation]] = field(
@@ -135,9 +148,10 @@ class StreamAssignment:
     )
 
     def __post_init__(self) -> None:
+        self.own = own_streams(self.engines)
         self.streams = min(self.target.max_streams, self.streams)
         self.events = EventIds(self.target.max_events)
-        self.used = min(self.streams, STREAMS)
+        self.used = min(self.streams, self.own)
 
     def function(self, func: FuncOp) -> None:
         """Schedule all tasks of a function."""
@@ -281,7 +295,7 @@ class StreamAssignment:
         streams and events. `after`: the tasks that each waits for because of memory."""
         engines = [self.engine_stream(op) for op in segment.tasks]
         order = list(range(len(engines)))
-        for count in range(min(self.streams, STREAMS), 1, -1):
+        for count in range(min(self.streams, self.own), 1, -1):
             schedule = Schedule(order, [SHARED[count][s] for s in engines], after)
             try:
                 self.check_events(self.planned(segment, schedule))
@@ -297,14 +311,14 @@ class StreamAssignment:
         tasks, before = first.tasks, segment.before
         paths = path_lengths([t.time.total_us for t in tasks], before, self.target.launch_us)
         in_order = [float(-i) for i in range(len(tasks))]
-        shared = SHARED[min(self.streams, STREAMS)]
+        shared = SHARED[min(self.streams, self.own)]
         engines = {
             t.engine: [shared[stream]]
             for t, stream in zip(tasks, map(self.engine_stream, segment.tasks), strict=True)
         }
         for priority in (paths, in_order):
             own = {engine: list(streams) for engine, streams in engines.items()}
-            streams = Streams(list(range(STREAMS, self.streams)), STREAMS_OF_ENGINE, own)
+            streams = Streams(list(range(self.own, self.streams)), STREAMS_OF_ENGINE, own)
             memory = MemoryCap(window, self.cap)
             scheduler = ListScheduler(tasks, before, priority, memory, streams, self.target)
             scheduler.play()
@@ -373,11 +387,11 @@ class AssignStreamsPass(ModulePass):
                 self.assign(op, main, target_for(main, self.target))
 
     def assign(self, module: ModuleOp, func: FuncOp, target: Target) -> None:
-        most = 1 if self.single else STREAMS if self.in_order else STREAMS + MORE_STREAMS
         clock = None
         if not (self.single or self.in_order):
             clock = ProgramClock(module, target, tiles=core_estimates(module, target))
         engines = {name: k.engine.data for name, k in kernels_of(module).items()}
+        most = 1 if self.single else own_streams(engines) + MORE_STREAMS * (not self.in_order)
         remove_events(func)
         assignment = StreamAssignment(engines, target, most, clock, self.memory_limit)
         assignment.function(func)

@@ -36,7 +36,7 @@ import numpy as np
 
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.simulation import Simulation
-from ge.runtime.clock.timeline import Task
+from ge.runtime.clock.timeline import COMM, Task
 from ge.transforms.analysis.task_graph import Window
 from ge.transforms.schedule.events import Planned
 
@@ -290,7 +290,8 @@ class ListScheduler(Simulation):
         if idle:
             earlier = self.before[i]
             return max(idle, key=lambda x: (s.last.get(x, -1) in earlier, -own.index(x)))
-        if s.spare and len(own) < s.most:
+        # collectives meet those of other devices in one order
+        if s.spare and len(own) < s.most and self.tasks[i].engine != COMM:
             own.append(s.spare.pop(0))
             return own[-1]
         return None

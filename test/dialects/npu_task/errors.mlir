@@ -16,7 +16,7 @@ npu_task.kernel @k on vector tiling <[4] blocks 1 buffers 3> {
 
 // -----
 
-// expected-error@+1 {{Expected `cube`, `vector`, `dma`, or `host`}}
+// expected-error@+1 {{Expected `cube`, `vector`, `dma`, `host`, or `comm`}}
 npu_task.kernel @k on gpu {
 ^bb0(%0: tensor<4xf32>):
   npu_task.return %0 : tensor<4xf32>
