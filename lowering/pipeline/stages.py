@@ -75,6 +75,7 @@ from ge.transforms.shapes.express_sizes import ExpressSizesPass
 from ge.transforms.shapes.relate_dims import RelateDimsPass
 from ge.transforms.shapes.split_oversized import SplitOversizedPass
 from ge.transforms.sharding.annotate_shardings import AnnotateShardingsPass
+from ge.transforms.sharding.partition_spmd import PartitionSpmdPass
 from ge.transforms.state.mark_state import MarkStatePass
 from ge.transforms.state.update_state import UpdateStatePass
 
@@ -175,6 +176,20 @@ def annotated(options: Options) -> Passes:
     return [AnnotateShardingsPass(options.mesh, options.shard, options.pad)]
 
 
+def partitioned(options: Options) -> Passes:
+    """Return the passes that make one device's program of a module for many. Raises GeError for
+    what is decided by running the program, which is not done on several devices."""
+    if not options.mesh:
+        return []
+    for flag, value in (("--quantize", options.quantize), ("--precision", options.precision)):
+        if value not in ("", ORIGIN):
+            hint = "quantize or convert the model first, and compile what --export writes"
+            raise GeError(f"{flag} is not for a mesh of devices", hint=hint)
+    exact = options.fusion in ("off", "conservative")
+    moves = [] if options.fusion == "off" else [SimplifyMovementPass(exact=exact)]
+    return [*moves, PartitionSpmdPass(), EliminateDeadCodePass()]
+
+
 def with_programs(options: Options) -> Passes:
     """Return passes that bring graphs into the forms that tile programs are written for."""
     if not options.tiles or options.fusion == "off":
@@ -201,6 +216,7 @@ def to_quantized(options: Options) -> Passes:
         FoldConstantsPass(),
         *([SimplifyControlFlowPass()] if options.fusion != "off" else []),
         *([ExpandEinsumPass()] if options.fusion not in ("off", "conservative") else []),
+        *partitioned(options),
         *composites(options),
         *clean_up(options),
         *composites(options),
