@@ -54,7 +54,7 @@ class Spread:
         box = self.sharding.box(self.whole, mesh, device)
         own = array[slices(box, [(0, 0)] * len(box))]
         if own.shape == self.local:
-            return np.ascontiguousarray(own)
+            return np.ascontiguousarray(own).reshape(own.shape)  # which it makes a row of a scalar
         nothing = np.nan if poison and kind_of(array.dtype) == "f" else 0
         part = np.full(self.local, nothing, array.dtype)
         part[tuple(slice(0, n) for _, n in box)] = own

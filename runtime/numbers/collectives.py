@@ -195,11 +195,7 @@ def exchange(op: c.AllToAllOp | c.ExchangeOp) -> Fn:
         result = np.full(shape, fill, x.dtype) if onto is None else onto.copy()
         return moved(transfers, what, member, x, result)
 
-    def with_onto(onto: Array | None, x: Array) -> Array:
-        return run(x, onto)
-
-    # operands of a class stand before those of the class it is made of
-    return with_onto if isinstance(op, c.ExchangeOp) else run
+    return run
 
 
 # ---- without others ----------------------------------------------------------------------------

@@ -19,14 +19,16 @@ behind other work, and merge. Ties go to fewer collectives."""
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from typing import cast
 
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.func import ReturnOp as FuncReturnOp
-from xdsl.ir import Block, BlockArgument, Operation, SSAValue
+from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import LoopOp, YieldOp
 from ge.dialects.graph.sharding import SHARDING, ShardingAttr, ShardOp
+from ge.dialects.graph.stated import argument_attributes
 from ge.dialects.support.digits import all_digits
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.mesh import Mesh, Sharding
@@ -75,16 +77,13 @@ class Assignment:
         self.by_op: dict[Operation, Node] = {}
         self._costs: dict[tuple[Sharding, Need, tuple[int, ...], int], float] = {}
         for i, arg in enumerate(main.body.block.args):
-            self.fixed[arg] = self._stated(main.arg_attrs, i, arg)
+            table = argument_attributes(main, i)
+            attr = table.get(SHARDING)
+            whole = Sharding.whole(rank_of(arg))
+            self.fixed[arg] = self.resolved(attr) if isinstance(attr, ShardingAttr) else whole
         self._collect(main.body.block, 1)
 
     # ---- nodes
-
-    def _stated(self, tables: object, index: int, value: SSAValue) -> Sharding:
-        table = {} if tables is None else tables.data[index].data  # type: ignore
-        attr = table.get(SHARDING)
-        rank = rank_of(value)
-        return self.resolved(attr) if isinstance(attr, ShardingAttr) else Sharding.whole(rank)
 
     def resolved(self, attr: ShardingAttr) -> Sharding:
         found = attr.data.resolved(self.mesh)
@@ -179,7 +178,7 @@ class Assignment:
 
     def _of_result(self, node: Node, k: int, value: SSAValue) -> Sharding:
         if isinstance(node.op, LoopOp):
-            index = node.op.results.index(value)  # type: ignore
+            index = node.op.outputs.index(cast(OpResult, value))
             carried = [self.fixed[a] for a in node.op.body.block.args[2:]]
             return carried[index] if index < len(carried) else Sharding.whole(_rank(value))
         own = node.results[k]

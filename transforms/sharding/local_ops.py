@@ -134,7 +134,7 @@ def _sliced(op: SliceOp, strategy: Strategy, x: SSAValue, add: Add) -> SSAValue:
         elif step != 1:
             size = shape_of(x)[axis]
             ends = (0, size) if step > 0 else (size - 1, -size - 1)
-            rows.append((axis, *ends, step))
+            rows.append((axis, ends[0], ends[1], step))
     if not rows:
         return x
     axes, starts, ends, steps = zip(*rows, strict=True)

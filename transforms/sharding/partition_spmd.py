@@ -15,22 +15,25 @@ Where a dimension does not divide, the last parts are padded with elements that 
 that combines elements along it gets the neutral element in their place."""
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
+    AnyFloat,
     ArrayAttr,
     DenseArrayBase,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     FloatAttr,
     IntegerAttr,
+    IntegerType,
     ModuleOp,
+    TensorType,
     i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.collectives import (
@@ -69,6 +72,7 @@ from ge.dialects.support.functions import functions
 from ge.dialects.support.mesh import Mesh, Sharding
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
+    AnyTensor,
     Shape,
     constant_value,
     element_type,
@@ -259,7 +263,7 @@ class Partition:
         inside = self.add(ReshapeOp.of(inside, shape=shape))
         element = element_type(x)
         neutral = NEUTRAL[kind](element)
-        return self.add(SelectOp.of(inside, x, self.number(neutral, element)))
+        return self.add(SelectOp.of(inside, x, self.number_of(neutral, tensor((), element))))
 
     def places(self, axes: Axes, each: int) -> SSAValue:
         """The indices in the whole dimension of the elements of a part of `each`."""
@@ -308,12 +312,8 @@ class Partition:
         assert self.before is not None
         return insert_before(self.before, op).results[0]
 
-    def constant(self, array: np.ndarray) -> SSAValue:
+    def constant(self, array: Any) -> SSAValue:
         return self.add(ConstantOp.make(dense(array), type_of(array)))
-
-    def number(self, value: float, element: Attribute) -> SSAValue:
-        t = tensor((), element)
-        return self.add(ConstantOp.make(DenseIntOrFPElementsAttr.from_list(t, [value]), t))
 
     def get(self, value: SSAValue, need: Need | None, fill: float = 0) -> SSAValue:
         """What is needed of a value, made where it is not there yet."""
@@ -356,7 +356,8 @@ class Partition:
             return self.cropped(whole, step.to.local_shape(self.whole(value)))
         of = list(self.whole(value))
         if step.op == "all_to_all":
-            to, has = ShardingAttr(step.to), ShardingAttr(have)  # type: ignore
+            assert isinstance(step.to, Sharding)
+            to, has = ShardingAttr(step.to), ShardingAttr(have)
             return self.add(AllToAllOp.of(x, has=has, to=to, shape=of))
         return self.exchange(value, have, step.to, fill, None, x)
 
@@ -373,8 +374,11 @@ class Partition:
         shape, element = self.whole(value), element_type(value)
         number = None
         if fill is not None:
-            is_real = is_float(element)
-            number = FloatAttr(fill, element) if is_real else IntegerAttr(int(fill), element)  # type: ignore
+            number = (
+                FloatAttr(fill, cast(AnyFloat, element))
+                if is_float(element)
+                else IntegerAttr(int(fill), cast(IntegerType, element))
+            )
         needs = NeededAttr(as_needed(need, shape))
         has = ShardingAttr(have)
         return self.add(
@@ -425,8 +429,9 @@ class Partition:
         whole = self.add(ConstantOp.make(op.value, t))
         return self.part(whole, shape, Sharding.whole(len(shape)), need)
 
-    def number_of(self, value: float, t: Attribute) -> SSAValue:
-        return self.add(ConstantOp.make(DenseIntOrFPElementsAttr.from_list(t, [value]), t))  # type: ignore
+    def number_of(self, value: float, t: AnyTensor) -> SSAValue:
+        elements = DenseIntOrFPElementsAttr.from_list(cast(TensorType[AnyFloat], t), [value])
+        return self.add(ConstantOp.make(elements, t))
 
     def remark(self, value: SSAValue, have: Sharding, step: Step) -> None:
         if remarks.wanted() and isinstance(value.owner, Operation):

@@ -203,7 +203,8 @@ class Rules:
         """The strategy that takes an operand as it is, as far as there is one."""
         if not self.is_static:
             return None
-        dims, sums = [()] * len(self.results[0]), [()] * len(self.contracted)
+        dims: list[Axes] = [()] * len(self.results[0])
+        sums: list[Axes] = [()] * len(self.contracted)
         if isinstance(self.op, View) and index == 0:
             dims = self._viewed(sharding)
         else:
@@ -320,11 +321,15 @@ def box_needed(spans: Sequence[Span], shape: Sequence[int]) -> Needed | None:
 def terms_of(number: Number) -> Iterator[tuple[Axis, int]]:
     """The terms of a number, with neighboring digits of an axis as one."""
     terms = sorted(number.terms.items(), key=lambda t: (t[0].name, t[0].pre))
-    while terms:
-        (axis, by), *terms = terms
-        while terms and terms[0][0].name == axis.name and terms[0][0].pre == axis.pre * axis.size:
-            digit, other = terms[0]
-            if by != other * digit.size:
-                break
-            axis, by, terms = Axis(axis.name, axis.pre, axis.size * digit.size), other, terms[1:]
-        yield axis, by
+    last: tuple[Axis, int] | None = None
+    for digit, by in terms:
+        if last is not None:
+            axis, whole = last
+            follows = axis.name == digit.name and axis.pre * axis.size == digit.pre
+            if follows and whole == by * digit.size:
+                last = Axis(axis.name, axis.pre, axis.size * digit.size), by
+                continue
+            yield last
+        last = digit, by
+    if last is not None:
+        yield last

@@ -42,7 +42,7 @@ from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.mesh import Sharding
-from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.tensor_op import RowsInterface, TensorOp
 from ge.dialects.support.types import element_type, normalize_axis, rank_of, shape_of
 from ge.runtime.data.arrays import dense, dtype_of, type_of
 from ge.transforms.graph.control_flow import insert_before, replace_op
@@ -85,11 +85,10 @@ def in_two_levels(assignment: Assignment) -> bool:
     changed = False
     for node in assignment.nodes:
         op = node.op
-        rewrite = REWRITES.get(type(op))
-        if rewrite is None or not isinstance(op, TensorOp) or not node.rules:
+        rewrite = REWRITES.get(type(op)) if isinstance(op, TensorOp) else None
+        if rewrite is None or node.rules is None or not node.rules.is_static:
             continue
-        if not node.rules.is_static:
-            continue
+        assert isinstance(op, TensorOp)
         have = assignment.chosen(op.operands[0])
         parts = parts_along(op, have)
         if parts > 1 and (results := rewrite(Emit(op), op, parts)) is not None:
@@ -110,7 +109,7 @@ def row_axes(op: TensorOp) -> Sequence[int]:
     if isinstance(op, GatherOp | TopKOp):
         axis = op.axis
         return (normalize_axis(axis.value.data, rank_of(op.input)),)
-    return tuple(op.row_axes() or ())  # type: ignore
+    return tuple(op.row_axes() or ()) if isinstance(op, RowsInterface) else ()
 
 
 # ---- distributions and norms --------------------------------------------------------------------
