@@ -277,14 +277,15 @@ def lower_verified(
 
 
 def on_mesh(module: ModuleOp, options: Options, level: Level) -> Options:
-    """The options with the mesh that a graph states. Raises GeError where values cannot be cut
-    any more."""
+    """The options with the mesh that a graph, or a file of rules, states. Raises GeError where
+    values cannot be cut any more."""
     if level is not Level.GRAPH:
         if options.mesh or options.shard:
             hint = f"the module is at the {level} level"
             raise GeError("values are cut over devices at the graph level only", hint=hint)
         return options
-    stated = mesh_of(module)
+    rules = asked(options.mesh, options.shard)
+    stated = (rules.mesh if rules else None) or mesh_of(module)
     return options if stated is None or options.mesh else replace(options, mesh=mesh_line(stated))
 
 

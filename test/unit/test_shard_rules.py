@@ -163,6 +163,33 @@ def test_bad_input_is_one_error(
     assert "Traceback" not in said
 
 
+STATED = 'graph.mesh @mesh ["dp"=2]'
+PARTS = ', graph.sharding = #graph.sharding<@mesh, [{"dp"}]>'
+HAND = f"""{STATED}
+func.func @main(%x: tensor<4xf32> {{graph.name = "x"{PARTS}}})
+    -> (tensor<4xf32> {{graph.name = "y"{PARTS}}}) {{
+  %0 = graph.exp %x : (tensor<4xf32>) -> tensor<4xf32>
+  func.return %0 : tensor<4xf32>
+}}
+"""
+
+
+@pytest.mark.parametrize("way", ["text", "--mesh", "file"])
+def test_a_mesh_is_enough_for_parts(way: str, tmp_path: Path):
+    """Whoever states it: one device has a half of the elements."""
+    text, rules = tmp_path / "x.mlir", {"x": [["dp"]], "y": [["dp"]]}
+    text.write_text(HAND if way == "text" else HAND.replace(STATED, "").replace(PARTS, ""))
+    given = {
+        "text": [], "--mesh": ["--mesh", "dp=2", "--shard", json.dumps(rules)],
+        "file": ["--shard", json.dumps({"mesh": {"dp": 2}, "shard": rules})],
+    }  # fmt: skip
+    output = tmp_path / "p.mlir"
+    assert ge_compile([str(text), "-o", str(output), "--until", "graph", *given[way]]) == 0
+    assert "graph.exp %x : (tensor<2xf32>) -> tensor<2xf32>" in output.read_text()
+    assert ge_compile([str(text), "-o", str(output), *given[way]]) == 0
+    assert ge_compile([str(output), "-o", str(output), "--mesh", "dp=2"]) == 1
+
+
 def test_two_places_that_differ(tmp_path: Path):
     halves = [range(4), range(4, 8)]
     model = configured(8, x=([2], halves))
