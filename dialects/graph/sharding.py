@@ -33,6 +33,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.support.parameters import TYPES, OneResultOp
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.constraints import ANY
+from ge.dialects.support.functions import main_function
 from ge.dialects.support.mesh import SUM, Axis, Mesh, Sharding
 from ge.dialects.support.operation import GeOp, created
 from ge.dialects.support.types import Shape, array_ints, shape_of
@@ -251,6 +252,14 @@ def mesh_of(module: ModuleOp) -> Mesh | None:
         if isinstance(op, MeshOp):
             return op.mesh.data
     return None
+
+
+def mesh_of_parts(module: ModuleOp) -> Mesh | None:
+    """The mesh of a module that is the program of one of its devices; None for a module of whole
+    values."""
+    main = main_function(module)
+    tables = () if main is None else (*(main.arg_attrs or ()), *(main.res_attrs or ()))
+    return mesh_of(module) if any(WHOLE in table.data for table in tables) else None
 
 
 def sharding_of(table: Mapping[str, Attribute]) -> Sharding | None:

@@ -40,6 +40,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, byte_size, element_type, is_dynamic, numel, shape_of
 from ge.dialects.targets.target import target_for
 from ge.dialects.text.look import PLAIN, Look
+from ge.lowering.driver.devices import device_figures
 from ge.lowering.driver.tiles import Coverage, write_tile_programs
 from ge.lowering.levels.rules import tile_programs
 from ge.lowering.pipeline.instrumentation import PassRecord
@@ -336,7 +337,8 @@ class Program:
 
     def report(self) -> dict[str, Any]:
         gears = self.compilation.gears
-        return self.compilation.report(self.name) | (gears.of(self.module) if gears else {})
+        more = device_figures(self.module) | (gears.of(self.module) if gears else {})
+        return self.compilation.report(self.name) | more
 
     def save(
         self,

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from ge.dialects.graph.sharding import WHOLE, mesh_of, parts_of, sharding_of, whole_shape
+from ge.dialects.graph.sharding import parts_of, sharding_of, whole_shape
 from ge.dialects.graph.transfers import slices
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.context import having
@@ -82,13 +82,6 @@ def spreads(func: FuncOp, mesh: Mesh) -> tuple[list[Spread], list[Spread]]:
         tables: list[Mapping[str, Attribute]] = [a.data for a in attrs or ()] or [{}] * len(types)
         found.append([Spread.of(t, table, mesh) for t, table in zip(types, tables, strict=True)])
     return found[0], found[1]
-
-
-def mesh_of_parts(module: ModuleOp, main: FuncOp) -> Mesh | None:
-    """The mesh of a module that is the program of one of its devices; None for a module of whole
-    values."""
-    tables = (*(main.arg_attrs or ()), *(main.res_attrs or ()))
-    return mesh_of(module) if any(WHOLE in table.data for table in tables) else None
 
 
 class WeightParts:

@@ -17,6 +17,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
+from ge.dialects.graph.sharding import mesh_of_parts
 from ge.dialects.graph.stated import growing_symbol
 from ge.dialects.npu_task.attributes import STREAMS
 from ge.dialects.support.environment import switch
@@ -31,7 +32,7 @@ from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.binding import Binding
 from ge.runtime.device.device_array import DeviceArray
-from ge.runtime.device.devices import Devices, Runs, WeightParts, mesh_of_parts
+from ge.runtime.device.devices import Devices, Runs, WeightParts
 from ge.runtime.device.executable import Registers
 from ge.runtime.device.function import Driver, Function, Staged, Watch
 from ge.runtime.device.gears import Cut, GearTable
@@ -136,7 +137,7 @@ class Session:
                 raise GeError(f"two {what} are called '{twice}'", hint="give each its own name")
         self.gears = GearTable.of(main)
         weights: Payload = {} if payload is None else payload
-        self.mesh = mesh_of_parts(module, main)
+        self.mesh = mesh_of_parts(module)
         alone = self.mesh is None and not isinstance(weights, Prepared)
         self.weights = Prepared(weights, module) if alone else weights
         self._prepared: dict[int, Prepared] = {}  # by device

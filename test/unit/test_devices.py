@@ -13,6 +13,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.mesh import Axis, Mesh, Sharding
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
+from ge.lowering.driver.devices import device_figures
 from ge.lowering.pipeline.options import Options
 from ge.runtime.data.weights import RandomPayload, SafetensorsPayload, write_safetensors
 from ge.runtime.device.devices import Spread
@@ -121,7 +122,7 @@ MOVES = [  # shape of the whole, cut before, local shape, cut after, local shape
 def test_all_to_all(whole: Any, before: str, x: Any, after: str, y: Any) -> None:
     values = numbers(*whole)
     sizes = f"[{', '.join(map(str, whole))}]"
-    body = f"graph.all_to_all %x of {sizes} has <@mesh, {before}> to <@mesh, {after}>"
+    body = f"graph.all_to_all %x shape {sizes} has <@mesh, {before}> to <@mesh, {after}>"
     body = body.replace('"tp"', '"tp":(1)4').replace('"dp"', '"dp":(1)2').replace(":(1)4:", ":")
     got = run(program(body, x, y, before, after, whole, whole, "f32"), values)
     assert np.array_equal(got, values)
@@ -130,7 +131,7 @@ def test_all_to_all(whole: Any, before: str, x: Any, after: str, y: Any) -> None
 def test_exchange_of_halos() -> None:
     x = numbers(7, 3)
     needs = '<["tp"=4 * 2 + -1 : 4], [0 : 3]> fill -1.0 : f32'
-    body = f'graph.exchange %x of [7, 3] has <@mesh, [{{"tp":(1)4}}, {{}}]> needs {needs}'
+    body = f'graph.exchange %x shape [7, 3] has <@mesh, [{{"tp":(1)4}}, {{}}]> needs {needs}'
     cut = '[{"tp"}, {}]', '[{"tp"}, {}]'
     got = run(program(body, (2, 3), (4, 3), *cut, (7, 3), (16, 3), "f32"), x)
     around = np.concatenate([np.full((1, 3), -1), x, np.full((2, 3), -1)])
@@ -142,7 +143,7 @@ def test_exchange_of_a_slice() -> None:
     """Each device gets the rows of its place in a slice, the last one nothing that counts."""
     x = numbers(8, 2)
     body = (
-        'graph.exchange %x of [8, 2] has <@mesh, [{"tp":(1)4}, {}]> '
+        'graph.exchange %x shape [8, 2] has <@mesh, [{"tp":(1)4}, {}]> '
         'needs <["tp"=4 * 2 + 3 : 2], [0 : 2]>'
     )
     cut = '[{"tp"}, {}]', '[{"tp"}, {}]'
@@ -209,6 +210,63 @@ def test_each_device_reads_its_part_of_a_weight(level: str, tmp_path: Path) -> N
     assert np.allclose(got, x @ (w * np.float32(0.5)), atol=1e-5)
     random = Session(module, RandomPayload(module)).run({"x": x})["y"]
     assert len(np.unique(random)) == random.size  # parts of one weight, not the same part
+
+
+# ---- what they send ---------------------------------------------------------------------------
+
+ROWS = [  # body, local shapes, cut before and after, whole shapes, what the report says
+    (
+        'graph.all_reduce sum %x over <"tp":(1)2>',
+        ((1, 4), (1, 4)),
+        ('[{"dp", "tp"}, {}]', '[{"dp", "tp":(2)2}, {}]'),
+        ((8, 4), (4, 4)),
+        ("all_reduce", 16, ["tp:(1)2"], 16),
+    ),
+    (
+        'graph.all_gather %x dim 0 over <"tp"=4>',
+        ((1, 4), (4, 4)),
+        ('[{"dp", "tp"}, {}]', '[{"dp"}, {}]'),
+        ((8, 4), (8, 4)),
+        ("all_gather", 64, ["tp"], 48),
+    ),
+    (
+        'graph.all_to_all %x shape [8, 4] has <@mesh, [{"tp":(1)4}, {}]> '
+        'to <@mesh, [{}, {"tp":(1)4}]>',
+        ((2, 4), (8, 1)),
+        ('[{"tp"}, {}]', '[{}, {"tp"}]'),
+        ((8, 4), (8, 4)),
+        ("all_to_all", 32, ["tp"], 24),
+    ),
+    (
+        'graph.exchange %x shape [8, 4] has <@mesh, [{"tp":(1)4}, {}]> '
+        'needs <["tp"=4 * 2 + -1 : 4], [0 : 4]>',
+        ((2, 4), (4, 4)),
+        ('[{"tp"}, {}]', '[{"tp"}, {}]'),
+        ((8, 4), (16, 4)),
+        ("halo", 32, ["tp"], 32),
+    ),
+]
+
+
+@pytest.mark.parametrize("level", ["graph", "program"])
+@pytest.mark.parametrize(("body", "shapes", "cuts", "wholes", "row"), ROWS)
+def test_reports_say_what_is_sent(
+    body: str, shapes: Any, cuts: Any, wholes: Any, row: Any, level: str
+) -> None:
+    (x, y), (before, after), (whole_x, whole_y) = shapes, cuts, wholes
+    module = parse(program(body, x, y, before, after, whole_x, whole_y, "f32"))
+    lower(module, Options(), until=level)
+    figures = device_figures(module)["devices"]
+    op, size, axes, sent = row
+    assert figures["collectives"] == [{"op": op, "bytes": size, "axes": axes, "count": 1}]
+    assert figures["sent_bytes"] == sent
+    assert (figures["count"], figures["mesh"]) == (8, {"dp": 2, "tp": 4})
+
+
+def test_reports_say_what_parameters_a_device_has() -> None:
+    module = parse(WEIGHTED)
+    lower(module, Options(), until="program")
+    assert device_figures(module)["devices"]["parameter_bytes"] == 6 * 2 * 4
 
 
 # ---- devices that do not agree -----------------------------------------------------------------

@@ -49,6 +49,13 @@ func.func @main(%x: tensor<?x8xf32> {graph.dims = ["n", ""], graph.name = "x"}) 
   %0 = graph.reduce mean %x axes [0] : (tensor<?x8xf32>) -> tensor<1x8xf32>
   func.return %0 : tensor<1x8xf32>
 }""",
+    "devices.mlir": """
+graph.mesh @mesh ["tp"=2]
+func.func @main(%x: tensor<2x4xf32> {graph.sharding = #graph.sharding<@mesh, [{"tp"}, {}]>,
+                                     graph.whole = array<i64: 4, 4>}) -> tensor<2x4xf32> {
+  %0 = graph.all_reduce sum %x over <"tp"=2> : (tensor<2x4xf32>) -> tensor<2x4xf32>
+  func.return %0 : tensor<2x4xf32>
+}""",
 }
 
 FEW = """\
@@ -83,7 +90,8 @@ ge-run {MODELS}/bert_base.tiny.onnx --precision fp16 --compare {MODELS}/bert_bas
 --compare-layers --report 24.json
 ge-run large.mlir --timing-only --explain 1 --explain-variants int8 --calibration x.npz \
 --report 25.json
-ge-compile large.mlir -o q.mlir --quantize int8 --calibration x.npz --report 26.json"""
+ge-compile large.mlir -o q.mlir --quantize int8 --calibration x.npz --report 26.json
+ge-run devices.mlir --report 27.json"""
 
 # what takes a model of many kernels to come about, or a program whose numbers are wrong
 NODE = ("compared", "layers", "nodes", "[]")

@@ -15,6 +15,7 @@ from ge.dialects.support.diagnostics import visible
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import print_result
 from ge.dialects.text.reading import SourceText, read_source
+from ge.lowering.driver.devices import device_figures
 from ge.lowering.driver.program import (
     Compilation,
     Program,
@@ -218,6 +219,7 @@ def describe(loaded: Program, compilation: Compilation | None) -> dict[str, Any]
         report = {"model": name, "memory": figures}
         if launches := count_launches(loaded.module):
             report["ops"] = {"launches": launches}
+    report |= device_figures(loaded.module)
     return {key: part for key, part in report.items() if part != {}}
 
 

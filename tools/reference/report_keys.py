@@ -86,6 +86,18 @@ KEYS: Mapping[str, str] = {
     "tiles.others.[].reason": "why launches have none",
     "tiles.others.[].launches": "how many",
     "tiles.others.[].us": "their time",
+    # programs of many devices
+    "devices.count": "devices of the mesh",
+    "devices.mesh.*": "devices along an axis",
+    "devices.collectives.[].op": "what devices send each other; `halo` and `shift` are boxes of a "
+    "value, that of a neighbour beside the own one, or another one",
+    "devices.collectives.[].bytes": "on a device: what is reduced, gathered, scattered; of a halo "
+    "or a shift what the device that sends most sends",
+    "devices.collectives.[].axes.[]": "an axis of the mesh, or a digit of one, along which devices "
+    "send each other",
+    "devices.collectives.[].count": "how many times a run does so",
+    "devices.sent_bytes": "bytes that a device sends in a run, by algorithms that send least",
+    "devices.parameter_bytes": "bytes of the weights that a device has",
     # gears
     "gears.[].sizes.*": "size of a dimension in this gear",
     "gears.[].launches": "launches of its body",

@@ -41,6 +41,7 @@ from ge.dialects.graph.sharding import (
     ShardingAttr,
     ShardOp,
     mesh_of,
+    mesh_of_parts,
     sharding_of,
     sharding_text,
 )
@@ -72,6 +73,8 @@ class AnnotateShardingsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rules = asked(self.mesh, self.rules) or ShardRules()
+        if mesh_of_parts(op) is not None and not rules.shard:
+            return  # the program of one device, in which all is said
         annotate(op, rules, self.pad)
         check_shardings(op, self.pad)
 
