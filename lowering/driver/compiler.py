@@ -62,7 +62,7 @@ from ge.transforms.quantization.schemes import FLOAT
 from ge.transforms.rewriting.counts import disabling
 from ge.transforms.shapes.gears import Request, gears_of
 from ge.transforms.shapes.relate_dims import relate
-from ge.transforms.sharding.rules import ShardRules, asked, mesh_line
+from ge.transforms.sharding.rules import ShardRules, mesh_line
 
 # Passes that an option asks for alone: the option, and why one has changed nothing
 ASKED = {
@@ -284,7 +284,7 @@ def on_mesh(module: ModuleOp, options: Options, level: Level) -> Options:
             hint = f"the module is at the {level} level"
             raise GeError("values are cut over devices at the graph level only", hint=hint)
         return options
-    rules = asked(options.mesh, options.shard)
+    rules = options.rules
     stated = (rules.mesh if rules else None) or mesh_of(module)
     return options if stated is None or options.mesh else replace(options, mesh=mesh_line(stated))
 
@@ -405,8 +405,7 @@ def compile_file(
     start = time.perf_counter()
     shapes = parse_shapes(options.shape) | dict(shapes or {})
     dims = parse_dims(options.dim) | dict(dims or {})
-    rules = asked(options.mesh, options.shard)
-    program = load(path, shapes, dims, options.plugins, rules)
+    program = load(path, shapes, dims, options.plugins, options.rules)
     return compile_loaded(program, options, start, progress, until, watch)
 
 
