@@ -37,7 +37,14 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.sharding import AxesAttr, ShardingAttr, axis_text, parse_axis
 from ge.dialects.graph.support.parameters import TYPES, check_shape, element_axis
 from ge.dialects.support.boxes import Work
-from ge.dialects.support.constraints import ANY, INT, INTS, choice, choice_def
+from ge.dialects.support.constraints import (
+    ANY,
+    INT,
+    INTS,
+    choice,
+    choice_def,
+    opt_choice_def,
+)
 from ge.dialects.support.mesh import Axis, Mesh
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
@@ -50,6 +57,19 @@ from ge.dialects.support.types import (
 )
 
 CombineKind = choice("graph.combine_kind", "sum", "max", "min", "prod")
+
+# By which steps devices send: `runtime/library/costs/collectives.py` says what each takes. Numbers
+# are the same by all of them.
+ALGORITHMS = ("mesh", "halving_doubling", "nhr", "ring", "pairwise", "two_level")
+_REDUCTIONS = ("mesh", "halving_doubling", "nhr", "ring", "two_level")
+ALGORITHMS_OF = {
+    "all_reduce": _REDUCTIONS,
+    "all_gather": _REDUCTIONS,
+    "reduce_scatter": _REDUCTIONS,
+    "all_to_all": ("mesh", "pairwise", "two_level"),
+    "exchange": ("mesh", "pairwise"),
+}
+CollectiveAlgorithm = choice("graph.collective_algorithm", *ALGORITHMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +152,7 @@ class Collective(TensorOp, ABC):
 
     input = operand_def(ANY)
     result = result_def(ANY)
+    algorithm = opt_choice_def(CollectiveAlgorithm)
     traits = traits_def()
 
     @abstractmethod

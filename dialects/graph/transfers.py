@@ -1,7 +1,7 @@
 """The boxes that devices send each other where a collective says how a value is cut before and
 after."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
@@ -79,10 +79,11 @@ def needs_of(op: OfWhole) -> Callable[[Mesh, int], Spans]:
     return lambda mesh, device: to.box(whole, mesh, device)
 
 
-def sent_bytes(op: OfWhole, mesh: Mesh) -> int:
-    """The bytes that the device which sends most sends. Devices in the middle of an axis send as
-    much as their neighbours, so that a few of each axis are enough."""
-    names, has, needs, most = {a.name for a in op.group()}, op.has.data, needs_of(op), 0
+def sent_by_device(op: OfWhole, mesh: Mesh) -> Iterator[tuple[int, dict[int, int]]]:
+    """Yield devices, and the bytes that each sends to each other one. Devices in the middle of an
+    axis send as much as their neighbours, so that a few of each axis are enough."""
+    names, has, needs = {a.name for a in op.group()}, op.has.data, needs_of(op)
+    element = element_type(op.input)
     places = [
         sorted({0, 1, d // 2, d - 2, d - 1} & set(range(d))) if name in names else [0]
         for name, d in mesh.axes
@@ -92,5 +93,10 @@ def sent_bytes(op: OfWhole, mesh: Mesh) -> int:
         for (_, size), at in zip(mesh.axes, place, strict=True):
             device = device * size + at
         sends = Transfers(mesh, device, op.whole, has, needs).sends
-        most = max(most, sum(prod(n for _, n in b) for d, b in sends.items() if d != device))
-    return storage_bytes(most, element_type(op.input))
+        boxes = {d: prod(n for _, n in box) for d, box in sends.items() if d != device}
+        yield device, {d: storage_bytes(size, element) for d, size in boxes.items()}
+
+
+def sent_bytes(op: OfWhole, mesh: Mesh) -> int:
+    """The bytes that the device which sends most sends."""
+    return max(sum(sends.values()) for _, sends in sent_by_device(op, mesh))

@@ -25,6 +25,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.packages import installed, presets
 from ge.dialects.support.types import align_up
 from ge.dialects.targets import DEFAULT_TARGET
+from ge.dialects.targets.cluster import Cluster
 
 # element types that matmuls may have a rate of their own for
 RATE_KEYS = tuple(dict.fromkeys(row.rate_key for row in ELEMENT_TYPES))
@@ -148,6 +149,7 @@ class Target:
     vector_cycles: dict[str, float] = field(default_factory=dict[str, float])
     # Start of a kernel, by its kind (`KERNEL_KINDS`), besides `launch_us`
     kernel_start_us: dict[str, float] = field(default_factory=dict[str, float])
+    cluster: Cluster | None = None  # the devices around it; None: there are no others
     idealised: bool = False  # no chip is so: whatever states a time of it says that
 
     def __hash__(self) -> int:
@@ -180,6 +182,9 @@ class Target:
         """A target from the keys of a TOML file; `where` names it in errors."""
         fields = {f.name: f for f in dataclasses.fields(cls)}
         for key, value in table.items():
+            if key == "cluster":
+                table[key] = Cluster.of(value, where)
+                continue
             if key in TABLES:
                 table[key] = _named_numbers(key, value, where)
                 continue
@@ -397,7 +402,10 @@ def target_for(func: Operation, name: str = "") -> Target:
 def stated_facts(target: Target) -> dict[str, Any]:
     """The facts that a target states, by key: `Target.of` reads them."""
     facts = {f.name: (getattr(target, f.name), f.default) for f in dataclasses.fields(target)}
-    return {key: value for key, (value, default) in facts.items() if value != default}
+    stated = {key: value for key, (value, default) in facts.items() if value != default}
+    if target.cluster is not None:
+        stated["cluster"] = target.cluster.table()
+    return stated
 
 
 def toml_text(target: Target) -> str:
@@ -406,7 +414,10 @@ def toml_text(target: Target) -> str:
     tables = {k: cast(dict[str, Any], v) for k, v in facts.items() if isinstance(v, dict)}
     lines = [f"{key} = {_toml(value)}" for key, value in facts.items() if key not in tables]
     for key, table in tables.items():
-        lines += [f"[{key}]", *(f"{k} = {_toml(v)}" for k, v in table.items())]
+        inner = {f"{key}.{k}": cast(dict[str, Any], v) for k, v in table.items() if type(v) is dict}
+        for name, own in {key: table, **inner}.items():
+            values = (f"{k} = {_toml(v)}" for k, v in own.items() if type(v) is not dict)
+            lines += [f"[{name}]", *values]
     return "\n".join(lines) + "\n"
 
 

@@ -55,6 +55,7 @@ from ge.lowering.plugins.extensions import universe
 from ge.runtime.clock.clock import UnknownShapes, simulate
 from ge.runtime.clock.timeline import Timeline
 from ge.runtime.data.weights import Payload, open_payload, payload_path, weights_at_hand
+from ge.runtime.library.costs.collectives import cluster_of
 from ge.transforms.precision import modes
 from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.quantization.accuracy import Asked
@@ -62,7 +63,7 @@ from ge.transforms.quantization.schemes import FLOAT
 from ge.transforms.rewriting.counts import disabling
 from ge.transforms.shapes.gears import Request, gears_of
 from ge.transforms.shapes.relate_dims import relate
-from ge.transforms.sharding.rules import ShardRules, mesh_line
+from ge.transforms.sharding.rules import ShardRules, asked, mesh_line, read_mesh
 
 # Passes that an option asks for alone: the option, and why one has changed nothing
 ASKED = {
@@ -278,15 +279,19 @@ def lower_verified(
 
 def on_mesh(module: ModuleOp, options: Options, level: Level) -> Options:
     """The options with the mesh that a graph, or a file of rules, states. Raises GeError where
-    values cannot be cut any more."""
+    values cannot be cut any more, and for more devices than the target's cluster has."""
     if level is not Level.GRAPH:
         if options.mesh or options.shard:
             hint = f"the module is at the {level} level"
             raise GeError("values are cut over devices at the graph level only", hint=hint)
         return options
-    rules = options.rules
+    rules = asked(options.mesh, options.shard)
     stated = (rules.mesh if rules else None) or mesh_of(module)
-    return options if stated is None or options.mesh else replace(options, mesh=mesh_line(stated))
+    if stated is not None and not options.mesh:
+        options = replace(options, mesh=mesh_line(stated))
+    if options.mesh:
+        cluster_of(Target.load(options.target), read_mesh(options.mesh))
+    return options
 
 
 def note_fusion(module: ModuleOp, options: Options, levels: Sequence[Level]) -> None:
@@ -405,7 +410,8 @@ def compile_file(
     start = time.perf_counter()
     shapes = parse_shapes(options.shape) | dict(shapes or {})
     dims = parse_dims(options.dim) | dict(dims or {})
-    program = load(path, shapes, dims, options.plugins, options.rules)
+    rules = asked(options.mesh, options.shard)
+    program = load(path, shapes, dims, options.plugins, rules)
     return compile_loaded(program, options, start, progress, until, watch)
 
 

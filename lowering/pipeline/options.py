@@ -33,7 +33,7 @@ from ge.lowering.pipeline.option_values import (
 )
 from ge.transforms.precision.modes import MODES, ORIGIN, mode_name
 from ge.transforms.quantization.schemes import CACHE_TYPES, SCHEMES, SEARCH
-from ge.transforms.sharding.rules import ShardRules, asked, is_file, rules_text
+from ge.transforms.sharding.rules import is_file, rules_text
 
 MEMORY_MODES = {
     "pool": "one arena, whose bytes buffers take in turn",
@@ -391,6 +391,14 @@ class Options:
         "padded",
         variable="GE_PAD", tools=(COMPILE, RUN), group=DEVICES,
     )  # fmt: skip
+    collective: tuple[str, ...] = option(
+        (),
+        "algorithms of collectives by choice, where a group can take them (all_reduce=ring); by "
+        "default the one that takes least on the links of the target: mesh, halving_doubling, nhr, "
+        "ring or two_level of all_reduce, all_gather and reduce_scatter; mesh, pairwise or "
+        "two_level of all_to_all; mesh or pairwise of exchange",
+        variable="GE_COLLECTIVE", metavar="KIND=ALGORITHM,...", tools=(COMPILE, RUN), group=DEVICES,
+    )  # fmt: skip
     print_liveness: bool = option(False, "print when each buffer is live, and where, in bytes")
     dim: tuple[str, ...] = option(
         (),
@@ -525,6 +533,9 @@ class Options:
         if isinstance(self.mesh, Mapping):  # as ge.compile takes it
             sizes = cast("Mapping[str, int]", self.mesh).items()
             object.__setattr__(self, "mesh", ",".join(f"{name}={size}" for name, size in sizes))
+        if isinstance(self.collective, Mapping):
+            pairs = cast("Mapping[str, str]", self.collective).items()
+            object.__setattr__(self, "collective", tuple(f"{k}={name}" for k, name in pairs))
         if isinstance(self.shard, Mapping):
             object.__setattr__(self, "shard", rules_text(cast("Mapping[str, Any]", self.shard)))
         for field in dataclasses.fields(self):
@@ -558,12 +569,6 @@ class Options:
     @property
     def gears(self) -> tuple[str, str, str]:
         return self.dynamic_batch, self.dynamic_image_size, self.dynamic_dims
-
-    @property
-    def rules(self) -> ShardRules | None:
-        """What the mesh and the rules say together; None if nothing. Raises GeError for what cannot
-        be read."""
-        return asked(self.mesh, self.shard)
 
     @property
     def plugins(self) -> tuple[str, ...]:

@@ -75,6 +75,7 @@ from ge.transforms.shapes.express_sizes import ExpressSizesPass
 from ge.transforms.shapes.relate_dims import RelateDimsPass
 from ge.transforms.shapes.split_oversized import SplitOversizedPass
 from ge.transforms.sharding.annotate_shardings import AnnotateShardingsPass
+from ge.transforms.sharding.choose_algorithms import ChooseAlgorithmsPass
 from ge.transforms.sharding.partition_spmd import PartitionSpmdPass
 from ge.transforms.state.mark_state import MarkStatePass
 from ge.transforms.state.update_state import UpdateStatePass
@@ -188,6 +189,13 @@ def partitioned(options: Options) -> Passes:
     exact = options.fusion in ("off", "conservative")
     moves = [] if options.fusion == "off" else [SimplifyMovementPass(exact=exact)]
     return [*moves, PartitionSpmdPass(), EliminateDeadCodePass()]
+
+
+def algorithms(options: Options) -> Passes:
+    """Return the pass that chooses the algorithms of collectives."""
+    if not options.mesh and not options.collective:
+        return []
+    return [ChooseAlgorithmsPass(options.target, options.collective)]
 
 
 def with_programs(options: Options) -> Passes:
@@ -377,7 +385,7 @@ def recomputes(options: Options, remedies: Remedies) -> bool:
 
 
 def to_tasks(options: Options, remedies: Remedies) -> Passes:
-    passes: Passes = [LowerToTasksPass(options.target)]
+    passes: Passes = [*algorithms(options), LowerToTasksPass(options.target)]
     if (options.memory > 1) != remedies.order:
         passes.append(OrderTasksPass(options.target))
     if remedies.recompute:

@@ -73,6 +73,7 @@ from ge.runtime.clock.simulation import Simulation
 from ge.runtime.clock.timeline import COMPUTE, COPY, DMA_IN, DMA_OUT, Task, Timeline, capacities
 from ge.runtime.clock.traffic import Moved, Traffic, bytes_read
 from ge.runtime.library.asking import estimated_times, plain_figures
+from ge.runtime.library.costs.collectives import collective_us
 from ge.runtime.library.costs.estimates import (
     HOST_OPS_PER_US,
     CoreTime,
@@ -84,7 +85,6 @@ from ge.runtime.library.costs.estimates import (
     link_time,
 )
 from ge.runtime.library.costs.l2 import L2Cache
-from ge.runtime.library.costs.links import collective_us
 from ge.runtime.library.costs.structure import by_structure
 
 
@@ -256,7 +256,7 @@ def time_alone(kernel: KernelOp, target: Target) -> TaskTime | None:
     if kernel.engine.data is Engine.DMA:
         return link_time(work.read, target)
     if kernel.engine.data is Engine.COMM:
-        us = collective_us(kernel.main)
+        us = collective_us(kernel.main, target)
         return TaskTime(in_us=us, total_us=us, bytes=work.read + work.written)
     us = (work.macs + max(work.vector, 1)) / HOST_OPS_PER_US
     return TaskTime(vector_us=us, total_us=us)
@@ -281,7 +281,9 @@ def launched(
     key = (engine := kernel.engine.data), target, rows, core
     known = _known.setdefault(kernel, {})
     if key not in known:
-        whole = _launched(kernel, engine, target, core)
+        # the time of a collective depends on the mesh, which its kernel does not state
+        make = Launched.of if engine is Engine.COMM else partial(_launched, engine=engine)
+        whole = make(kernel, target=target, core=core)
         known[key] = whole if rows is None else whole.of_rows(with_rows(kernel, rows))
     return known[key]
 

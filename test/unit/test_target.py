@@ -134,7 +134,7 @@ def test_a_merged_target_states_what_instructions_cost() -> None:
 
 SOURCE = re.compile(
     "#.*(assumption|official|platform files|asc-devkit|cann-bench|cann-samples|pto-isa|catlass"
-    "|documents|on a board|arXiv|pypto-lib)"
+    "|documents|on a board|arXiv|pypto-lib|msmodeling|hixl)"
 )
 
 

@@ -192,7 +192,13 @@ def target_section(name: str) -> str:
     text = (files("ge.dialects.targets") / f"{name}.toml").read_text("utf-8")
     comment, _, _ = text.partition("\nname = ")
     about = " ".join(line.removeprefix("#").strip() for line in comment.splitlines())
-    rows = [(code(key), value, re.sub(r"\n +#", "", why)) for key, value, why in LINE.findall(text)]
+    _, *tables = re.split(r"^\[([\w.]+)\]$", text, flags=re.MULTILINE)
+    parts = [("", text.partition("\n[")[0]), *zip((t + "." for t in tables[::2]), tables[1::2])]
+    rows = [
+        (code(table + key), value, re.sub(r"\n +#", "", why))
+        for table, part in parts
+        for key, value, why in LINE.findall(part)
+    ]
     return paragraphs(f"## {name}", about, table(["key", "value", "source and meaning"], rows))
 
 
@@ -201,7 +207,7 @@ def keys_table() -> str:
     none = dataclasses.MISSING
     rows: list[tuple[str, str, str]] = []
     for field in dataclasses.fields(Target):
-        kind = getattr(field.type, "__name__", str(field.type))
+        kind = getattr(field.type, "__name__", "table")  # the levels of a cluster
         default = "required" if field.default is field.default_factory is none else "none"
         if field.default is not none:
             default = str(field.default)
