@@ -22,6 +22,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from ge.dialects.graph.sharding import mesh_of_parts
 from ge.dialects.graph.stated import growing_symbol
 from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.dims import NUMBERS, evaluated, parsed
@@ -276,6 +277,7 @@ class Callee:
     ) -> None:
         self.name, self.states = name, states
         self.function: Function | None = None
+        self.devices: Session | None = None  # of the program of one of several devices
         func = functions(module).get(name)
         if func is None:
             self.error = GeError(f"there is no function @{name} any more")
@@ -283,6 +285,9 @@ class Callee:
         self.ports, self.names = input_ports(func), [p.name for p in output_ports(func)]
         self.gears = GearTable.of(func)
         try:
+            if name == "main" and mesh_of_parts(module) is not None:
+                self.devices = Session(module, payload, poison=True, sanitize=False)
+                return
             payload = Prepared(payload, module)
             self.function = Function(module, func, payload, poison=True, code_of=code_of)
         except Exception as e:
@@ -290,10 +295,13 @@ class Callee:
 
     def __call__(self, inputs: Mapping[str, Array]) -> Outcome:
         """The outcome; inputs that the function has no more are ignored."""
-        if self.function is None:
+        if self.function is None and self.devices is None:
             return self.error
         known = {p.name: inputs[p.name] for p in self.ports if p.name in inputs}
         try:
+            if self.function is None:
+                assert self.devices is not None
+                return self.devices.run(known)
             for state in self.function.states:
                 state.write(inputs[state.name])
             arrays, cut = check_inputs(self.ports, known), None

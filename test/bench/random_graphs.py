@@ -54,6 +54,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph import Graph
 from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.collectives import Collective
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import (
     CONDITION,
@@ -71,6 +72,7 @@ from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.linear import DetOp
 from ge.dialects.graph.pooling import RoiAlignOp
+from ge.dialects.graph.sharding import AxisIndexOp, ShardOp
 from ge.dialects.graph.signal import DftOp, StftOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
@@ -111,16 +113,21 @@ ON_TILES = "tile"
 """The program again, by its tile programs."""
 
 
+# what a graph is made of in other ways, and ops of several devices
+NOT_MADE = (FusedOp, ConstantOp, Control, Collective, AxisIndexOp, ShardOp)
+
+
 @cache
 def op_classes(*plugins: str) -> tuple[type[TensorOp], ...]:
-    """The classes of ops that graphs are made of."""
+    """The classes of ops that graphs are made of, on one device."""
     known, found = universe().all_dialects, universe(*plugins).all_dialects
     dialects = [Graph, *(load() for name, load in found.items() if name not in known)]
     return tuple(
         op
         for dialect in dialects
         for op in dialect.operations
-        if issubclass(op, TensorOp) and not issubclass(op, FusedOp | ConstantOp | Control)
+        if issubclass(op, TensorOp)
+        and not issubclass(op, FusedOp | ConstantOp | Control | Collective | AxisIndexOp | ShardOp)
     )
 
 

@@ -38,7 +38,8 @@ from ge.transforms.sharding.local_ops import builds, may_cut
 from ge.transforms.sharding.resharding import count, sent, steps
 from ge.transforms.sharding.strategies import Need, Rules, Strategy
 
-ROUNDS = 4  # over all ops, at most
+PASSES = 3  # along the program, at most
+ROUNDS = 4  # over all ops after each, at most
 STEP_S = 1e-12  # what decides between ways that send as much
 
 
@@ -65,6 +66,13 @@ class Node:
     work: list[float] = field(default_factory=list[float])
     best: list[float] = field(default_factory=list[float])
     chosen: int = 0
+
+
+Users = Mapping[SSAValue, list[tuple[Node, int]]]
+"""The users of each value, with the numbers of their operands."""
+
+Paid = dict[tuple[SSAValue, Need | None], set[Node]]
+"""The ops that have each need of a value."""
 
 
 class Assignment:
@@ -262,14 +270,26 @@ class Assignment:
         """Choose the strategy of each op."""
         self.collect()
         users = self._users()
+        least, kept = inf, [n.chosen for n in self.nodes]
+        for number in range(PASSES):
+            self._along(users, None if number == 0 else self._paid(users))
+            for _ in range(ROUNDS):
+                if not self._round(users):
+                    break
+            if (total := self.local_cost(self.nodes, users)) >= least * (1 - 1e-9):
+                break
+            least, kept = total, [n.chosen for n in self.nodes]
+        for node, k in zip(self.nodes, kept, strict=True):
+            node.chosen = k
+
+    def _along(self, users: Users, paid: Paid | None) -> None:
+        """Choose the least cost along the program. What another op asks of a value, as all are
+        chosen now (`paid`), costs nothing more; before anything is chosen, a part."""
         for node in self.nodes:
+            pairs = [list(zip(node.op.operands, needs, strict=True)) for needs in node.needs]
             node.best = [
-                node.work[k]
-                + sum(
-                    self._arrival(v, need, node.times) / max(len(users.get(v, ())), 1)
-                    for v, need in zip(node.op.operands, node.needs[k], strict=True)
-                )
-                for k in range(len(node.strategies))
+                work + sum(self._arrival(node, v, need, users, paid) for v, need in own)
+                for work, own in zip(node.work, pairs, strict=True)
             ]
         for node in reversed(self.nodes):
             after = [
@@ -278,9 +298,14 @@ class Assignment:
             ]
             costs = [a + b for a, b in zip(node.best, after, strict=True)]
             node.chosen = costs.index(min(costs))
-        for _ in range(ROUNDS):
-            if not self._round(users):
-                break
+
+    def _paid(self, users: Users) -> Paid:
+        """For each value and need the ops that have it."""
+        paid: Paid = {}
+        for value, own in users.items():
+            for node, i in own:
+                paid.setdefault((value, node.needs[node.chosen][i]), set()).add(node)
+        return paid
 
     def _users(self) -> dict[SSAValue, list[tuple[Node, int]]]:
         users: dict[SSAValue, list[tuple[Node, int]]] = {}
@@ -289,19 +314,29 @@ class Assignment:
                 users.setdefault(value, []).append((node, i))
         return users
 
-    def _arrival(self, value: SSAValue, need: Need | None, times: int) -> float:
+    def _arrival(
+        self, user: Node, value: SSAValue, need: Need | None, users: Users, paid: Paid | None
+    ) -> float:
+        """What it costs, at least, to have a value as it is needed: its share of what leads there,
+        and what is sent."""
+        share = 1 / max(len(users.get(value, ())), 1)
+        sending = share if paid is None else 1.0
+        has = None if paid is None else self.chosen(value)
+        if paid is not None and paid.get((value, need), {user}) != {user}:
+            sending = 0.0
         node = self.producer(value)
         if value in self.fixed or node is None or isinstance(node.op, LoopOp):
             have = None if node is None and value not in self.fixed else self.chosen(value)
-            return self.edge(value, have, need, times)
-        return min(
-            node.best[k] + self.edge(value, self._of_result(node, k, value), need, times)
-            for k in range(len(node.strategies))
-        )
+            return self.edge(value, have, need, user.times) * sending
+        costs: list[float] = []
+        for k in range(len(node.strategies)):
+            have = self._of_result(node, k, value)
+            part = sending if paid is None or have == has else 1.0
+            edge = self.edge(value, have, need, user.times)
+            costs.append(node.best[k] * share + (edge * part if edge < inf else inf))
+        return min(costs)
 
-    def _onward(
-        self, node: Node, k: int, value: SSAValue, users: Mapping[SSAValue, list[tuple[Node, int]]]
-    ) -> float:
+    def _onward(self, node: Node, k: int, value: SSAValue, users: Users) -> float:
         """What the users of a result cost as they are chosen; each need counts once."""
         have = self._of_result(node, k, value)
         needs = {(u.needs[u.chosen][i], u.times) for u, i in users.get(value, ())}
@@ -309,7 +344,7 @@ class Assignment:
 
     # ---- 3. rounds
 
-    def _round(self, users: Mapping[SSAValue, list[tuple[Node, int]]]) -> bool:
+    def _round(self, users: Users) -> bool:
         changed = False
         for node in (*self.nodes, *reversed(self.nodes)):
             if len(node.strategies) > 1:
@@ -319,9 +354,7 @@ class Assignment:
                 changed |= self._improve_users(value, own, users)
         return changed
 
-    def local_cost(
-        self, nodes: Sequence[Node], users: Mapping[SSAValue, list[tuple[Node, int]]]
-    ) -> float:
+    def local_cost(self, nodes: Sequence[Node], users: Users) -> float:
         """The work of some ops, and what is sent from and to them; each need of a value counts
         once, with those of its other users."""
         total = sum(n.work[n.chosen] for n in nodes)
@@ -334,7 +367,7 @@ class Assignment:
             total += sum(self.edge(value, have, need, times) for need, times in needs)
         return total
 
-    def _improve(self, node: Node, users: Mapping[SSAValue, list[tuple[Node, int]]]) -> bool:
+    def _improve(self, node: Node, users: Users) -> bool:
         before, best = node.chosen, self.local_cost([node], users)
         chosen = before
         for k in range(len(node.strategies)):
@@ -348,7 +381,7 @@ class Assignment:
         self,
         value: SSAValue,
         own: Sequence[tuple[Node, int]],
-        users: Mapping[SSAValue, list[tuple[Node, int]]],
+        users: Users,
     ) -> bool:
         """Have all users of a value that can take it in the same form."""
         nodes = list(dict.fromkeys(n for n, _ in own))
@@ -368,7 +401,7 @@ class Assignment:
             node.chosen = k
         return kept != before
 
-    def _with(self, node: Node, k: int, users: Mapping[SSAValue, list[tuple[Node, int]]]) -> float:
+    def _with(self, node: Node, k: int, users: Users) -> float:
         node.chosen = k
         return self.local_cost([node], users)
 

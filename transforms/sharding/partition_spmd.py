@@ -128,6 +128,7 @@ class Partition:
         self.assignment = assigned(main, mesh)
         self.parts = parts_of(module)
         self.wholes: dict[SSAValue, Shape] = {}  # of results of loops: others keep their types
+        self.cut: dict[SSAValue, Sharding] = {}  # results of loops, whose old arguments are gone
         # what there is of each value: by how it is cut, and by what stands beyond its ends
         self.forms: dict[SSAValue, dict[tuple[Need, float], SSAValue]] = {}
         self.before: Operation | None = None  # where ops are inserted
@@ -208,7 +209,7 @@ class Partition:
             new = op.with_operands(
                 [self.get(v, n) for v, n in zip(op.operands, needs, strict=True)]
             )
-            self.add(new)
+            insert_before(op, new)
             for old, result in zip(op.results, new.results, strict=True):
                 self.forms[old] = {(Sharding.whole(len(shape_of(old))), 0): result}
             return
@@ -237,7 +238,7 @@ class Partition:
             assert spans is not None
             need = box_needed(spans.spans, shape_of(value))
             assert need is not None
-            have = Sharding(self.assignment.chosen(value).dims)
+            have = Sharding(self.chosen(value).dims)
             result = self.exchange(value, have, need, None, result)
         assert result is not None
         return result
@@ -291,6 +292,7 @@ class Partition:
                 for arg in arguments:
                     block.erase_arg(arg)
         for result, own in zip(op.results, cut, strict=True):
+            self.cut[result] = own
             if any(own.dims):
                 self.wholes[result] = shape_of(result)
                 set_type(result, tensor(own.local_shape(shape_of(result)), element_type(result)))
@@ -300,7 +302,7 @@ class Partition:
         needs = self.assignment.by_op[op].needs[0]
         values = list[SSAValue]()
         for i, (value, need) in enumerate(zip(op.operands, needs, strict=True)):
-            own = Sharding(self.assignment.chosen(value).dims) if need is None else need
+            own = Sharding(self.chosen(value).dims) if need is None else need
             assert isinstance(own, Sharding)
             self.state(False, i, own, self.whole(value))
             values.append(self.get(value, own))
@@ -318,7 +320,7 @@ class Partition:
     def get(self, value: SSAValue, need: Need | None, fill: float = 0) -> SSAValue:
         """What is needed of a value, made where it is not there yet."""
         if need is None:
-            need = Sharding(self.assignment.chosen(value).dims)
+            need = Sharding(self.chosen(value).dims)
         source = _constant_of(value, need, self.assignment)
         if source is not None:
             return self.part_of_constant(source, need, fill)
@@ -334,6 +336,9 @@ class Partition:
                 forms[step.to, 0] = local
         forms[need, fill if not isinstance(need, Sharding) else 0] = local
         return local
+
+    def chosen(self, value: SSAValue) -> Sharding:
+        return self.cut.get(value) or self.assignment.chosen(value)
 
     def whole(self, value: SSAValue) -> Shape:
         return self.wholes.get(value) or shape_of(value)
