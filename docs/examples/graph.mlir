@@ -957,3 +957,90 @@ func.func @derive_seed() -> tensor<2xi64> {
   %y = graph.derive_seed %seed, %i : (tensor<2xi64>, tensor<i64>) -> tensor<2xi64>
   func.return %y : tensor<2xi64>
 }
+
+// On two devices: what is returned is put together of both parts.
+graph.mesh @mesh ["tp"=2]
+func.func @axis_index()
+    -> (tensor<1xi64> {graph.sharding = #graph.sharding<@mesh, [{"tp"}]>, graph.whole = array<i64: 2>}) {
+  %i = graph.axis_index over <"tp"=2> : () -> tensor<i64>
+  %y = graph.reshape %i shape [1] : (tensor<i64>) -> tensor<1xi64>
+  func.return %y : tensor<1xi64>
+}
+
+// A mesh of six devices, of which the program is that of each.
+graph.mesh @devices ["dp"=2, "tp"=3]
+func.func @mesh()
+    -> (tensor<1xi64> {graph.sharding = #graph.sharding<@devices, [{"dp", "tp"}]>, graph.whole = array<i64: 6>}) {
+  %i = graph.axis_index over <"dp"=2, "tp"=3> : () -> tensor<i64>
+  %y = graph.reshape %i shape [1] : (tensor<i64>) -> tensor<1xi64>
+  func.return %y : tensor<1xi64>
+}
+
+// Before `partition-spmd`: the values are whole.
+graph.mesh @mesh ["dp"=2, "tp"=2]
+func.func @shard() -> tensor<2x2xf32> {
+  %x = graph.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
+  %y = graph.shard %x sharding <@mesh, [{"dp"}, {"tp", ?}]> : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  func.return %y : tensor<2x2xf32>
+}
+
+// Of 1 and 2 on one device, and of 2 and 3 on the other.
+graph.mesh @mesh ["tp"=2]
+func.func @all_reduce() -> tensor<2xi64> {
+  %c = graph.constant dense<[1, 2]> : tensor<2xi64>
+  %i = graph.axis_index over <"tp"=2> : () -> tensor<i64>
+  %x = graph.add %c, %i : (tensor<2xi64>, tensor<i64>) -> tensor<2xi64>
+  %y = graph.all_reduce sum %x over <"tp"=2> : (tensor<2xi64>) -> tensor<2xi64>
+  func.return %y : tensor<2xi64>
+}
+
+graph.mesh @mesh ["tp"=2]
+func.func @all_gather() -> tensor<4xi64> {
+  %c = graph.constant dense<[1, 2]> : tensor<2xi64>
+  %i = graph.axis_index over <"tp"=2> : () -> tensor<i64>
+  %x = graph.add %c, %i : (tensor<2xi64>, tensor<i64>) -> tensor<2xi64>
+  %y = graph.all_gather %x dim 0 over <"tp"=2> : (tensor<2xi64>) -> tensor<4xi64>
+  func.return %y : tensor<4xi64>
+}
+
+// Each device gets one of the two sums.
+graph.mesh @mesh ["tp"=2]
+func.func @reduce_scatter()
+    -> (tensor<1xi64> {graph.sharding = #graph.sharding<@mesh, [{"tp"}]>, graph.whole = array<i64: 2>}) {
+  %c = graph.constant dense<[1, 2]> : tensor<2xi64>
+  %i = graph.axis_index over <"tp"=2> : () -> tensor<i64>
+  %x = graph.add %c, %i : (tensor<2xi64>, tensor<i64>) -> tensor<2xi64>
+  %y = graph.reduce_scatter sum %x dim 0 over <"tp"=2> : (tensor<2xi64>) -> tensor<1xi64>
+  func.return %y : tensor<1xi64>
+}
+
+// From rows to columns: each device keeps one number, and sends the other one.
+graph.mesh @mesh ["tp"=2]
+func.func @all_to_all()
+    -> (tensor<2x1xi64> {graph.sharding = #graph.sharding<@mesh, [{}, {"tp":(1)2}]>, graph.whole = array<i64: 2, 2>}) {
+  %c = graph.constant dense<[[1, 2]]> : tensor<1x2xi64>
+  %i = graph.axis_index over <"tp"=2> : () -> tensor<i64>
+  %x = graph.add %c, %i : (tensor<1x2xi64>, tensor<i64>) -> tensor<1x2xi64>
+  %y = graph.all_to_all %x shape [2, 2] has <@mesh, [{"tp":(1)2}, {}]> to <@mesh, [{}, {"tp":(1)2}]> : (tensor<1x2xi64>) -> tensor<2x1xi64>
+  func.return %y : tensor<2x1xi64>
+}
+
+// Of 1, 2, 2, 3 each device has two, and needs one more before and one after.
+graph.mesh @mesh ["tp"=2]
+func.func @exchange()
+    -> (tensor<4xi64> {graph.sharding = #graph.sharding<@mesh, [{"tp"}]>, graph.whole = array<i64: 8>}) {
+  %c = graph.constant dense<[1, 2]> : tensor<2xi64>
+  %i = graph.axis_index over <"tp"=2> : () -> tensor<i64>
+  %x = graph.add %c, %i : (tensor<2xi64>, tensor<i64>) -> tensor<2xi64>
+  %y = graph.exchange %x shape [4] has <@mesh, [{"tp":(1)2}]> needs <["tp"=2 * 2 + -1 : 4]> fill 0 : i64 : (tensor<2xi64>) -> tensor<4xi64>
+  func.return %y : tensor<4xi64>
+}
+
+// The memory of both values may be given to others behind it.
+graph.mesh @mesh ["tp"=2]
+func.func @acknowledge() -> tensor<i64> {
+  %i = graph.axis_index over <"tp"=2> : () -> tensor<i64>
+  %y = graph.all_reduce max %i over <"tp"=2> : (tensor<i64>) -> tensor<i64>
+  graph.acknowledge %i, %y : tensor<i64>, tensor<i64>
+  func.return %y : tensor<i64>
+}

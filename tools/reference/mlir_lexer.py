@@ -38,7 +38,7 @@ class MlirLexer(RegexLexer):
             (r"-?\d+\.\d*([eE][+-]?\d+)?", Number.Float),
             (r"-?(0x[0-9A-Fa-f]+|\d+)", Number.Integer),
             (r"->|[=:+*-]", Operator),
-            (r"[(){}\[\]<>,.]", Punctuation),
+            (r"[(){}\[\]<>,.?]", Punctuation),
             (r".", Text),
         ]
     }

@@ -46,6 +46,7 @@ from xdsl.irdl import (
     VarResultDef,
 )
 
+from ge.dialects.graph.sharding import mesh_of
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.constraints import ChoiceAttr, ChoiceConstraint, Properties
 from ge.dialects.support.functions import functions
@@ -55,6 +56,7 @@ from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.context import context
 from ge.lowering.plugins.universe import DIALECTS, GE_UNIVERSE
 from ge.runtime.data.arrays import Array
+from ge.runtime.device.devices import Devices
 from ge.runtime.device.function import Function
 from ge.tools.reference.markdown import anchor, block, code, from_docstring, paragraphs, table
 
@@ -81,11 +83,14 @@ class Example:
         return parsed(self)
 
     def results(self) -> Sequence[Array]:
-        """Return what its function returns, none if it takes inputs or there is no function."""
+        """Return what its function returns, none if it takes inputs or there is no function; of
+        the program of one device what all return together."""
         module = self.module()
+        mesh = mesh_of(module)
         for func in functions(module).values():
             if not func.body.block.args:
-                return Function(module, func, {}).run([])
+                make = partial(Function, module, func, {})
+                return (Devices(func, mesh, lambda _: make()) if mesh else make()).run([])
         return ()
 
 
