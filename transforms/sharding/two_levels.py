@@ -83,10 +83,10 @@ def in_two_levels(assignment: Assignment) -> bool:
     """Rewrite the ops of which an operand is cut along their axis. Returns whether there were
     any."""
     changed = False
-    for node in assignment.nodes:
-        op = node.op
+    for op in list(assignment.by_op):
+        rules = assignment.by_op[op].rules
         rewrite = REWRITES.get(type(op)) if isinstance(op, TensorOp) else None
-        if rewrite is None or node.rules is None or not node.rules.is_static:
+        if rewrite is None or rules is None or not rules.is_static:
             continue
         assert isinstance(op, TensorOp)
         have = assignment.chosen(op.operands[0])
