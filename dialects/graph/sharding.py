@@ -43,6 +43,7 @@ MESH = "mesh"  # the symbol of the mesh of a module
 SHARDING = "graph.sharding"  # of an argument or result: how it is cut
 WHOLE = "graph.whole"  # of an argument or result of one device's program: the shape of all parts
 PARTS = "graph.parts"  # of a module: parts of weights, by the keys that constants have
+PARAMETERS = "graph.parameters"  # of a module: the weights that count as such; all where absent
 
 
 # ---- axes and shardings as text ----------------------------------------------------------------

@@ -38,7 +38,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation
 from xdsl.irdl import BaseAttr, RangeOf
 
-from ge.dialects.graph.sharding import PARTS, SHARDING, WHOLE, ShardingAttr
+from ge.dialects.graph.sharding import PARAMETERS, PARTS, SHARDING, WHOLE, ShardingAttr
 from ge.dialects.support.constraints import F64, INTS, Named
 from ge.dialects.support.definitions import (
     ARGUMENT,
@@ -422,4 +422,5 @@ STATED = {
     SHARDING: Stated(Named(BaseAttr(ShardingAttr), "a #graph.sharding"), (ARGUMENT, RESULT)),
     WHOLE: Stated(INTS, (ARGUMENT, RESULT)),
     PARTS: Stated(TABLE, (MODULE,)),
+    PARAMETERS: Stated(TEXTS, (MODULE,)),
 }

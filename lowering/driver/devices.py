@@ -1,23 +1,24 @@
 """What the program of one device says of all devices of its mesh: what they send each other, and
 what each has."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
-from typing import Any
+from typing import Any, cast
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.graph.collectives import AllGatherOp, Collective, ExchangeOp, OfWhole
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.control import LoopOp as GraphLoopOp
-from ge.dialects.graph.sharding import mesh_of_parts
-from ge.dialects.graph.transfers import Transfers, common, needs_of, sent_bytes
+from ge.dialects.graph.sharding import PARAMETERS, mesh_of_parts, parts_of
+from ge.dialects.graph.stated import name_of
+from ge.dialects.graph.transfers import Transfers, common, needs_of, sent_by_device
 from ge.dialects.npu_task.control import LoopOp
 from ge.dialects.npu_task.memory import FOREVER, trips
 from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
 from ge.dialects.npu_task.ops import LaunchOp, kernels_of
-from ge.dialects.support.functions import main_function
+from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.mesh import Axis, Mesh
 from ge.dialects.support.operation import all_ops, ops_of
 from ge.dialects.support.types import byte_size, constant_ints, has_size
@@ -30,13 +31,11 @@ def device_figures(module: ModuleOp) -> dict[str, Any]:
         return {}
     kernels = {name: kernel.main for name, kernel in kernels_of(module).items()}
     counts: dict[tuple[str, int, tuple[str, ...]], int] = {}
-    for op, times in repeated(main.body.block, 1):
-        inner = kernels.get(op.callee) if isinstance(op, LaunchOp) else op
-        if isinstance(inner, Collective):
-            name, size = sent(inner, mesh)
-            if size and name:
-                key = name, size, tuple(axis_name(a, mesh) for a in inner.group())
-                counts[key] = counts.get(key, 0) + times
+    for ops, times in in_one(main.body.block, kernels):
+        name, size = sent(ops, mesh)
+        if size:
+            key = name, size, tuple(axis_name(a, mesh) for a in ops[0].group())
+            counts[key] = counts.get(key, 0) + times
     collectives = [
         {"op": op, "bytes": size, "axes": list(axes), "count": count}
         for (op, size, axes), count in counts.items()
@@ -67,13 +66,39 @@ def repeated(block: Block, times: int) -> Iterator[tuple[Operation, int]]:
                 yield from repeated(inner, inside)
 
 
-def sent(op: Collective, mesh: Mesh) -> tuple[str, int]:
+def in_one(
+    block: Block, kernels: Mapping[str, Operation]
+) -> Iterator[tuple[list[Collective], int]]:
+    """The collectives of a block, and how many times each runs. Exchanges that each complete the
+    result of the last one, the pieces of one value, are one."""
+    last: list[Collective] = []
+    count = 0
+    for op, times in repeated(block, 1):
+        inner = kernels.get(op.callee) if isinstance(op, LaunchOp) else op
+        if not isinstance(inner, Collective):
+            continue
+        if last and isinstance(inner, ExchangeOp) and inner.onto is not None and times == count:
+            last.append(inner)
+            continue
+        if last:
+            yield last, count
+        last, count = [inner], times
+    if last:
+        yield last, count
+
+
+def sent(ops: Sequence[Collective], mesh: Mesh) -> tuple[str, int]:
     """The name and the bytes of a collective: what is reduced, gathered or scattered on a device;
     of boxes what the device that sends most sends, unless each sends all others as much."""
+    op, *others = ops
     name = op.name.rpartition(".")[2]
     if not isinstance(op, OfWhole):
         return name, byte_size((op.result if isinstance(op, AllGatherOp) else op.input).type)
-    bytes_sent, payload = sent_bytes(op, mesh), byte_size(op.input.type)
+    by_device: dict[int, int] = {}
+    for own in (op, *(o for o in others if isinstance(o, OfWhole))):
+        for device, sends in sent_by_device(own, mesh):
+            by_device[device] = by_device.get(device, 0) + sum(sends.values())
+    bytes_sent, payload = max(by_device.values()), byte_size(op.input.type)
     devices = mesh.parts(op.group())
     if not isinstance(op, ExchangeOp) and bytes_sent * devices == payload * (devices - 1):
         return name, payload
@@ -101,9 +126,36 @@ def moved(row: dict[str, Any], mesh: Mesh) -> int:
 
 
 def parameter_bytes(module: ModuleOp) -> int:
-    """The bytes of the weights that a device keeps, of each once."""
+    """The bytes of the weights that a device keeps, of each once; of those that the module states
+    as parameters, and what is prepared of them, where it states some."""
     main, sizes = main_function(module), dict[str, int]()
+    stated, made = module.attributes.get(PARAMETERS), origins(module)
+    names = (
+        {n.data for n in cast("ArrayAttr[StringAttr]", stated)}
+        if isinstance(stated, ArrayAttr)
+        else None
+    )
     for op in () if main is None else all_ops(main.body.blocks):
         if isinstance(op, ConstantOp | TaskConstantOp) and isinstance(op.value, WeightAttr):
-            sizes[op.value.data] = byte_size(op.result.type) if has_size(op.result) else 0
+            key = op.value.data
+            if names is None or not names.isdisjoint(made.get(key, {key})):
+                sizes[key] = byte_size(op.result.type) if has_size(op.result) else 0
     return sum(sizes.values())
+
+
+def origins(module: ModuleOp) -> dict[str, set[str]]:
+    """The keys of the whole weights that parts, and what is prepared at load, are made of."""
+    of: dict[str, set[str]] = {key: {whole} for key, (whole, _) in parts_of(module).items()}
+    prepare = functions(module).get("prepare")
+    if prepare is None:
+        return of
+    made: dict[SSAValue, set[str]] = {}
+    for op in ops_of(prepare.body.block):
+        own = set[str]().union(*(made.get(v, set[str]()) for v in op.operands))
+        if isinstance(op, ConstantOp) and op.key is not None:
+            own |= of.get(op.key, {op.key})
+        made |= dict.fromkeys(op.results, own)
+    last = prepare.body.block.last_op
+    for table, value in zip(prepare.res_attrs or (), () if last is None else last.operands):
+        of[name_of(table.data) or ""] = made.get(value, set[str]())
+    return of

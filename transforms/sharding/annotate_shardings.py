@@ -27,6 +27,7 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     IntegerAttr,
     ModuleOp,
+    StringAttr,
     TensorType,
     i64,
 )
@@ -36,6 +37,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.sharding import (
+    PARAMETERS,
     SHARDING,
     MeshOp,
     ShardingAttr,
@@ -95,6 +97,8 @@ def annotate(module: ModuleOp, rules: ShardRules, pad: bool = False) -> None:
         first = block.first_op
         assert first is not None
         block.insert_op_before(MeshOp.of(mesh), first)
+    if rules.parameters is not None:
+        module.attributes[PARAMETERS] = ArrayAttr([StringAttr(n) for n in rules.parameters])
     places = Places(main)
     for name, sharding in places.chosen(rules):
         try:

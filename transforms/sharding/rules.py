@@ -7,13 +7,14 @@
                "w_*": [[], ["tp"]],        a glob
                "p": [["tp:(1)2", "?"]]}}   along a sub-axis; propagation may add axes
 
-The file may have the second table alone. What else stands in it is left to others. A rule with the
+The file may have the second table alone. A list "parameters" says which weights count as such in
+reports; others are constants. What else stands in it is left to others. A rule with the
 whole name of a value comes before globs, and the first of these holds."""
 
 import json
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard, cast
 
 from ge.dialects.support.errors import GeError
@@ -27,11 +28,12 @@ OPEN = "?"
 class ShardRules:
     """A mesh, None if it is stated elsewhere, and shardings by names of values or globs. They may
     have fewer dimensions than the values: the last ones are not cut. `source` is where they
-    stand."""
+    stand. `parameters` are the weights that count as such in reports, None for all."""
 
     mesh: Mesh | None = None
     shard: Mapping[str, Sharding] = field(default_factory=dict[str, Sharding])
     source: str = ""
+    parameters: Sequence[str] | None = None
 
 
 def mesh_line(mesh: Mesh) -> str:
@@ -63,9 +65,7 @@ def asked(mesh: str, shard: str) -> ShardRules | None:
     if not mesh and not shard:
         return None
     rules = read_rules(shard) if shard else ShardRules()
-    return ShardRules(
-        agreed(_mesh(mesh, "--mesh"), rules.mesh, rules.source), rules.shard, rules.source
-    )
+    return replace(rules, mesh=agreed(_mesh(mesh, "--mesh"), rules.mesh, rules.source))
 
 
 def agreed(ours: Mesh | None, theirs: Mesh | None, source: str) -> Mesh | None:
@@ -130,7 +130,11 @@ def read_rules(source: str) -> ShardRules:
             raise GeError(what, where, "drop one of the two")
     line = ",".join(f"{name}={size}" for name, size in (mesh or {}).items())
     shardings = {name: _sharding(name, dims, where) for name, dims in shard.items()}
-    return ShardRules(_mesh(line, where), shardings, where)
+    parameters = table.get("parameters") if "shard" in table else None
+    if parameters is not None and not isinstance(parameters, list):
+        raise GeError('parameters are a list of names of weights, as in ["w", "b"]', where)
+    names = None if parameters is None else [str(n) for n in cast("list[Any]", parameters)]
+    return ShardRules(_mesh(line, where), shardings, where, names)
 
 
 class _Table(dict[str, Any]):
