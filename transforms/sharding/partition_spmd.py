@@ -58,6 +58,7 @@ from ge.dialects.graph.sharding import (
     ShardingAttr,
     ShardOp,
     mesh_of,
+    mesh_of_parts,
     parts_of,
     sharding_text,
     state_parts,
@@ -104,7 +105,7 @@ class PartitionSpmdPass(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         mesh = mesh_of(op)
         main = functions(op).get("main")
-        if mesh is None or main is None:
+        if mesh is None or main is None or mesh_of_parts(op) is not None:
             return
         Partition(op, main, mesh).run()
 
