@@ -63,6 +63,14 @@ def packages_off() -> tuple[str, ...]:
     return tuple(name for part in text.split(",") if (name := part.strip()))
 
 
+RANKS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
+
+
+def has_ranks() -> bool:
+    """True if an `mpiexec` started this process, as one of several."""
+    return any(name in os.environ for name in RANKS)
+
+
 PROFILING = "ASCEND_PROFILING_ENABLE"
 
 

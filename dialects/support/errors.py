@@ -29,3 +29,7 @@ class GeError(Exception):
                 *(f"note: {n}" if isinstance(n, str) else str(n) for n in self.notes),
             )
         )
+
+
+class Ended(GeError):
+    """What another device has failed at, or that it stays away, which ends the run on this one."""

@@ -20,7 +20,7 @@ from ge.dialects.graph.sharding import parts_of, sharding_of, whole_shape
 from ge.dialects.graph.transfers import slices
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.context import having
-from ge.dialects.support.errors import GeError
+from ge.dialects.support.errors import Ended, GeError
 from ge.dialects.support.mesh import Mesh, Sharding
 from ge.dialects.support.types import Shape
 from ge.runtime.data.arrays import Array, kind_of
@@ -110,10 +110,6 @@ class WeightParts:
 
 
 # ---- where devices meet ------------------------------------------------------------------------
-
-
-class Ended(GeError):
-    """Another device has failed, or stays away."""
 
 
 @dataclass
@@ -348,9 +344,9 @@ def own_arguments(
     return [s.part(a, member.mesh, member.device, poison) for s, a in pairs]
 
 
-def named(error: Exception, device: int, count: int) -> GeError:
+def named(error: Exception, device: int, count: int, what: str = "device") -> GeError:
     """An error with the device that it is of."""
-    place = f"device {device} of {count}"
+    place = f"{what} {device} of {count}"
     if isinstance(error, GeError):
         return GeError(f"{place}: {error.message}", error.where, error.hint, error.notes)
     return GeError(f"{place}: {type(error).__name__}: {error}")

@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.ir import Operation
 
 from ge.dialects.support.diagnostics import location_of
-from ge.dialects.support.errors import GeError
+from ge.dialects.support.errors import Ended, GeError
 from ge.runtime.data.arrays import Array, type_of
 from ge.runtime.numbers import Fn, bind
 from ge.runtime.numbers.plan import Action, Scratch
@@ -251,7 +251,8 @@ class Code:
         instruction = self.instructions[index]
         where = str(location_of(instruction.op)) if self.named else ""
         if isinstance(error, GeError):
-            return error if error.where else GeError(error.message, where, error.hint)
+            located = error.where or isinstance(error, Ended)
+            return error if located else GeError(error.message, where, error.hint)
         operands = ", ".join(describe(registers[r]) for r in instruction.reads)
         suffix = f" of ({operands})" if operands else ""
         reason = "out of memory" if isinstance(error, MemoryError) else " ".join(str(error).split())

@@ -20,7 +20,7 @@ from xdsl.ir import Operation
 from ge.dialects.graph.sharding import mesh_of_parts
 from ge.dialects.graph.stated import growing_symbol
 from ge.dialects.npu_task.attributes import STREAMS
-from ge.dialects.support.environment import switch
+from ge.dialects.support.environment import has_ranks, switch
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
 from ge.dialects.support.processes import renew_in_children
@@ -177,6 +177,10 @@ class Session:
             weights = self._prepared[device]
             return Function(self.module, main, weights, poison, timing=own, code_of=tiles)
 
+        if has_ranks():
+            from ge.runtime.device.ranks import Rank
+
+            return Rank(self.module, main, mesh, self.weights, make)
         return Devices(main, mesh, make)
 
     def after_fork(self) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ge.dialects.support.diagnostics import visible
+from ge.dialects.support.environment import has_ranks
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import print_result
 from ge.dialects.text.reading import SourceText, read_source
@@ -70,6 +71,18 @@ FUNCTION = re.compile(r'^\s*"?func\.func\b', re.MULTILINE)
 
 
 def run(args: argparse.Namespace) -> int:
+    """Run a command; each rank its device of a program, where `mpiexec` has started several."""
+    if not has_ranks():
+        return run_here(args)
+    from ge.dialects.text.errors import print_error
+    from ge.runtime.device.ranks import together
+
+    return together(
+        partial(run_here, args), partial(print_error, tool="ge-run", debug="--debug" in sys.argv)
+    )
+
+
+def run_here(args: argparse.Namespace, ranks: int = 1, rank: int = 0) -> int:
     """Load, compile as far as needed, compute, simulate, write and print. Raises GeError for what
     cannot be run or written."""
     options = options_from(args)
@@ -104,6 +117,11 @@ def run(args: argparse.Namespace) -> int:
             outputs, session, report["numerics"], result = compute(args, loaded, options, inputs)
         if result is not None:
             report["compared"] = result.report()
+        if ranks > 1 and session.mesh is None:
+            hint = "compile it with --mesh, or start it once"
+            raise GeError(f"the program is for one device, and there are {ranks} ranks", hint=hint)
+    if rank:  # the first one has all that is printed and written
+        return 0
     if args.dispatch:
         from ge.tools.cli.dispatch import feed
 

@@ -1,0 +1,329 @@
+"""A program of one device under MPI: each process runs one device of the mesh. MPI moves bytes
+alone; what is computed is the same as in one process, to the bit.
+
+    mpiexec -n 8 ge-run P.mlir --inputs in.npz --outputs out.npz
+
+MPI waits for ever where a rank fails, stops or stays away. So each rank has a thread that answers
+others: how long ago this rank got on, that is, computed, or met others that did. A rank that waits
+asks those that are missing; when none of these has got on for some time, it ends with an error that
+names the collective and who is missing. A rank that fails tells all others the reason."""
+
+import atexit
+import os
+import sys
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cache
+from hashlib import sha256
+from threading import Event, Thread
+from typing import Any
+from zlib import crc32
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+
+from ge.dialects.support.context import having
+from ge.dialects.support.distribution import version
+from ge.dialects.support.errors import Ended, GeError
+from ge.dialects.support.mesh import Mesh
+from ge.dialects.support.streams import be_quiet
+from ge.dialects.support.types import Shape
+from ge.runtime.data.arrays import Array
+from ge.runtime.data.weights import Payload, files_of
+from ge.runtime.device.devices import (
+    Make,
+    copied,
+    made_on,
+    named,
+    own_arguments,
+    spreads,
+)
+from ge.runtime.device.function import Driver, Watch
+from ge.runtime.device.state import DeviceState
+from ge.runtime.numbers.collectives import Member
+
+PATIENCE_S = 8.0  # that nobody who is missing gets on
+START_S = 60.0  # that a rank which nobody has heard of yet may take to begin
+ASKING_S = 0.5  # between questions to a rank that is missing
+NAP_S = 0.05  # of the thread that answers
+TAGS = 30_000  # MPI promises 32,767
+SHARE = 0.01  # of a processor, that a rank takes which computes
+
+INSTALL = "pip install 'ge-npu[mpi]'"
+
+
+@cache
+def world() -> Any:
+    """The ranks of this run. Raises GeError without mpi4py."""
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as e:
+        raise GeError(
+            f"MPI has started this process, and mpi4py is not there: {e}", hint=INSTALL
+        ) from None
+    return MPI.COMM_WORLD
+
+
+@dataclass
+class Answering(Thread):
+    """Answers other ranks, and hears what they answer and of what they failed."""
+
+    comm: Any
+    heard: dict[int, float] = field(default_factory=dict[int, float])  # when a rank last got on
+    busy: dict[int, str] = field(default_factory=dict[int, str])  # what it said that it does
+    missing: tuple[int, ...] = ()  # for whom this rank waits
+    doing: str = "before the run"
+    failure: str = ""
+    computed: float = 0.0  # processor time of the rest of this process
+    got_on: float = field(default_factory=time.monotonic)
+    ended: Event = field(default_factory=Event)
+
+    def __post_init__(self) -> None:
+        Thread.__init__(self, name="ge ranks", daemon=True)
+
+    __hash__ = Thread.__hash__
+
+    def run(self) -> None:
+        while not self.ended.is_set():
+            self.look()
+            with suppress(Exception):  # the others may be gone
+                while self.comm.iprobe():
+                    self.hear(*self.comm.recv())
+            self.ended.wait(NAP_S)
+
+    def look(self) -> None:
+        """See whether this rank gets on."""
+        others = time.process_time() - time.thread_time()
+        if others - self.computed > SHARE * NAP_S and not self.missing:
+            self.got_on = time.monotonic()
+        self.computed = others
+
+    def hear(self, rank: int, what: str, age: float, text: str) -> None:
+        if what == "asks":
+            self.tell(rank, "answers", self.age(), self.doing)
+        elif what == "fails":
+            self.failure = self.failure or text
+        else:
+            self.heard[rank] = max(self.heard.get(rank, 0.0), time.monotonic() - age)
+            self.busy[rank] = text
+
+    def age(self) -> float:
+        """How long ago this rank got on: one that waits, as long as those for whom it waits."""
+        known = [self.heard[m] for m in self.missing if m in self.heard]
+        return time.monotonic() - max(known, default=self.got_on)
+
+    def tell(self, rank: int, what: str, age: float = 0.0, text: str = "") -> None:
+        self.comm.isend((self.comm.rank, what, age, text), rank)
+
+    def stop(self) -> None:
+        self.ended.set()
+        self.join(1.0)
+
+
+@cache
+def answering() -> Answering:
+    thread = Answering(world().Dup())
+    thread.start()
+    atexit.register(thread.stop)  # before MPI ends
+    return thread
+
+
+@cache
+def data_comm() -> Any:
+    answering()
+    return world().Dup()
+
+
+# ---- waiting -----------------------------------------------------------------------------------
+
+
+def wait_for(requests: Sequence[Any], ranks: Sequence[int], what: str) -> None:
+    """Wait for messages from or to some ranks. Raises Ended where one of them fails, or does not
+    get on."""
+    from mpi4py import MPI
+
+    thread, begin, asked = answering(), time.monotonic(), 0.0
+    thread.doing = f"waits in {what}"
+    try:
+        while not MPI.Request.Testall(requests):
+            now = time.monotonic()
+            missing = [r for r, q in zip(ranks, requests, strict=True) if not q.Test()]
+            missing = list(dict.fromkeys(missing))
+            for rank in missing if not thread.missing else ():
+                if rank in thread.heard:  # it got on until now, for all that is known
+                    thread.heard[rank] = max(thread.heard[rank], begin)
+            thread.missing = tuple(missing)
+            if thread.failure:
+                raise Ended(thread.failure)
+            if now - max(begin, asked) > ASKING_S:
+                asked = now
+                for rank in missing:
+                    thread.tell(rank, "asks")
+            late = [r for r in missing if now - thread.heard.get(r, begin) > patience(thread, r)]
+            if late:
+                raise Ended(stays_away(thread, late, what))
+            time.sleep(0 if now - begin < 1e-3 else 1e-3 if now - begin > 0.1 else 1e-4)
+        for rank in ranks:
+            thread.heard[rank] = time.monotonic()
+    finally:
+        thread.missing, thread.doing = (), "computes"
+        thread.got_on = time.monotonic()
+
+
+def patience(thread: Answering, rank: int) -> float:
+    return PATIENCE_S if rank in thread.heard else START_S
+
+
+def stays_away(thread: Answering, late: Sequence[int], what: str) -> str:
+    names = ", ".join(f"rank {r} ({thread.busy.get(r, 'which is silent')})" for r in late[:4])
+    comm = thread.comm
+    return f"rank {comm.rank} of {comm.size}: waits in {what} for {names}, which does not get on"
+
+
+@dataclass
+class Links:
+    """The other ranks, for this one."""
+
+    numbers: dict[tuple[int, ...], int] = field(default_factory=dict[tuple[int, ...], int])
+
+    @contextmanager
+    def swap(
+        self,
+        what: str,
+        group: Sequence[int],
+        sends: Mapping[int, Array],
+        wants: Mapping[int, Shape],
+        like: Array,
+    ) -> Generator[Mapping[int, Array]]:
+        from mpi4py import MPI
+
+        comm, key = data_comm(), tuple(group)
+        number = self.numbers[key] = self.numbers.get(key, -1) + 1
+        tag = (crc32(what.encode()) + number) % TAGS
+        found = {d: np.empty(shape, like.dtype) for d, shape in wants.items()}
+        kept = {d: np.ascontiguousarray(a) for d, a in sends.items() if a.size}
+        requests = [
+            *(comm.Irecv([raw(a), MPI.BYTE], d, tag) for d, a in found.items() if a.size),
+            *(comm.Isend([raw(a), MPI.BYTE], d, tag) for d, a in kept.items()),
+        ]
+        wait_for(requests, [*(d for d, a in found.items() if a.size), *kept], what)
+        yield found
+
+
+def raw(array: Array) -> Array:
+    return array.reshape(-1).view(np.uint8)
+
+
+# ---- running -----------------------------------------------------------------------------------
+
+
+class Rank:
+    """The function of the device that this process is."""
+
+    def __init__(
+        self, module: ModuleOp, func: FuncOp, mesh: Mesh, payload: Payload, make: Make
+    ) -> None:
+        self.mesh, self.rank, self.peers = mesh, world().rank, Links()
+        if mesh.count != world().size:
+            text = f"the program is for {mesh.count} devices, and there are {world().size} ranks"
+            raise GeError(text, hint=f"start it with mpiexec -n {mesh.count}")
+        self.arguments, self.results = spreads(func, mesh)
+        with telling_others(self.rank, mesh.count):
+            self.agree(module, payload)
+            self.function = made_on(mesh, self.rank, make)
+        self.states: list[DeviceState] = []
+
+    def agree(self, module: ModuleOp, payload: Payload) -> None:
+        """Raises GeError where ranks have other programs, weights or versions."""
+        import ge.runtime.numbers  # for the version of what computes
+
+        files = [(path.name, path.stat().st_size) for path in files_of(payload)]
+        facts = {
+            "program": str(module),
+            "weights": str(files),
+            "versions": f"{ge.runtime.numbers.__name__} {version()} {np.__version__}",
+        }
+        own = np.concatenate([
+            np.frombuffer(sha256(text.encode()).digest(), np.uint8) for text in facts.values()
+        ])  # fmt: skip
+        everybody = range(self.mesh.count)
+        others = dict.fromkeys((d for d in everybody if d != self.rank), own)
+        wants = dict.fromkeys(others, own.shape)
+        with self.peers.swap("the start of the program", everybody, others, wants, own) as found:
+            for what, mine in zip(facts, own.reshape(len(facts), -1), strict=True):
+                at = list(facts).index(what)
+                apart = [
+                    d for d, a in found.items() if (a.reshape(len(facts), -1)[at] != mine).any()
+                ]
+                if apart:
+                    text = f"rank {self.rank} has other {what} than ranks {apart}"
+                    raise GeError(text, hint="all ranks run the same command on the same files")
+
+    def run(
+        self,
+        arguments: Sequence[Array],
+        outputs: Sequence[Array | None] | None = None,
+        driver: Driver | None = None,
+        watch: Watch | None = None,
+    ) -> list[Array]:
+        """The whole results of whole arguments, on all ranks. Raises GeError that names the rank
+        for what fails on one."""
+        member = Member(self.mesh, self.rank, self.peers)
+        with telling_others(self.rank, self.mesh.count):
+            own = own_arguments(self.arguments, arguments, member, self.function)
+            with having(member):
+                parts = self.function.run(own, None, driver, watch)
+            results = [self.gathered(i, part) for i, part in enumerate(parts)]
+        return copied(results, outputs)
+
+    def gathered(self, number: int, part: Array) -> Array:
+        """A whole result, of parts of which each comes from the first device that has it."""
+        spread, first = self.results[number], dict[tuple[tuple[int, int], ...], int]()
+        for device in range(self.mesh.count):
+            box = tuple(spread.sharding.box(spread.whole, self.mesh, device))
+            first.setdefault(box, device)
+        if len(first) == 1:
+            return part
+        everybody, owners = range(self.mesh.count), set(first.values())
+        sends = {d: part for d in everybody if d != self.rank and self.rank in owners}
+        wants = {d: part.shape for d in owners if d != self.rank}
+        with self.peers.swap(f"result {number}", everybody, sends, wants, part) as found:
+            parts = [found.get(d, part) for d in everybody]
+            return spread.joined(parts, self.mesh)
+
+
+@contextmanager
+def telling_others(rank: int, count: int) -> Generator[None]:
+    """Tell all other ranks of what fails here."""
+    try:
+        yield
+    except Ended:
+        raise
+    except Exception as e:
+        error = named(e, rank, count, "rank")
+        for other in range(count):
+            if other != rank:
+                answering().tell(other, "fails", 0.0, error.message)
+        raise error from e
+
+
+def together(run: Callable[[int, int], int], tell: Callable[[Exception], object]) -> int:
+    """Run a command, which is given the count of ranks and its own number: what it prints and
+    writes is that of rank 0. Where it fails on one, it ends on all, with the reason."""
+    comm = world()
+    answering()
+    if comm.rank:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")
+        be_quiet()
+    try:
+        return run(comm.size, comm.rank)
+    except Exception as error:
+        if comm.rank:  # what fails everywhere is told once
+            time.sleep(0.1 + 0.02 * comm.rank)
+        tell(error)
+        sys.stderr.flush()
+        comm.Abort(1)
+        return 1

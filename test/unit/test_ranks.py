@@ -1,0 +1,161 @@
+"""Programs of many devices under MPI, each rank one device: the bits of one process, and errors
+that end all ranks."""
+
+import importlib.util
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ge.dialects.support.errors import GeError
+from ge.dialects.text.reading import SourceText, parse_module
+from ge.lowering.driver.compiler import context
+from ge.runtime.device import ranks
+from ge.runtime.device.session import Session
+
+PROGRAM = """
+#rows = #graph.sharding<@mesh, [{"tp":(1)2}, {}]>
+#columns = #graph.sharding<@mesh, [{}, {"tp":(1)2}]>
+graph.mesh @mesh ["tp"=2]
+func.func @main(
+    %x: tensor<3x16xf16>
+        {graph.name = "x", graph.sharding = #rows, graph.whole = array<i64: 5, 16>}) -> (
+    tensor<16x8xf16>
+        {graph.name = "y", graph.sharding = #columns, graph.whole = array<i64: 16, 16>}) {
+  %0 = graph.all_to_all %x shape [5, 16] has <@mesh, [{"tp":(1)2}, {}]>
+      to <@mesh, [{}, {"tp":(1)2}]> : (tensor<3x16xf16>) -> tensor<5x8xf16>
+  %1 = graph.all_gather %0 dim 1 over <"tp"=2> : (tensor<5x8xf16>) -> tensor<5x16xf16>
+  %2 = graph.transpose %1 permutation [1, 0] : (tensor<5x16xf16>) -> tensor<16x5xf16>
+  %3 = graph.matmul %2, %1 : (tensor<16x5xf16>, tensor<5x16xf16>) -> tensor<16x16xf16>
+  %4 = graph.all_reduce sum %3 over <"tp"=2> : (tensor<16x16xf16>) -> tensor<16x16xf16>
+  %5 = graph.reduce_scatter sum %4 dim 1 over <"tp"=2>
+      : (tensor<16x16xf16>) -> tensor<16x8xf16>
+  return %5 : tensor<16x8xf16>
+}
+"""
+
+# On rank 1 the third exchange with others fails, or is waited for in vain
+FAULT = """
+import sys
+import time
+import ge_npu
+from ge.runtime.device import ranks
+from ge.runtime.numbers.collectives import Member
+
+swap, met, stays = Member.swap, [], sys.argv.pop(1) == "stay"
+
+def faulty(self, *args):
+    met.append(args)
+    if self.device == 1 and len(met) == 3:
+        time.sleep(60 * stays)
+        raise ValueError("the third one fails")
+    return swap(self, *args)
+
+Member.swap = faulty
+ranks.PATIENCE_S = 2.0
+sys.exit(ge_npu.ge_run())
+"""
+
+MPIEXEC = Path(sys.executable).parent / "mpiexec"
+WITHOUT = importlib.util.find_spec("mpi4py") is None or not MPIEXEC.exists()
+needs_mpi = pytest.mark.skipif(WITHOUT, reason="needs mpi4py and mpich: pip install 'ge-npu[mpi]'")
+
+
+def start(count: int, *args: object) -> tuple[int, str, str, float]:
+    """Exit status, outputs and seconds of so many ranks."""
+    began = time.monotonic()
+    command = [str(MPIEXEC), "-n", str(count), sys.executable, *map(str, args)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    return done.returncode, done.stdout, done.stderr, time.monotonic() - began
+
+
+RUN = "-c", "import sys, ge_npu; sys.exit(ge_npu.ge_run())"
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    (tmp_path / "p.mlir").write_text(PROGRAM, "utf-8")
+    (tmp_path / "fault.py").write_text(FAULT, "utf-8")
+    x = np.random.default_rng(0).standard_normal((5, 16)).astype(np.float16)
+    np.savez(tmp_path / "in.npz", x=x)
+    return tmp_path
+
+
+@needs_mpi
+def test_ranks_give_the_bits_of_one_process(files: Path) -> None:
+    flags = [files / "p.mlir", "--inputs", files / "in.npz", "--outputs"]
+    status, out, error, _ = start(2, *RUN, *flags, files / "two.npz")
+    assert (status, error) == (0, "")
+    assert out.count("y: float16[16, 16]") == 1
+    alone = [sys.executable, *RUN, *flags, files / "one.npz"]
+    subprocess.run(list(map(str, alone)), check=True, capture_output=True)
+    one, two = (np.load(files / name)["y"] for name in ("one.npz", "two.npz"))
+    assert one.tobytes() == two.tobytes()
+
+
+@needs_mpi
+def test_as_many_ranks_as_devices(files: Path) -> None:
+    status, out, error, _ = start(3, *RUN, files / "p.mlir", "--inputs", files / "in.npz")
+    assert (status, out) == (1, "")
+    text = "error: the program is for 2 devices, and there are 3 ranks; start it with mpiexec -n 2"
+    assert error.count(text) == 1
+
+
+@needs_mpi
+@pytest.mark.parametrize(
+    ("how", "text"),
+    [
+        (
+            "fail",
+            "rank 1 of 2: graph.all_reduce of (tensor<16x16xf16>) cannot be computed: the third",
+        ),
+        ("stay", "waits in graph.all_reduce sum of tensor<16x16xf16> over tp=2 for rank 1"),
+    ],
+)
+def test_what_fails_on_a_rank_ends_all(files: Path, how: str, text: str) -> None:
+    status, out, error, seconds = start(
+        2, files / "fault.py", how, files / "p.mlir", "--inputs", files / "in.npz"
+    )
+    assert (status, out) == (1, "")
+    assert text in error
+    assert seconds < 40
+
+
+def test_ranks_without_mpi4py(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PMI_RANK", "0")
+    monkeypatch.setitem(sys.modules, "mpi4py", None)
+    module = parse_module(context(), SourceText("p.mlir", PROGRAM))
+    with pytest.raises(GeError, match=r"mpi4py is not there.*pip install 'ge-npu\[mpi\]'"):
+        Session(module, {})
+
+
+class Silent:
+    """Other ranks that say nothing."""
+
+    rank, size = 0, 4
+
+    def __init__(self) -> None:
+        self.told: list[tuple[Any, int]] = []
+
+    def isend(self, message: Any, rank: int) -> None:
+        self.told.append((message, rank))
+
+
+def test_a_rank_that_waits_is_as_late_as_those_for_whom_it_waits() -> None:
+    comm = Silent()
+    thread = ranks.Answering(comm)
+    assert thread.age() < 1
+    thread.missing = (2, 3)
+    thread.hear(2, "answers", 30.0, "waits in a collective")
+    thread.hear(3, "answers", 20.0, "computes")
+    assert 20 <= thread.age() < 21  # one of the two may come
+    thread.hear(1, "asks", 0.0, "")
+    ((rank, what, age, _), to) = comm.told[0]
+    assert (rank, what, to) == (0, "answers", 1)
+    assert 20 <= age < 21
+    thread.hear(2, "fails", 0.0, "rank 2 of 4: nothing works")
+    assert thread.failure == "rank 2 of 4: nothing works"
