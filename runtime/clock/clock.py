@@ -17,8 +17,9 @@
   `Timeline.notes` says where that happened.
 
 Idle time is that of the busiest of the two compute engines, by what went on meanwhile: the other
-one computed (`compute`), only copies ran (`memory`), a launch was under way (`schedule`), or
-nothing of these (`sync`: issue by the host, barriers).
+one computed (`compute`), only copies ran (`memory`), devices sent each other something and nothing
+else ran (`communication`), a launch was under way (`schedule`), or nothing of these (`sync`: issue
+by the host, barriers).
 
 A kernel that is given the number of keys is timed in another form.
 

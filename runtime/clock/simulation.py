@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heappush
 
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.bounds import Job, lower_bound
-from ge.runtime.clock.timeline import COMPUTE, IdleGap, Task, Timeline, bandwidth, capacities
+from ge.runtime.clock.timeline import COMM, COMPUTE, IdleGap, Task, Timeline, bandwidth, capacities
 from ge.runtime.library.costs.estimates import whole_l2_bytes_per_us
 
 
@@ -214,15 +214,26 @@ class Simulation:
             return 0.0, 0.0
         return time.bytes / time.total_us, time.l2_bytes / time.total_us
 
-    def account(self, then: float) -> None:
+    def work(self, then: float) -> set[str]:
+        """Return the engines that work until then, after noting that they do."""
         active = {self.tasks[i].engine for i in self.running}
         for engine in active:
             self.timeline.busy_us[engine] += then - self.now
+        if active - {"host"} == {COMM}:
+            for i in self.running:
+                if self.tasks[i].engine == COMM:
+                    self.tasks[i].exposed_us += then - self.now
+        return active
+
+    def account(self, then: float) -> None:
+        active = self.work(then)
         for engine in COMPUTE:
             if engine in active:
                 continue
             if active & {*COMPUTE, "host"}:
                 cause = "compute"
+            elif active == {COMM}:
+                cause = "communication"
             elif active:
                 cause = "memory"
             else:

@@ -57,7 +57,7 @@ DMA_IN, DMA_OUT = "dma_in", "dma_out"
 COMM = "comm"
 ENGINES = ("cube", "vector", DMA_IN, DMA_OUT, "host", COMM)
 COMPUTE = ("cube", "vector")
-CAUSES = ("compute", "memory", "schedule", "sync")
+CAUSES = ("compute", "memory", "communication", "schedule", "sync")
 
 COPY = "copy"
 
@@ -85,6 +85,7 @@ class Task:
     ready_us: float = 0.0  # when the last task that it has to wait for was done
     start_us: float = 0.0
     duration_us: float = 0.0
+    exposed_us: float = 0.0  # of what devices send each other: the time in which nothing else ran
     # How many runs of the task it stands for in sums: the last iteration that is shown of a loop
     # stands for those that are not
     runs: int = 1
@@ -96,8 +97,8 @@ class Task:
 
     @property
     def timed_by(self) -> str:
-        """The source of the time of a launch; "" for a copy."""
-        if self.kernel is None:
+        """The source of the time of a launch; "" for a copy and a collective."""
+        if self.kernel is None or self.engine == COMM:
             return ""
         return ESTIMATED if self.time.estimated else SIMULATED
 
@@ -232,7 +233,7 @@ def again(tasks: Sequence[Task], changed: Callable[[Task], Task]) -> list[Task]:
 
 def estimated(tasks: Iterable[Task]) -> tuple[int, int, float]:
     """`Timeline.estimated` of some tasks."""
-    launches = [t for t in tasks if t.kernel is not None]
+    launches = [t for t in tasks if t.kernel is not None and t.engine != COMM]  # on cores
     others = [t for t in launches if t.timed_by == ESTIMATED]
     total, part = (sum(t.runs * t.duration_us for t in ts) for ts in (launches, others))
     count, without = (sum(t.runs for t in ts) for ts in (launches, others))

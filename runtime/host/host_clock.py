@@ -22,7 +22,7 @@ from ge.dialects.npu_task.ops import RecordOp
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.clock import ProgramClock, TaskBuilder
 from ge.runtime.clock.simulation import Simulation
-from ge.runtime.clock.timeline import COMPUTE, DMA_IN, DMA_OUT, IdleGap, Task, Timeline
+from ge.runtime.clock.timeline import COMM, COMPUTE, DMA_IN, DMA_OUT, IdleGap, Task, Timeline
 from ge.runtime.host.schedule import HostSchedule, HostTask, HostWork
 from ge.runtime.library.costs.estimates import TaskTime, link_time
 
@@ -134,8 +134,7 @@ class HostSimulation(Simulation):
         return 0.0, 0.0
 
     def account(self, then: float) -> None:
-        for engine in {self.tasks[i].engine for i in self.running}:
-            self.timeline.busy_us[engine] += then - self.now
+        self.work(then)
 
 
 # ---- idle gaps -------------------------------------------------------------------------------
@@ -158,7 +157,7 @@ def first_launch(timeline: Timeline) -> float:
 
 
 def _computes(task: Task) -> bool:
-    return task.on_device and task.engine not in (DMA_IN, DMA_OUT)
+    return task.on_device and task.engine not in (DMA_IN, DMA_OUT, COMM)
 
 
 def _causes(task: Task, since: float, launch_us: float) -> Iterator[IdleGap]:

@@ -9,6 +9,7 @@ side by side, making that one faster gains no more than its distance from the ne
     loads      HBM and L2 to the core                  same time, for stages of other cores
     stores     the core to L2 and HBM        memory    HBM reads and writes: together more than
     link       between host and device                 each of them
+    links      between devices
 
 Of the latency each part of the critical path has one cause: the bound of the task that runs
 there, or, before it begins, its launch and other waits.
@@ -38,7 +39,7 @@ from typing import Any
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.support.diagnostics import location_of, visible
 from ge.dialects.targets.target import Target
-from ge.runtime.clock.timeline import COPY, DMA_IN, DMA_OUT, Task, Timeline
+from ge.runtime.clock.timeline import COMM, COPY, DMA_IN, DMA_OUT, Task, Timeline
 
 NEARLY = 1e-6  # times closer than this, in microseconds, count as equal
 
@@ -99,8 +100,8 @@ def _handovers(timeline: Timeline) -> dict[Task, list[Task]]:
 
 
 PRODUCTS, VECTOR, LOADS, STORES = "products", "vector", "loads", "stores"
-MEMORY, LINK, LAUNCH, WAITING = "memory", "link", "launch", "waiting"
-CAUSES = (PRODUCTS, VECTOR, LOADS, STORES, MEMORY, LINK, LAUNCH, WAITING)
+MEMORY, LINK, LINKS, LAUNCH, WAITING = "memory", "link", "links", "launch", "waiting"
+CAUSES = (PRODUCTS, VECTOR, LOADS, STORES, MEMORY, LINK, LINKS, LAUNCH, WAITING)
 
 # times the larger of loads and stores: from there on HBM is called what bounds both together
 TOGETHER = 1.05
@@ -111,8 +112,8 @@ COPIES = {DMA_IN: "copies to the device", DMA_OUT: "copies to the host"}
 def pipes_of(task: Task) -> dict[str, float]:
     """The microseconds that a task keeps each pipe busy; pipes with no work are left out."""
     time = task.time
-    if task.engine in COPIES:
-        return {LINK: time.total_us}
+    if task.engine in COPIES or task.engine == COMM:
+        return {LINKS if task.engine == COMM else LINK: time.total_us}
     found = {
         PRODUCTS: time.cube_us, VECTOR: time.vector_us, LOADS: time.in_us, STORES: time.out_us,
     }  # fmt: skip
@@ -233,6 +234,58 @@ def times_by_place(timeline: Timeline) -> dict[str, float]:
         if place := place_of(task):
             found[place] += task.runs * task.duration_us
     return dict(found)
+
+
+# ---- collectives -----------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Exposed:
+    """The launches of a collective, and the time in which nothing else ran meanwhile."""
+
+    kernel: str
+    op: str
+    algorithm: str | None
+    us: float  # of a launch
+    runs: int = 0
+    exposed_us: float = 0.0
+    # Microseconds that are exposed, of all runs, by what comes then
+    causes: dict[str, float] = field(default_factory=dict[str, float])
+
+
+def collectives_of(timeline: Timeline) -> list[Exposed]:
+    """The collectives of a run, those that are exposed longest first."""
+    found: dict[str, Exposed] = {}
+    nexts = _nexts(timeline)
+    for task in timeline.tasks:
+        if task.engine != COMM or task.kernel is None:
+            continue
+        main = task.kernel.main
+        algorithm = getattr(main, "algorithm", None)
+        row = found.setdefault(task.kind, Exposed(
+            task.kind, main.name.rpartition(".")[2],
+            None if algorithm is None else str(algorithm.data), task.time.total_us,
+        ))  # fmt: skip
+        row.runs += task.runs
+        if task.exposed_us > NEARLY:
+            us, cause = task.runs * task.exposed_us, nexts.get(task, "nothing else is left to do")
+            row.exposed_us += us
+            row.causes[cause] = row.causes.get(cause, 0.0) + us
+    return sorted(found.values(), key=lambda row: -row.exposed_us)
+
+
+def _nexts(timeline: Timeline) -> dict[Task, str]:
+    """Collective -> what begins after it, and why not before."""
+    found: dict[Task, str] = {}
+    for task in sorted(timeline.tasks, key=lambda t: t.start_us):
+        if task.engine != COMM:
+            for before in task.needs:
+                if before.engine == COMM:
+                    found.setdefault(before, f"{task.name} needs what it brings")
+            for before in task.events:
+                if before.engine == COMM:
+                    found.setdefault(before, f"{task.name} waits until its memory is free")
+    return found
 
 
 # ---- for people ------------------------------------------------------------------------------

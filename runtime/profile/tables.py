@@ -5,6 +5,7 @@ import csv
 import io
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from xdsl.ir import Attribute
@@ -13,8 +14,8 @@ from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.diagnostics import visible
 from ge.dialects.support.element_types import type_name
 from ge.dialects.targets.target import Target
-from ge.runtime.clock.timeline import DMA_IN, DMA_OUT, Task, Timeline, estimated, longest
-from ge.runtime.profile.limits import critical_path, slack
+from ge.runtime.clock.timeline import COMM, DMA_IN, DMA_OUT, Task, Timeline, estimated, longest
+from ge.runtime.profile.limits import NEARLY, collectives_of, critical_path, slack
 
 # ---- figures ---------------------------------------------------------------------------------
 
@@ -37,6 +38,11 @@ def time_report(timeline: Timeline) -> dict[str, Any]:
     report["critical_path"] = {"tasks": len(path), "busy_us": busy, "wait_us": latency - busy}
     launches, estimated, share = timeline.estimated
     counts = {"tiles": launches - estimated, "estimates": estimated}
+    if collectives := collectives_of(timeline):
+        us = sum(row.runs * row.us for row in collectives)
+        exposed = sum(row.exposed_us for row in collectives)
+        rows = [asdict(row) for row in collectives]
+        report["communication"] = {"us": us, "exposed_us": exposed, "collectives": rows}
     report["timed_by"] = {**counts, "share_of_estimates": share}
     if timeline.notes:
         report["notes"] = timeline.notes
@@ -63,6 +69,7 @@ def summary_table(
         lines.insert(1, f"the first run at these sizes: {first:,.1f} us of the host before it")
     idle = ", ".join(f"{cause} {us:,.1f}" for cause, us in report["idle"].items() if us)
     lines.append(f"idle us of the busiest: {idle or 'none'}")
+    lines += communication_lines(report.get("communication"))
     path = report["critical_path"]
     lines.append(
         f"critical path: {path['tasks']} tasks, {path['busy_us']:,.1f} us of work, "
@@ -76,6 +83,22 @@ def summary_table(
         )
     lines += [f"note: {note}" for note in dict.fromkeys(timeline.notes)]
     return "\n".join(lines)
+
+
+def communication_lines(report: dict[str, Any] | None, most: int = 5) -> list[str]:
+    """Lines of what devices send each other, and why it is not hidden behind other work."""
+    if report is None:
+        return []
+    us, exposed = report["us"], report["exposed_us"]
+    share = f" ({exposed / us:.0%})" if us else ""
+    lines = [f"communication: {us:,.1f} us, exposed {exposed:,.1f} us{share}"]
+    for row in report["collectives"][:most]:
+        if row["exposed_us"] > NEARLY:
+            by = f" by {row['algorithm']}" if row["algorithm"] else ""
+            head = f"  {visible(row['kernel'])}: {row['runs']} of {row['us']:,.1f} us{by}"
+            cause, _ = max(row["causes"].items(), key=lambda item: item[1])
+            lines.append(f"{head}, exposed {row['exposed_us']:,.1f} us: {visible(cause)}")
+    return lines
 
 
 # ---- tables ----------------------------------------------------------------------------------
@@ -225,6 +248,7 @@ TASK_TYPES = {
     "host": "AI_CPU",
     DMA_IN: "MEMCPY_H2D",
     DMA_OUT: "MEMCPY_D2H",
+    COMM: "COMMUNICATION",
 }
 
 

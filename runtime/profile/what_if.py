@@ -2,9 +2,10 @@
 
     ge-run model.onnx --timing-only --what-if hbm_bandwidth=2x --what-if launch_us=0.5
 
-A change names a field of the target (`clock_ghz`, `ub_out_rate`, ...) or one of `PARTS`, and gives
-a factor (`2x`) or, for a field, a value; several, with commas between them, are made at once. The
-program stays as it was compiled: its tilings and its schedule are those for the unchanged target.
+A change names a field of the target (`clock_ghz`, `cluster.server.latency_us`, ...), one of `PARTS`
+or `links`, those between devices of all levels. It gives a factor (`2x`) or, for a field, a value;
+several, with commas between them, are made at once. The program stays as it was compiled: its
+tilings and its schedule are those for the unchanged target.
 So the fields that they were made for (`COMPILED_FOR`) cannot change; and as the order is fixed, a
 program may get a little slower where its tasks get faster, because they meet others than before
 (Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl. Math. 17, 1969). With
@@ -85,8 +86,12 @@ def changed(target: Target, text: str, anew: bool = False) -> Target:
         fields |= new
         names.append(change)
     for field, value in fields.items():
-        if field.endswith("_efficiency") and value > 1:
+        if field.endswith(("_efficiency", ".efficiency")) and value > 1:
             raise GeError(f"'{field}' is a share, at most 1, not {value:g}")
+    numbers = {key: fields.pop(key) for key in [*fields] if key.startswith("cluster.")}
+    if numbers and target.cluster is not None:
+        cluster = target.cluster.changed(numbers)
+        fields["cluster"] = cluster.table() if anew else cluster
     name = f"{target.name} with {', '.join(names)}"
     if not anew:
         return dataclasses.replace(target, name=name, **fields)
@@ -95,22 +100,25 @@ def changed(target: Target, text: str, anew: bool = False) -> Target:
 
 def _change(target: Target, change: str, anew: bool) -> tuple[str, dict[str, Any]]:
     """The part that a change is of, and the fields of the target that it changes."""
-    match = re.fullmatch(r"(\w+)=([0-9.eE+-]+)(x?)", change.replace(" ", ""))
+    match = re.fullmatch(r"([\w.]+)=([0-9.eE+-]+)(x?)", change.replace(" ", ""))
     if match is None:
         raise GeError(f"cannot read the change '{change}'", hint="write name=2x or field=value")
     name, number, factor = match[1], _number(change, match[2]), bool(match[3])
     known = {f.name: getattr(target, f.name) for f in dataclasses.fields(target)}
+    known |= (cluster := {} if target.cluster is None else target.cluster.numbers())
+    links = tuple(key for key in cluster if key.endswith(".link_gbs"))
+    parts = PARTS | ({"links": links} if links else {})
     numeric = [n for n, v in known.items() if isinstance(v, int | float | dict)]
-    if name not in PARTS and name not in numeric:
-        near = get_close_matches(name, [*PARTS, *numeric], 1)
-        hint = f"did you mean {near[0]}?" if near else f"parts: {', '.join(PARTS)}"
+    if name not in parts and name not in numeric:
+        near = get_close_matches(name, [*parts, *numeric], 1)
+        hint = f"did you mean {near[0]}?" if near else f"parts: {', '.join(parts)}"
         raise GeError(f"target {target.name} has no '{name}'", hint=hint)
     if name in COMPILED_FOR and not anew:
         hint = "--what-if-recompile compiles the model for another one"
         raise GeError(f"the program was made for the '{name}' that its target has", hint=hint)
-    if not factor and (name in PARTS or isinstance(known[name], dict)):
+    if not factor and (name in parts or isinstance(known[name], dict)):
         raise GeError(f"'{name}' takes a factor", hint=f"write {name}=2x")
-    fields = [f for f in PARTS.get(name, ()) if known[f]] or [name]  # those that it states
+    fields = [f for f in parts.get(name, ()) if known[f]] or [name]  # those that it states
     new: dict[str, Any] = {f: _scaled(known[f], number) if factor else number for f in fields}
     if name == "vector":  # cycles of a faster part are fewer
         new["vector_cycles"] = _scaled(known["vector_cycles"], 1 / number)

@@ -515,8 +515,9 @@ def add_what_if_arguments(parser: ArgumentParser) -> None:
     add = parser.section("time, at the program level")
     add("--what-if", action="append", default=[], metavar="NAME=2x,...",
         help="also the time on a target that differs: hbm_bandwidth, l2_bandwidth, cube, vector, "
-        "host_link, launch, or a field of the target (a rate, a time); several at once with commas "
-        "between them. The program is kept: its tilings and its schedule")  # fmt: skip
+        "host_link, links (between devices), launch, or a field of the target (a rate, a time); "
+        "several at once with commas between them. The program is kept: its tilings and its "
+        "schedule")  # fmt: skip
     add("--what-if-recompile", action="store_true", help="compile the model anew for such a "
         "target as well, which may then differ in sizes and numbers of cores too")  # fmt: skip
 

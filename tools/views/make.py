@@ -34,7 +34,7 @@ from ge.lowering.pipeline.instrumentation import PassRecord
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import Instrumentation
 from ge.runtime.clock.clock import simulate
-from ge.runtime.clock.timeline import Timeline
+from ge.runtime.clock.timeline import COMM, Timeline
 from ge.runtime.data.files import Outputs
 from ge.runtime.device.gears import GearTable
 from ge.runtime.device.session import main_of
@@ -166,6 +166,7 @@ CHANGES = {
     "cube=2x": "cube cores twice as fast",
     "vector=2x": "vector cores twice as fast",
     "host_link=2x": "a host link twice as fast",
+    "links=2x": "links between devices twice as fast",
     "launch=0.5x": "launches in half the time",
 }
 
@@ -263,8 +264,10 @@ def timed(
 
 
 def changed_times(seen: Seen, module: ModuleOp, timeline: Timeline) -> list[WhatIf]:
+    sends = timeline.busy_us[COMM] > 0
+    changes = [change for change in CHANGES if sends or not change.startswith("links")]
     try:
-        return what_if(module, timeline.target, timeline.latency_us, tuple(CHANGES), seen.rows)
+        return what_if(module, timeline.target, timeline.latency_us, changes, seen.rows)
     except GeError:  # what the run was of cannot be simulated by itself: one gear of several
         return []
 

@@ -179,6 +179,7 @@ class TimeView:
     tasks: list[TaskView]
     gaps: list[IdleGap]
     roofs: list[Roof]
+    exposed_us: float  # in which nothing but collectives ran
     made_of_us: dict[str, float]  # the latency by cause, along the critical path
     notes: list[str]
 
@@ -207,7 +208,7 @@ def time_view(timeline: Timeline, numbers: Numbers) -> TimeView:
         {e: timeline.busy_us[e] for e in ENGINES if timeline.busy_us[e]}, timeline.idle_us,
         max(COMPUTE, key=lambda e: timeline.busy_us[e]), len(path),
         sum(t.runs * t.duration_us for t in path), tasks, timeline.gaps, roofs_of(timeline),
-        made_of(timeline),
+        sum(t.runs * t.exposed_us for t in timeline.tasks), made_of(timeline),
         list(dict.fromkeys(timeline.notes)),
     )  # fmt: skip
 
@@ -297,6 +298,7 @@ NAMES = {
     "stores": "stores",
     "memory": "HBM traffic both ways",
     "link": "copies over the host link",
+    "links": "links between devices",
     "launch": "launches",
     "waiting": "waiting",
 }

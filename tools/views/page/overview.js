@@ -73,6 +73,7 @@ function tiles(app) {
   const shown = run ? [
     ["Latency", time(run.latency_us), `at least ${time(run.lower_bound_us)}`],
     ...Object.entries(run.busy_us).map(([e, us]) => [`${e} busy`, share(us, run.latency_us), time(us)]),
+    ...(run.exposed_us ? [["Communication exposed", share(run.exposed_us, run.latency_us), time(run.exposed_us)]] : []),
     ["Critical path", `${run.path_tasks} tasks`, `${time(run.latency_us - run.path_us)} of launches and waits`],
   ] : [];
   const named = { peak_bytes: "Arena", weight_bytes: "Weights", io_bytes: "Inputs, outputs", state_bytes: "State" };

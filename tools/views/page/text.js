@@ -30,7 +30,7 @@ export function rate(value, unit) {
 
 const CAUSES = /** @type {Record<string, [string, string]>} */ ({
   products: ["products", "--cube"], vector: ["vector work", "--vector"], loads: ["loads", "--dma_in"], stores: ["stores", "--dma_out"],
-  memory: ["HBM both ways", "--host"], link: ["host link", "--host"], launch: ["launch", "--faint"], waiting: ["waiting", "--idle"],
+  memory: ["HBM both ways", "--host"], link: ["host link", "--host"], links: ["links between devices", "--comm"], launch: ["launch", "--faint"], waiting: ["waiting", "--idle"],
 });
 
 /** What bounds a task, for people. @param {string} name */

@@ -40,7 +40,7 @@ export class TimelineView {
     /** @type {{name: string, y: number, height: number, key: string}[]} */ this.rows = [];
     let y = TOP + 6;
     const add = (/** @type {string} */ key, /** @type {string} */ name, height = ROW) => { this.rows.push({ key, name, y, height }); y += height + 2; };
-    for (const engine of ["cube", "vector", "dma_in", "dma_out", "host"]) {
+    for (const engine of ["cube", "vector", "dma_in", "dma_out", "comm", "host"]) {
       const lanes = tasks.filter((t) => t.engine === engine).reduce((most, t) => Math.max(most, t.lane + 1), 0);
       for (let lane = 0; lane < lanes; lane += 1) add(`e ${engine} ${lane}`, lane ? "" : engine);
       if (this.gaps.some((/** @type {any} */ g) => g.engine === engine)) add(`i ${engine}`, "", IDLE);
@@ -56,7 +56,7 @@ export class TimelineView {
 
   /** @param {Plot} plot */
   draw(plot) {
-    const fills = Object.fromEntries(["cube", "vector", "dma_in", "dma_out", "host"].map((e) => [e, color(`--${e}`)]));
+    const fills = Object.fromEntries(["cube", "vector", "dma_in", "dma_out", "comm", "host"].map((e) => [e, color(`--${e}`)]));
     const faint = color("--soft"), c = plot.context, down = plot.scroll;
     c.save();
     c.beginPath();
