@@ -49,7 +49,7 @@ def read_mesh(text: str) -> Mesh:
             size = whole()(number)
         except ValueError:
             name, size = "", 0
-        if not name or set(name) & set('"?:'):
+        if not name.isprintable() or not name or set(name) & set('"?:\\'):
             raise ValueError("axes and how many devices lie along each, as in dp=2,tp=4")
         if not size:
             raise ValueError(f"axes of one device or more, and '{name}' has none")
