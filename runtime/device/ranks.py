@@ -9,6 +9,7 @@ asks those that are missing; when none of these has got on for some time, it end
 names the collective and who is missing. A rank that fails tells all others the reason."""
 
 import atexit
+import importlib
 import os
 import sys
 import time
@@ -27,6 +28,7 @@ from xdsl.dialects.func import FuncOp
 
 from ge.dialects.support.context import having
 from ge.dialects.support.distribution import version
+from ge.dialects.support.environment import has_ranks
 from ge.dialects.support.errors import Ended, GeError
 from ge.dialects.support.mesh import Mesh
 from ge.dialects.support.streams import be_quiet
@@ -56,15 +58,18 @@ INSTALL = "pip install 'ge-npu[mpi]'"
 
 
 @cache
-def world() -> Any:
-    """The ranks of this run. Raises GeError without mpi4py."""
+def mpi() -> Any:
+    """The module. Raises GeError where it is not installed."""
     try:
-        from mpi4py import MPI
+        return importlib.import_module("mpi4py.MPI")
     except (ImportError, RuntimeError) as e:
-        raise GeError(
-            f"MPI has started this process, and mpi4py is not there: {e}", hint=INSTALL
-        ) from None
-    return MPI.COMM_WORLD
+        text = f"MPI has started this process, and mpi4py is not there: {e}"
+        raise GeError(text, hint=INSTALL) from None
+
+
+def world() -> Any:
+    """The ranks of this run."""
+    return mpi().COMM_WORLD
 
 
 @dataclass
@@ -111,7 +116,7 @@ class Answering(Thread):
             self.busy[rank] = text
 
     def age(self) -> float:
-        """How long ago this rank got on: one that waits, as long as those for whom it waits."""
+        """Seconds since this rank got on: one that waits gets on as those for whom it waits."""
         known = [self.heard[m] for m in self.missing if m in self.heard]
         return time.monotonic() - max(known, default=self.got_on)
 
@@ -143,12 +148,10 @@ def data_comm() -> Any:
 def wait_for(requests: Sequence[Any], ranks: Sequence[int], what: str) -> None:
     """Wait for messages from or to some ranks. Raises Ended where one of them fails, or does not
     get on."""
-    from mpi4py import MPI
-
     thread, begin, asked = answering(), time.monotonic(), 0.0
     thread.doing = f"waits in {what}"
     try:
-        while not MPI.Request.Testall(requests):
+        while not mpi().Request.Testall(requests):
             now = time.monotonic()
             missing = [r for r, q in zip(ranks, requests, strict=True) if not q.Test()]
             missing = list(dict.fromkeys(missing))
@@ -198,16 +201,14 @@ class Links:
         wants: Mapping[int, Shape],
         like: Array,
     ) -> Generator[Mapping[int, Array]]:
-        from mpi4py import MPI
-
         comm, key = data_comm(), tuple(group)
         number = self.numbers[key] = self.numbers.get(key, -1) + 1
         tag = (crc32(what.encode()) + number) % TAGS
         found = {d: np.empty(shape, like.dtype) for d, shape in wants.items()}
         kept = {d: np.ascontiguousarray(a) for d, a in sends.items() if a.size}
         requests = [
-            *(comm.Irecv([raw(a), MPI.BYTE], d, tag) for d, a in found.items() if a.size),
-            *(comm.Isend([raw(a), MPI.BYTE], d, tag) for d, a in kept.items()),
+            *(comm.Irecv([raw(a), mpi().BYTE], d, tag) for d, a in found.items() if a.size),
+            *(comm.Isend([raw(a), mpi().BYTE], d, tag) for d, a in kept.items()),
         ]
         wait_for(requests, [*(d for d, a in found.items() if a.size), *kept], what)
         yield found
@@ -238,13 +239,11 @@ class Rank:
 
     def agree(self, module: ModuleOp, payload: Payload) -> None:
         """Raises GeError where ranks have other programs, weights or versions."""
-        import ge.runtime.numbers  # for the version of what computes
-
         files = [(path.name, path.stat().st_size) for path in files_of(payload)]
         facts = {
             "program": str(module),
             "weights": str(files),
-            "versions": f"{ge.runtime.numbers.__name__} {version()} {np.__version__}",
+            "versions": f"{version()} {np.__version__}",
         }
         own = np.concatenate([
             np.frombuffer(sha256(text.encode()).digest(), np.uint8) for text in facts.values()
@@ -310,20 +309,25 @@ def telling_others(rank: int, count: int) -> Generator[None]:
         raise error from e
 
 
-def together(run: Callable[[int, int], int], tell: Callable[[Exception], object]) -> int:
-    """Run a command, which is given the count of ranks and its own number: what it prints and
-    writes is that of rank 0. Where it fails on one, it ends on all, with the reason."""
+def together(run: Callable[[int], int]) -> int:
+    """Run a command, which is given the number of the rank: what it prints and writes is that of
+    rank 0. Where it fails on one, it ends on all, with the reason."""
     comm = world()
     answering()
     if comm.rank:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
         be_quiet()
     try:
-        return run(comm.size, comm.rank)
-    except Exception as error:
+        return run(comm.rank)
+    except Exception:
         if comm.rank:  # what fails everywhere is told once
             time.sleep(0.1 + 0.02 * comm.rank)
-        tell(error)
-        sys.stderr.flush()
-        comm.Abort(1)
-        return 1
+        atexit.register(comm.Abort, 1)  # when the error is told
+        raise
+
+
+def require_devices(mesh: Mesh | None) -> None:
+    """Raises GeError where several ranks are to run a program of one device."""
+    if mesh is None and has_ranks() and world().size > 1:
+        text = f"the program is for one device, and there are {world().size} ranks"
+        raise GeError(text, hint="compile it with --mesh, or start it once")

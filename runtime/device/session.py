@@ -47,6 +47,7 @@ from ge.runtime.device.ports import (
     with_rows,
 )
 from ge.runtime.device.profiler import observe, requested_files, watch_of
+from ge.runtime.device.ranks import Rank
 from ge.runtime.device.state import BlockTable, DeviceState, State, host_states, padded
 from ge.runtime.device.streaming import run_many
 from ge.runtime.device.tiled import TileKernels
@@ -178,8 +179,6 @@ class Session:
             return Function(self.module, main, weights, poison, timing=own, code_of=tiles)
 
         if has_ranks():
-            from ge.runtime.device.ranks import Rank
-
             return Rank(self.module, main, mesh, self.weights, make)
         return Devices(main, mesh, make)
 

@@ -31,6 +31,7 @@ from ge.runtime.data.npz import read_npz
 from ge.runtime.data.weights import Fallback, Payload, RandomPayload
 from ge.runtime.device.ports import caller_ports, check_shape, input_ports, output_ports
 from ge.runtime.device.random_inputs import chosen_sizes, random_inputs
+from ge.runtime.device.ranks import require_devices
 from ge.runtime.device.session import Session, check_inputs, main_of
 from ge.tools.cli.flags import fixed_of, flag_value
 from ge.tools.cli.remarks import Remarks, printer
@@ -326,6 +327,7 @@ def session_of(args: argparse.Namespace, loaded: "Program", options: "Options") 
         loaded.module, loaded.payload, machine_of(args, loaded.module, options), args.poison,
         sanitize, tiles=args.tiles or "", seed=args.seed,
     )  # fmt: skip
+    require_devices(session.mesh)
     for flag, path in (("--load-state", args.load_state), ("--save-state", args.save_state)):
         if path and not session.state.names:
             raise GeError(f"{flag}: the program keeps no state", hint="compile it with --state")

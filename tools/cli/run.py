@@ -32,6 +32,7 @@ from ge.runtime.data.arrays import Array, statistics
 from ge.runtime.data.files import Outputs, check_writable
 from ge.runtime.data.weights import files_of
 from ge.runtime.device.gears import GearTable
+from ge.runtime.device.ranks import together
 from ge.runtime.device.session import Session, main_of
 from ge.runtime.host.host import first_run_us
 from ge.tools.cli.flags import (
@@ -72,19 +73,11 @@ FUNCTION = re.compile(r'^\s*"?func\.func\b', re.MULTILINE)
 
 def run(args: argparse.Namespace) -> int:
     """Run a command; each rank its device of a program, where `mpiexec` has started several."""
-    if not has_ranks():
-        return run_here(args)
-    from ge.dialects.text.errors import print_error
-    from ge.runtime.device.ranks import together
-
-    return together(
-        partial(run_here, args), partial(print_error, tool="ge-run", debug="--debug" in sys.argv)
-    )
+    return together(partial(run_here, args)) if has_ranks() else run_here(args)
 
 
-def run_here(args: argparse.Namespace, ranks: int = 1, rank: int = 0) -> int:
-    """Load, compile as far as needed, compute, simulate, write and print. Raises GeError for what
-    cannot be run or written."""
+def run_here(args: argparse.Namespace, rank: int = 0) -> int:
+    """Load, compile as far as needed, compute, simulate, write and print. Raises GeError."""
     options = options_from(args)
     args.timing_only |= about_time_alone(args)
     check_flags(args)
@@ -117,9 +110,6 @@ def run_here(args: argparse.Namespace, ranks: int = 1, rank: int = 0) -> int:
             outputs, session, report["numerics"], result = compute(args, loaded, options, inputs)
         if result is not None:
             report["compared"] = result.report()
-        if ranks > 1 and session.mesh is None:
-            hint = "compile it with --mesh, or start it once"
-            raise GeError(f"the program is for one device, and there are {ranks} ranks", hint=hint)
     if rank:  # the first one has all that is printed and written
         return 0
     if args.dispatch:
@@ -137,8 +127,7 @@ def run_here(args: argparse.Namespace, ranks: int = 1, rank: int = 0) -> int:
         if args.save_state and session is not None:
             out.npz(args.save_state, {name: session.state[name] for name in session.state.names})
         if timeline is not None:
-            model = report["model"]
-            report["time"] = write_profile(args, out, loaded.module, timeline, model, rows)
+            report["time"] = write_profile(args, out, loaded, timeline, rows)
             again = partial(measured, args, inputs)
             report["time"] |= tried(args, options, growing, loaded.module, timeline, again)
         if args.report:
@@ -293,9 +282,8 @@ def measured(
 def write_profile(
     args: argparse.Namespace,
     out: Outputs,
-    module: "ModuleOp",
+    program: Program,
     timeline: "Timeline",
-    model: str,
     read: int | None,
 ) -> dict[str, Any]:
     """Write what is asked for; print the figures for people. The `time` part of the report.
@@ -307,7 +295,7 @@ def write_profile(
     from ge.runtime.profile.trace import chrome_trace
     from ge.runtime.profile.what_if import KEPT, needs_compiling, what_if
 
-    several = None
+    module, model, several = program.module, program.name, None
     if args.runs:
         several = simulate_runs(module, timeline.target, args.runs, args.prefetch or 2, timeline)
     kernels = opened(timeline, module)
