@@ -300,7 +300,8 @@ class Assignment:
         seconds = work.macs / self.rates.macs / parts
         if op.ALWAYS_MACS or op.ACCESS is Access.ROWS:
             moved = [_bytes(v, n) for v, n in zip(op.operands, needs, strict=True)]
-            moved += [_bytes(r, strategy.result) for r in op.results]
+            rank = len(strategy.dims)
+            moved += [_bytes(r, strategy.result if _rank(r) == rank else None) for r in op.results]
             seconds = max(seconds, sum(moved) / self.rates.memory)
         return seconds + work.vector / self.rates.vector / parts
 
@@ -543,7 +544,8 @@ def _static_shape(value: SSAValue) -> tuple[int, ...] | None:
 
 
 def _bytes(value: SSAValue, need: Need | None) -> float:
-    """The bytes of a part of a value."""
-    shape = shape_of(value)
+    """The bytes of a part of a value; none where its size is known at run time only."""
+    if (shape := _static_shape(value)) is None:
+        return 0.0
     held = prod(shape) if need is None else elements(shape, need)
     return held * bitwidth(element_type(value)) / 8
