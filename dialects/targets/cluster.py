@@ -51,6 +51,12 @@ class Level:
     def bytes_per_us(self) -> float:
         return self.link_gbs * self.efficiency * 1e3
 
+    @property
+    def device_rate(self) -> float:
+        """Bytes a microsecond that a device sends over all of its links of this level."""
+        links = {"mesh": self.devices - 1, "ring": 2, "switch": 1}[self.topology]
+        return links * self.bytes_per_us
+
 
 # The least and the most that numbers can be
 BOUNDS = {"devices": (2, 2**20), "link_gbs": (1e-3, 1e6), "efficiency": (1e-3, 1), "_us": (0, 1e6)}

@@ -188,7 +188,7 @@ def partitioned(options: Options) -> Passes:
             raise GeError(f"{flag} is not for a mesh of devices", hint=hint)
     exact = options.fusion in ("off", "conservative")
     moves = [] if options.fusion == "off" else [SimplifyMovementPass(exact=exact)]
-    return [*moves, PartitionSpmdPass(), EliminateDeadCodePass()]
+    return [*moves, PartitionSpmdPass(options.target), EliminateDeadCodePass()]
 
 
 def algorithms(options: Options) -> Passes:

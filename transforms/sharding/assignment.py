@@ -39,6 +39,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_ints, element_type, is_static, rank_of, shape_of
 from ge.transforms.sharding.equal_ops import classes
 from ge.transforms.sharding.local_ops import builds, may_cut
+from ge.transforms.sharding.rates import Rates
 from ge.transforms.sharding.resharding import count, elements, sent, steps
 from ge.transforms.sharding.strategies import Need, Rules, Strategy
 
@@ -46,17 +47,6 @@ PASSES = 3  # along the program, at most
 ROUNDS = 4  # over all ops after each, at most
 STEP_S = 1e-12  # what decides between ways that send as much
 MOST = 24  # strategies of an op
-
-
-@dataclass(frozen=True, slots=True)
-class Rates:
-    """How fast a device computes and sends: multiply-accumulates, element-operations, bytes of its
-    memory and bytes of its links in a second."""
-
-    macs: float = 1.5e14
-    vector: float = 5e12
-    memory: float = 1.38e12
-    link: float = 1.26e11
 
 
 @dataclass(eq=False, slots=True)
@@ -111,10 +101,8 @@ class Assignment:
     """Strategies of the ops of a function, and the shardings of its values. `free`: arguments of
     which nothing is stated may be cut."""
 
-    def __init__(
-        self, main: FuncOp, mesh: Mesh, rates: Rates | None = None, free: bool = False
-    ) -> None:
-        self.main, self.mesh, self.rates, self.free = main, mesh, rates or Rates(), free
+    def __init__(self, main: FuncOp, mesh: Mesh, rates: Rates, free: bool = False) -> None:
+        self.main, self.mesh, self.rates, self.free = main, mesh, rates, free
         self.fixed: dict[SSAValue, Sharding] = {}  # arguments, also of blocks
         self.nodes: list[OpNode] = []
         self.by_op: dict[Operation, OpNode] = {}
@@ -288,8 +276,8 @@ class Assignment:
         ):
             return inf
         collectives = sum(s.op != "part" for s in steps(have, need, shape))
-        seconds = sent(have, need, shape) * bits / 8 / self.rates.link
-        return seconds + collectives * STEP_S
+        seconds = sum(n / self.rates.link(axes) for axes, n in sent(have, need, shape))
+        return seconds * bits / 8 + collectives * STEP_S
 
     def _work(self, op: TensorOp, strategy: Strategy, needs: Sequence[Need | None]) -> float:
         work = op.work()
@@ -300,8 +288,7 @@ class Assignment:
         seconds = work.macs / self.rates.macs / parts
         if op.ALWAYS_MACS or op.ACCESS is Access.ROWS:
             moved = [_bytes(v, n) for v, n in zip(op.operands, needs, strict=True)]
-            rank = len(strategy.dims)
-            moved += [_bytes(r, strategy.result if _rank(r) == rank else None) for r in op.results]
+            moved += [_bytes(r, strategy.result) for r in op.results]
             seconds = max(seconds, sum(moved) / self.rates.memory)
         return seconds + work.vector / self.rates.vector / parts
 
@@ -544,8 +531,7 @@ def _static_shape(value: SSAValue) -> tuple[int, ...] | None:
 
 
 def _bytes(value: SSAValue, need: Need | None) -> float:
-    """The bytes of a part of a value; none where its size is known at run time only."""
-    if (shape := _static_shape(value)) is None:
-        return 0.0
+    """The bytes of a part of a value."""
+    shape = shape_of(value)
     held = prod(shape) if need is None else elements(shape, need)
     return held * bitwidth(element_type(value)) / 8

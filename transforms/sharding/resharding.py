@@ -155,23 +155,22 @@ def elements(shape: Shape, sharding: Need) -> int:
 
 
 @lru_cache(maxsize=1 << 16)
-def sent(have: Sharding, need: Need, shape: Shape) -> float:
-    """The elements that a device sends, at most, on the way from one sharding to what is needed."""
-    total = 0.0
+def sent(have: Sharding, need: Need, shape: Shape) -> tuple[tuple[Axes, float], ...]:
+    """The elements that a device sends, at most, on the way from one sharding to what is needed: by
+    step, with the axes along which it sends."""
+    found: list[tuple[Axes, float]] = []
     for step in steps(have, need, shape):
         n, own = count(step.axes), elements(shape, have)
         if step.op == "all_reduce":
-            total += 2 * (n - 1) / n * own
-        elif step.op == "reduce_scatter":
-            total += (n - 1) / n * own
+            found.append((step.axes, 2 * (n - 1) / n * own))
+        elif step.op in ("reduce_scatter", "all_to_all"):
+            found.append((step.axes, (n - 1) / n * own))
         elif step.op == "all_gather":
-            total += (n - 1) / n * elements(shape, step.to)
-        elif step.op == "all_to_all":
-            total += (n - 1) / n * own
+            found.append((step.axes, (n - 1) / n * elements(shape, step.to)))
         elif step.op == "exchange":
-            total += exchanged(have, step.to, shape)
+            found.append((step.axes, exchanged(have, step.to, shape)))
         have = step.to if isinstance(step.to, Sharding) else have
-    return total
+    return tuple(found)
 
 
 def exchanged(have: Sharding, need: Need, shape: Shape) -> float:
