@@ -95,8 +95,3 @@ def sent_by_device(op: OfWhole, mesh: Mesh) -> Iterator[tuple[int, dict[int, int
         sends = Transfers(mesh, device, op.whole, has, needs).sends
         boxes = {d: prod(n for _, n in box) for d, box in sends.items() if d != device}
         yield device, {d: storage_bytes(size, element) for d, size in boxes.items()}
-
-
-def sent_bytes(op: OfWhole, mesh: Mesh) -> int:
-    """The bytes that the device which sends most sends."""
-    return max(sum(sends.values()) for _, sends in sent_by_device(op, mesh))

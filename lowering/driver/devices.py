@@ -1,7 +1,7 @@
 """What the program of one device says of all devices of its mesh: what they send each other, and
 what each has."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from math import prod
 from typing import Any, cast
 
@@ -22,6 +22,8 @@ from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.mesh import Axis, Mesh
 from ge.dialects.support.operation import all_ops, ops_of
 from ge.dialects.support.types import byte_size, constant_ints, has_size
+from ge.dialects.targets.target import TARGET, Target, target_for
+from ge.runtime.library.costs.collectives import collective_us
 
 
 def device_figures(module: ModuleOp) -> dict[str, Any]:
@@ -30,16 +32,16 @@ def device_figures(module: ModuleOp) -> dict[str, Any]:
     if mesh is None or main is None:
         return {}
     kernels = {name: kernel.main for name, kernel in kernels_of(module).items()}
-    counts: dict[tuple[str, int, tuple[str, ...]], int] = {}
+    target = target_for(main) if TARGET in main.attributes else None
+    rows: dict[Hashable, dict[str, Any]] = {}
     for ops, times in in_one(main.body.block, kernels):
         name, size = sent(ops, mesh)
         if size:
-            key = name, size, tuple(axis_name(a, mesh) for a in ops[0].group())
-            counts[key] = counts.get(key, 0) + times
-    collectives = [
-        {"op": op, "bytes": size, "axes": list(axes), "count": count}
-        for (op, size, axes), count in counts.items()
-    ]
+            axes = [axis_name(a, mesh) for a in ops[0].group()]
+            key = name, size, tuple(axes), ops[0].algorithm
+            row = {"op": name, "bytes": size, "axes": axes, "count": 0}
+            rows.setdefault(key, row | timed(ops, target))["count"] += times
+    collectives = list(rows.values())
     figures = {
         "count": mesh.count,
         "mesh": dict(mesh.sizes),
@@ -109,6 +111,15 @@ def is_halo(op: OfWhole, mesh: Mesh) -> bool:
     """Tell whether a device in the middle keeps all that it has, and gets more."""
     transfers = Transfers(mesh, mesh.count // 2, op.whole, op.has.data, needs_of(op))
     return common(transfers.own, transfers.need) == list(transfers.own)
+
+
+def timed(ops: Sequence[Collective], target: Target | None) -> dict[str, Any]:
+    """The algorithm of a collective, and its time; nothing where no target is stated."""
+    algorithm = ops[0].algorithm
+    if target is None or algorithm is None:
+        return {}
+    us = sum(collective_us(op, target) for op in ops)
+    return {"algorithm": str(algorithm.data), "us": us}
 
 
 def axis_name(axis: Axis, mesh: Mesh) -> str:

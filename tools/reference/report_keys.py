@@ -96,6 +96,8 @@ KEYS: Mapping[str, str] = {
     "devices.collectives.[].axes.[]": "an axis of the mesh, or a digit of one, along which devices "
     "send each other",
     "devices.collectives.[].count": "how many times a run does so",
+    "devices.collectives.[].algorithm": "the steps by which devices send",
+    "devices.collectives.[].us": "the time of one",
     "devices.sent_bytes": "bytes that a device sends in a run, by algorithms that send least",
     "devices.parameter_bytes": "bytes of the weights that a device has",
     # gears
