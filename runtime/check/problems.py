@@ -10,7 +10,7 @@ from ge.dialects.support.diagnostics import error_at, listing, location_of
 
 # The kind of each rule that a proof checks; docs/proofs.md says them, in this order. M: memory,
 # P: state, S: tasks on streams, T: tile programs, F: figures, C: the certificate, K: kernels,
-# G: sizes between gears
+# G: sizes between gears, D: many devices
 RULES = {
     "M1": "race", "M2": "unwritten", "M3": "overwritten", "M4": "alias", "M5": "alias",
     "M6": "bounds", "M7": "alignment", "M8": "bounds", "M9": "bounds", "M10": "bounds",
@@ -29,6 +29,9 @@ RULES = {
     **dict.fromkeys([f"C{i}" for i in range(1, 8)], "certificate"),
     "K1": "core", "K2": "core",
     **dict.fromkeys([f"G{i}" for i in range(1, 8)], "padding"),
+    "D2": "devices", "D3": "devices", "D4": "deadlock", "D5": "deadlock", "D6": "race",
+    "D7": "race", "D8": "race", "D9": "devices", "D10": "devices", "D11": "devices",
+    "D12": "devices", "D13": "padding",
 }  # fmt: skip
 
 

@@ -47,6 +47,7 @@ from ge.runtime.check.certificate import (
     prove_certificate,
     taken_bytes,
 )
+from ge.runtime.check.devices import check_devices, device_clauses
 from ge.runtime.check.dynamic_sizes import DynamicSizes
 from ge.runtime.check.growing_state import masks_of
 from ge.runtime.check.happens_before import HappensBefore
@@ -106,6 +107,7 @@ def check_program(module: ModuleOp, target: Target | None = None, with_tiles: bo
         *dynamic_sizes.problems.values(),
         *padding,
         *cores.problems,
+        *check_devices(module, order),
         *(p for kernel in tiles for p in kernel.problems),
     ]
     if problems:
@@ -138,7 +140,7 @@ def check_program(module: ModuleOp, target: Target | None = None, with_tiles: bo
         count = f"{dynamic - placed} tensors whose size is known at run time"
         parts.append(f"nothing is proved of the memory of {count}")
     provided = assumptions(main, kernels, len(dynamic_sizes.trusted), dynamic - placed)
-    parts += cores.summary
+    parts += [*device_clauses(module), *cores.summary]
     return Proof([], ", ".join(parts), [*relied, *provided], tiles)
 
 
@@ -179,7 +181,7 @@ def require_proved(module: ModuleOp, with_tiles: bool = True) -> str:
     plan, schedule = check_plan(module, order), check_streams(module, target, order)
     kernels = check_kernels(module, target) if with_tiles else []
     tiles = (p for kernel in kernels for p in kernel.problems)
-    require_none([*plan, *schedule, *tiles], "program")
+    require_none([*plan, *schedule, *check_devices(module, order), *tiles], "program")
     what = "plan, schedule and tile programs" if with_tiles else "plan and schedule"
     return f"{what} are proved; figures and capacity are not stated{left_out}"
 

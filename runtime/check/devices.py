@@ -1,0 +1,247 @@
+"""Proof of a program that all devices of a mesh run: rules D2 to D9 (docs/proofs.md), those of
+order and memory. `device_values.py` has those of values.
+
+All devices run one program, so that what each of them does follows from its text. Devices differ in
+time alone: one may be a collective ahead of another. A collective begins on a device when the
+memory that it reads is written and that which it writes is free (*arrival*), ends there when all
+that it gets has come, and others may read what the device has brought until the device has their
+acknowledgement. Until then
+
+    launch @all_reduce_0 on 5 ins(%x) outs(%y)       arrival .. ready
+    launch @acknowledge_0 on 5 ins(%x, %y)           free
+
+nothing is written to %x and %y. Devices do not wait for each other in a circle where all of them
+have the collectives in one order: here each follows the one before it, whatever the time that tasks
+take."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Operation, SSAValue
+
+from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.acknowledge import AcknowledgeOp
+from ge.dialects.graph.collectives import AllToAllOp, Collective, OfWhole
+from ge.dialects.graph.sharding import mesh_of
+from ge.dialects.npu_task.attributes import HBM, space_of
+from ge.dialects.npu_task.memory import Task, access, owner_of
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp
+from ge.dialects.support.digits import all_digits
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.mesh import Axis, Mesh
+from ge.dialects.support.types import is_dynamic
+from ge.runtime.check.device_values import check_values
+from ge.runtime.check.happens_before import Epoch, HappensBefore, Item
+from ge.runtime.check.memory import MemrefBytes, span_of
+from ge.runtime.check.problems import Problem, name_of, placed
+
+
+def check_devices(module: ModuleOp, order: HappensBefore | None = None) -> list[Problem]:
+    """Errors across the devices of a program; none for a program of one device."""
+    mesh, main = mesh_of(module), main_function(module)
+    if mesh is None or main is None:
+        return []
+    checker = DeviceChecker(module, main, mesh, order or HappensBefore(main))
+    checker.check()
+    values = [] if checker.problems else check_values(module, main, mesh)
+    return [*checker.problems, *values]
+
+
+def device_clauses(module: ModuleOp) -> Iterator[str]:
+    """A clause on the devices of a program that is proved."""
+    mesh, main = mesh_of(module), main_function(module)
+    if mesh is not None and main is not None:
+        callees = [op.callee for op in main.walk() if isinstance(op, LaunchOp)]
+        kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+        met = [isinstance(collective_of(kernels.get(name)), Collective) for name in callees]
+        yield f"{sum(met)} collectives of {mesh.count} devices, in one order on all"
+
+
+def collective_of(kernel: KernelOp | None) -> Collective | AcknowledgeOp | None:
+    """The op of a kernel in which devices meet."""
+    op = None if kernel is None else kernel.main
+    return op if isinstance(op, Collective | AcknowledgeOp) else None
+
+
+@dataclass(slots=True, eq=False)
+class Meeting:
+    """A collective of an epoch, its end on all devices, and the bytes that others may touch."""
+
+    item: Item
+    reads: list[MemrefBytes]
+    writes: list[MemrefBytes]
+    free: Item | None = None
+
+    @property
+    def bytes(self) -> list[MemrefBytes]:
+        return [*self.reads, *self.writes]
+
+
+@dataclass
+class DeviceChecker:
+    module: ModuleOp
+    main: FuncOp
+    mesh: Mesh
+    order: HappensBefore
+    problems: list[Problem] = field(default_factory=list[Problem])
+    spans: dict[SSAValue, MemrefBytes | None] = field(
+        default_factory=dict[SSAValue, MemrefBytes | None]
+    )
+
+    def report(self, rule: str, text: str, op: Operation) -> None:
+        self.problems.append(Problem(rule, text, op))
+
+    def check(self) -> None:
+        self.kernels: Mapping[str, KernelOp] = {
+            op.sym_name.data: op for op in self.module.ops if isinstance(op, KernelOp)
+        }
+        for kernel in self.kernels.values():
+            self.check_kernel(kernel)
+        if self.problems:
+            return
+        for epoch in self.order.epochs:
+            self.check_epoch(epoch)
+
+    # ---- what devices come for
+
+    def check_kernel(self, kernel: KernelOp) -> None:
+        """Check that a kernel is one collective of axes of the mesh, or none."""
+        inner = list(kernel.body.walk())
+        met = [op for op in inner if isinstance(op, Collective | AcknowledgeOp)]
+        if len(met) > 1 or (met and isinstance(kernel.main, FusedOp)):
+            text = f"@{kernel.sym_name.data}: a launch is one collective, and here are {len(met)}"
+            self.report("D2", text, kernel)
+        for op in met:
+            if isinstance(op, Collective) and (text := wrong_axes(op, self.mesh)):
+                self.report("D2", f"@{kernel.sym_name.data}: {text}", kernel)
+
+    # ---- order and memory
+
+    def span(self, value: SSAValue) -> MemrefBytes | None:
+        if value not in self.spans:
+            try:
+                self.spans[value] = span_of(value)
+            except ValueError:  # too scattered, which the plan's proof reports
+                self.spans[value] = None
+        return self.spans[value]
+
+    def span_list(self, values: Sequence[SSAValue]) -> list[MemrefBytes]:
+        return [s for v in values if (s := self.span(v)) is not None]
+
+    def check_epoch(self, epoch: Epoch) -> None:
+        meetings, last = list[Meeting](), None
+        for item in epoch.items:
+            op = item.op
+            if not isinstance(op, LaunchOp):
+                continue
+            met = collective_of(self.kernels.get(op.callee))
+            if met is None:
+                continue
+            if last is not None and not item.follows(last):
+                text = f"{name_of(op)} may begin before or after {placed(last.op)}: devices in "
+                self.report("D5", f"{text}different orders wait for each other", op)
+            last = item
+            if isinstance(met, Collective):
+                self.check_places(op)
+                meetings.append(Meeting(item, self.span_list(op.ins), self.span_list(op.outs)))
+            else:
+                self.acknowledge(item, op, meetings)
+        for meeting in meetings:
+            if self.is_alone(meeting):
+                continue
+            if meeting.free is None:
+                text = f"{name_of(meeting.item.op)} has no acknowledgement"
+                self.report("D8", f"{text}: others may still read its memory", meeting.item.op)
+            else:
+                self.check_uses(epoch, meeting)
+
+    def is_alone(self, meeting: Meeting) -> bool:
+        """True for a collective of one device: nobody else reads."""
+        assert isinstance(meeting.item.op, LaunchOp)
+        op = collective_of(self.kernels.get(meeting.item.op.callee))
+        return isinstance(op, Collective) and len(self.mesh.group(op.group(), 0)) < 2
+
+    def acknowledge(self, item: Item, op: LaunchOp, meetings: Sequence[Meeting]) -> None:
+        """Find the collective whose memory an acknowledgement is of: the one before it that has
+        the same."""
+        own = self.span_list(op.ins)
+        for meeting in reversed(meetings):
+            if meeting.free is None and all(any(same(a, b) for b in own) for a in meeting.bytes):
+                if not item.follows(meeting.item):
+                    text = f"{name_of(op)} may wait for reads of {placed(meeting.item.op)}, which "
+                    self.report("D4", f"{text}has not begun: all devices wait", op)
+                meeting.free = item
+                return
+        text = f"{name_of(op)} waits for reads of memory that no collective before it has brought"
+        self.report("D4", text, op)
+
+    def check_places(self, op: LaunchOp) -> None:
+        """Check that the memory lies at the same place on all devices."""
+        for value in (*op.ins, *op.outs):
+            owner = owner_of(value)
+            placed_ = isinstance(owner.owner, SlotOp) and not is_dynamic(owner.type)
+            if space_of(value.type) != HBM or not (placed_ or is_weight(owner, op, value)):
+                text = f"{name_of(op)} takes {value.type}, which has no stated place: it may lie "
+                self.report("D9", f"{text}elsewhere on other devices", op)
+
+    def check_uses(self, epoch: Epoch, meeting: Meeting) -> None:
+        begin, end, task = meeting.item, meeting.free, name_of(meeting.item.op)
+        assert end is not None
+        for item in epoch.items:
+            if not isinstance(item.op, Task) or item in (begin, end):
+                continue
+            if begin.follows(item) or item.follows(end):
+                continue
+            reads, writes, new = access(item.op)
+            touched = self.span_list([*writes, *new])
+            who = f"{name_of(item.op)} may write"
+            if any(a.overlaps(b) for a in touched for b in meeting.reads):
+                self.report("D6", f"{who} what others may still read of {task}", item.op)
+            on_target = any(a.overlaps(b) for a in touched for b in meeting.writes)
+            if item.follows(begin):
+                if on_target:
+                    text = f"{who} over the result of {task} before all devices have "
+                    self.report("D8", f"{text}acknowledged", item.op)
+                continue
+            is_read = any(a.overlaps(b) for a in self.span_list(reads) for b in meeting.writes)
+            if on_target or is_read:
+                text = f"{name_of(item.op)} touches the result of {task} while others write it"
+                self.report("D7", text, item.op)
+
+
+def same(a: MemrefBytes, b: MemrefBytes) -> bool:
+    return a.memory == b.memory and a.boxes == b.boxes
+
+
+def is_weight(owner: SSAValue, op: LaunchOp, value: SSAValue) -> bool:
+    """True for a constant that a collective reads: nothing is written to it, ever."""
+    return value in op.ins and not is_dynamic(owner.type) and isinstance(owner.owner, Operation) \
+        and not access(owner.owner).reads and bool(access(owner.owner).new)  # fmt: skip
+
+
+def wrong_axes(op: Collective, mesh: Mesh) -> str:
+    """Return what is wrong with the axes of a collective, "" if nothing."""
+    for axis in op.group():
+        if text := wrong_axis(axis, mesh):
+            return text
+    shardings = [op.has.data.dims] if isinstance(op, OfWhole) else [(tuple(op.group()),)]
+    shardings += [op.to.data.dims] if isinstance(op, AllToAllOp) else []
+    for dims in shardings:
+        used = all_digits(a for own in dims for a in own)
+        if len(set(used)) < len(used):
+            return "an axis is used twice"
+    return ""
+
+
+def wrong_axis(axis: Axis, mesh: Mesh) -> str:
+    """Return what is wrong with an axis, "" if nothing."""
+    size = mesh.sizes.get(axis.name)
+    if size is None:
+        return f"the mesh has no axis '{axis.name}'"
+    if not axis.size or size % (axis.pre * axis.size):
+        return f"axis '{axis.name}' of {size} devices has no digit :({axis.pre}){axis.size}"
+    if axis.pre == 1 and axis.size > size:
+        return f"axis '{axis.name}' has {size} devices, not {axis.size}"
+    return ""
