@@ -299,6 +299,8 @@ Memory = str | SSAValue
 
 @dataclass(frozen=True, slots=True)
 class MemrefBytes:
+    """The bytes of a memref, as boxes and as runs."""
+
     memory: Memory
     buffer: SSAValue
     boxes: tuple[ByteBox, ...]

@@ -127,15 +127,7 @@ def check_program(module: ModuleOp, target: Target | None = None, with_tiles: bo
         f"{len(cast(DenseArrayBase, certificate.claims['live']))} tensors live at the peak",
         f"{sum(taken_bytes(module, main).values())} of {target.hbm_bytes} bytes of {target.name}",
     ]
-    if placed:
-        sizes = ", ".join(f"{name}={r}" for name, r in ranges.items())
-        place = f"{placed} of unknown size lie in {figure(main, 'dynamic_bytes')} bytes more"
-        parts.append(f"{place}, at all sizes of {sizes}" if sizes else f"{place}, at the most")
-    if CAP in main.attributes:
-        parts.append(
-            f"at most {figure(main, 'cap_bytes')} bytes live outside of branches and loops "
-            "when one stream runs ahead of the others"
-        )
+    parts += _more(main, placed)
     if dynamic > placed:
         count = f"{dynamic - placed} tensors whose size is known at run time"
         parts.append(f"nothing is proved of the memory of {count}")
@@ -184,6 +176,19 @@ def require_proved(module: ModuleOp, with_tiles: bool = True) -> str:
     require_none([*plan, *schedule, *check_devices(module, order), *tiles], "program")
     what = "plan, schedule and tile programs" if with_tiles else "plan and schedule"
     return f"{what} are proved; figures and capacity are not stated{left_out}"
+
+
+def _more(main: FuncOp, placed: int) -> Iterator[str]:
+    """Clauses on tensors of unknown size, and on streams that run ahead."""
+    if placed:
+        sizes = ", ".join(f"{name}={r}" for name, r in dim_ranges(main).items())
+        place = f"{placed} of unknown size lie in {figure(main, 'dynamic_bytes')} bytes more"
+        yield f"{place}, at all sizes of {sizes}" if sizes else f"{place}, at the most"
+    if CAP in main.attributes:
+        yield (
+            f"at most {figure(main, 'cap_bytes')} bytes live outside of branches and loops "
+            "when one stream runs ahead of the others"
+        )
 
 
 def _optimality(main: FuncOp, certificate: CertificateProof) -> str:

@@ -1,0 +1,228 @@
+"""The proof across devices: programs that are proved, and a fault for each rule of
+docs/proofs.md."""
+
+import re
+from io import StringIO
+
+import pytest
+from xdsl.printer import Printer
+
+from ge.dialects.text.reading import SourceText, parse_module
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.check.proof import check_program
+
+PARTS = (
+    'module attributes {graph.parts = {"up.tp" = ["up", #graph.sharding<@mesh, [{}, {"tp"}]>], '
+    '"down.tp" = ["down", #graph.sharding<@mesh, [{"tp"}, {}]>]}} {\n'
+    'graph.mesh @mesh ["dp"=2, "tp"=2]\n'
+)
+BY_DP = 'graph.sharding = #graph.sharding<@mesh, [{"dp"}, {}]>, graph.whole = array<i64: 8, 16>'
+MLP = f"""{PARTS}
+func.func @main(%x: tensor<4x16xf32> {{graph.name = "x", {BY_DP}}})
+    -> (tensor<4x16xf32> {{graph.name = "y", {BY_DP}}}) {{
+  %up = graph.constant #graph.weight<"up.tp"> : tensor<16x8xf32>
+  %down = graph.constant #graph.weight<"down.tp"> : tensor<8x16xf32>
+  %0 = graph.matmul %x, %up : (tensor<4x16xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
+  %1 = graph.relu %0 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %2 = graph.matmul %1, %down : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32>
+  %3 = graph.all_reduce sum %2 over <"tp"=2> : (tensor<4x16xf32>) -> tensor<4x16xf32>
+  %4 = graph.tanh %3 : (tensor<4x16xf32>) -> tensor<4x16xf32>
+  %5 = graph.relu %x : (tensor<4x16xf32>) -> tensor<4x16xf32>
+  %6 = graph.all_reduce max %5 over <"tp"=2> : (tensor<4x16xf32>) -> tensor<4x16xf32>
+  %7 = graph.add %4, %6 : (tensor<4x16xf32>, tensor<4x16xf32>) -> tensor<4x16xf32>
+  return %7 : tensor<4x16xf32>
+}}
+}}"""
+
+PADDED = """graph.mesh @mesh ["tp"=2]
+func.func @main(%x: tensor<4x3xf32> {graph.sharding = #graph.sharding<@mesh, [{}, {"tp"}]>,
+                                     graph.whole = array<i64: 4, 5>}) -> tensor<4xf32> {
+  %0 = graph.axis_index over <"tp"=2> : () -> tensor<i64>
+  %1 = graph.constant dense<3> : tensor<i64>
+  %2 = graph.mul %0, %1 : (tensor<i64>, tensor<i64>) -> tensor<i64>
+  %3 = graph.constant dense<[0, 1, 2]> : tensor<3xi64>
+  %4 = graph.add %2, %3 : (tensor<i64>, tensor<3xi64>) -> tensor<3xi64>
+  %5 = graph.constant dense<5> : tensor<i64>
+  %6 = graph.compare lt %4, %5 : (tensor<3xi64>, tensor<i64>) -> tensor<3xi1>
+  %7 = graph.constant dense<0.0> : tensor<f32>
+  %8 = graph.select %6, %x, %7 : (tensor<3xi1>, tensor<4x3xf32>, tensor<f32>) -> tensor<4x3xf32>
+  %9 = graph.reduce sum %8 axes [1] keep_dims false : (tensor<4x3xf32>) -> tensor<4xf32>
+  %y = graph.all_reduce sum %9 over <"tp"=2> : (tensor<4xf32>) -> tensor<4xf32>
+  return %y : tensor<4xf32>
+}"""
+
+HALO = """graph.mesh @mesh ["tp"=4]
+func.func @main(%x: tensor<4x8xf32> {graph.sharding = #graph.sharding<@mesh, [{"tp"}, {}]>,
+                                     graph.whole = array<i64: 16, 8>})
+    -> (tensor<4x8xf32> {graph.sharding = #graph.sharding<@mesh, [{"tp"}, {}]>,
+                         graph.whole = array<i64: 16, 8>}) {
+  %0 = graph.exchange %x shape [16, 8] has <@mesh, [{"tp":(1)4}, {}]>
+      needs <["tp"=4 * 4 + -1 : 4], [0 : 8]> fill 0.0 : f32 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %1 = graph.add %0, %x : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %1 : tensor<4x8xf32>
+}"""
+
+BRANCH = """graph.mesh @mesh ["tp"=2]
+func.func @main(%c: tensor<1xi1> {graph.sharding = #graph.sharding<@mesh, [{}]>,
+                                  graph.whole = array<i64: 1>},
+                %x: tensor<4xf32>) -> tensor<4xf32> {
+  %s = graph.reshape %c shape [] : (tensor<1xi1>) -> tensor<i1>
+  %y = graph.if %s : (tensor<i1>) -> tensor<4xf32> {
+    %0 = graph.all_reduce max %x over <"tp"=2> : (tensor<4xf32>) -> tensor<4xf32>
+    graph.yield %0 : tensor<4xf32>
+  } else {
+    graph.yield %x : tensor<4xf32>
+  }
+  return %y : tensor<4xf32>
+}"""
+
+
+def compiled(text: str) -> str:
+    module = parse_module(context(), SourceText("test.mlir", text))
+    lower(module, Options(tiles=False, verify=False, fusion="off"))
+    out = StringIO()
+    Printer(out).print_op(module)
+    return out.getvalue()
+
+
+def rules(program: str) -> dict[str, str]:
+    """The rules that a program breaks, and what is said of each."""
+    module = parse_module(context(), SourceText("p", program))
+    found = check_program(module, with_tiles=False).problems
+    return {p.rule: p.text for p in reversed(found)}
+
+
+@pytest.fixture(scope="module")
+def mlp() -> str:
+    return compiled(MLP)
+
+
+def line_of(program: str, launch: str) -> str:
+    return next(li for li in program.splitlines(True) if f"npu_task.launch @{launch} " in li)
+
+
+def after(program: str, first: str, second: str) -> str:
+    """The program with one line behind another one."""
+    return program.replace(first, "", 1).replace(second, second + first, 1)
+
+
+@pytest.mark.parametrize("text", [MLP, PADDED, HALO, BRANCH])
+def test_programs_are_proved(text: str):
+    assert rules(compiled(text)) == {}
+
+
+@pytest.mark.parametrize("axes", ['"tp"=4', '"qq"=2', '"tp"=2, "tp"=2'])
+def test_d2_collectives_are_of_axes_of_the_mesh(mlp: str, axes: str):
+    assert list(rules(mlp.replace('over <"tp"=2>', f"over <{axes}>"))) == ["D2"]
+
+
+def test_d3_conditions_are_the_same_on_devices_that_meet_behind_them():
+    program = compiled(BRANCH).replace('[{}]>, graph.whole = array<i64: 1>', '[{"tp"}]>, '
+                                       "graph.whole = array<i64: 2>")  # fmt: skip
+    assert "differs along tp" in rules(program)["D3"]
+
+
+def test_d4_acknowledgements_come_after_their_collective(mlp: str):
+    line = line_of(mlp, "all_reduce_0")
+    assert "D4" in rules(after(mlp, line, line_of(mlp, "acknowledge_0")))
+
+
+def test_d5_collectives_are_in_one_order_on_all_devices(mlp: str):
+    line = line_of(mlp, "all_reduce_1")
+    assert "D5" in rules(mlp.replace(line, line.replace(" on 5 ", " on 4 ")))
+
+
+def acknowledged_late(mlp: str) -> str:
+    """Without the order of an acknowledgement before the task behind it."""
+    ack = line_of(mlp, "acknowledge_0")
+    record = next(li for li in mlp[mlp.index(ack) :].splitlines(True) if "npu_task.record" in li)
+    return after(mlp, ack, record)
+
+
+def test_d8_results_keep_what_they_hold_until_all_have_read_it(mlp: str):
+    assert "before all devices" in rules(acknowledged_late(mlp))["D8"]
+    without = mlp.replace(line_of(mlp, "acknowledge_0"), "")
+    assert "has no acknowledgement" in rules(without)["D8"]
+
+
+def test_d6_sources_keep_what_they_hold_until_all_have_read_it(mlp: str):
+    """Their last user in the program may be over, and its memory not yet be free."""
+    source = re.search(r"ins\((%\d+)", line_of(mlp, "all_reduce_0"))
+    target = re.search(r"outs\((%\d+)", line_of(mlp, "tanh_0"))
+    assert source is not None
+    assert target is not None
+    tanh = line_of(mlp, "tanh_0")
+    program = acknowledged_late(mlp.replace(tanh, tanh.replace(
+        f"outs({target[1]}", f"outs({source[1]}")))  # fmt: skip
+    assert "D6" in rules(program)
+
+
+def test_d7_nobody_touches_a_result_before_it_is_there(mlp: str):
+    tanh = line_of(mlp, "tanh_0")
+    waits = mlp[: mlp.index(tanh)].splitlines(True)[-1]
+    assert "npu_task.wait" in waits
+    assert "D7" in rules(mlp.replace(waits + tanh, tanh))
+
+
+def test_d9_memory_of_collectives_lies_at_one_place_on_all_devices(mlp: str):
+    name = re.search(r"outs\((%\d+)", line_of(mlp, "all_reduce_0"))
+    assert name is not None
+    program = re.sub(rf"{name[1]} = npu_task.slot \w+ \d+ ", f"{name[1]} = memref.alloc() ", mlp)
+    assert "D9" in rules(program)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("tp:(1)4}, {}", "tp:(2)2, tp:(1)2}, {}", "and not cut by"),
+        (" fill 0.000000e+00 : f32", "", "nothing is said"),
+        ("+ -1 : 4", "+ -40 : 4", "no device gets an element"),
+    ],
+)
+def test_d10_boxes_are_of_what_devices_have(old: str, new: str, message: str):
+    program = compiled(HALO)
+    old, new = old.replace("tp", '"tp"'), new.replace("tp", '"tp"')
+    assert old in program
+    assert message in rules(program.replace(old, new))["D10"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("array<i64: 8, 16>", "array<i64: 10, 16>", "do not tile"),
+        ('{"dp"}, {}', '{"tp"}, {}', ""),
+        ('[{"dp"}, {}]', '[{"dp"}]', "another number of dimensions"),
+    ],
+)
+def test_d11_parts_tile_what_they_are_parts_of(mlp: str, old: str, new: str, message: str):
+    assert old in mlp
+    assert message in rules(mlp.replace(old, new, 1))["D11"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("all_reduce sum", "all_reduce max", "combines by max"),
+        ('all_reduce sum %0 over <"tp"=2>', 'all_reduce sum %0 over <"dp"=2>', "parts, which are"),
+        ('[{"tp"}, {}]', "[{}, {}]", "is the same on all devices: no parts of a sum"),
+    ],
+)
+def test_d12_terms_of_a_sum_are_combined_once(mlp: str, old: str, new: str, message: str):
+    assert old in mlp
+    assert message in rules(mlp.replace(old, new, 1))["D12"]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("select %6, %x, %7", "select %6, %x, %x"),
+        ("dense<0.0>", "dense<1.0>"),
+        ("dense<5>", "dense<6>"),
+    ],
+)
+def test_d13_what_stands_behind_the_last_element_gets_into_no_sum(old: str, new: str):
+    text = PADDED.replace(old, new)
+    if "%x, %x" in new:
+        text = text.replace("tensor<4x3xf32>, tensor<f32>)", "tensor<4x3xf32>, tensor<4x3xf32>)")
+    assert "gets into its sum" in rules(compiled(text))["D13"]
