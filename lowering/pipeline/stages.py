@@ -67,6 +67,7 @@ from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.quantization.lower_quantization import LowerQuantizationPass
 from ge.transforms.quantization.schemes import SCHEMES
 from ge.transforms.rewriting.passes import PassSequence
+from ge.transforms.schedule.acknowledge_collectives import AcknowledgeCollectivesPass
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
 from ge.transforms.shapes.bind_dims import BindDimsPass
@@ -419,6 +420,7 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
     elif options.memory:
         search = SEARCH_FOR_LIMIT if remedies.any else SEARCH_BRIEFLY
     return [
+        AcknowledgeCollectivesPass(),
         ExpressSizesPass(),
         *(tile_programs(options) if options.tiles else []),  # their times are the schedule's
         AssignStreamsPass(options.target, answers=answers(options)),

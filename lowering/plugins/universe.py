@@ -50,7 +50,7 @@ PASSES = {
     """,
     "transforms.sharding": "annotate-shardings choose-algorithms partition-spmd",
     "transforms.shapes": "bind-dims expand-gears express-sizes relate-dims split-oversized",
-    "transforms.schedule": "assign-streams split-launches",
+    "transforms.schedule": "acknowledge-collectives assign-streams split-launches",
     "transforms.state": "grow-state mark-state update-state",
     "transforms.symbols": "inline print-op-stats strip-debuginfo symbol-dce",
     "transforms.tiles": "tile-flags tile-plan tile-split-loops",

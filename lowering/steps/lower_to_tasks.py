@@ -13,9 +13,6 @@ becomes
     %d = tensor.empty() : tensor<8x32xf32>
     %0 = npu_task.launch @matmul_0 ins(%x, %w : ...) outs(%d : ...) -> tensor<8x32xf32>
 
-After each collective a second launch reads what it has read and made, until the other devices have
-acknowledged that they have read it (see `dialects/graph/acknowledge.py`).
-
 Equal ops (class, properties, types, wiring, small constants) share a kernel, which holds its small
 constants. Control flow keeps its structure, views (`transforms/analysis/views.py`) stay graph ops.
 """
@@ -32,8 +29,6 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import ENGINE, PHASE, Body, FusedOp
-from ge.dialects.graph.acknowledge import AcknowledgeOp
-from ge.dialects.graph.collectives import Collective
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.constant import small_constant
 from ge.dialects.graph.control import CaseOp, IfOp, LoopOp, YieldOp
@@ -110,20 +105,9 @@ class Lowering:
             elif not isinstance(op, TensorOp):
                 raise error_at(op, f"{op.name} is no graph op: it cannot be lowered to a launch")
             elif not isinstance(op, GraphConstantOp) and view_offsets(op) is None:
-                launch = self.launch(op)
-                if isinstance(op, Collective):
-                    self.acknowledge(launch)
+                self.launch(op)
 
-    def acknowledge(self, collective: LaunchOp) -> None:
-        """Add a launch that ends when the memory of a collective is free."""
-        values = dict.fromkeys((*collective.ins, *collective.results_))
-        op = AcknowledgeOp.of([*values])
-        op.location = collective.location
-        assert collective.parent is not None
-        collective.parent.insert_op_after(op, collective)
-        self.launch(op)
-
-    def launch(self, op: TensorOp) -> LaunchOp:
+    def launch(self, op: TensorOp) -> None:
         check_ranked(op)
         operands = operands_of(op)
         sunk = {v: c for v in operands if (c := small_constant(v)) is not None}
@@ -152,7 +136,6 @@ class Lowering:
             block = body_of_kernel(op, inputs, sunk)
             kernel = self.kernels[key] = KernelOp(name, engine, block)
             kernel.location = op.location
-        return launch
 
     def new_name(self, op: TensorOp) -> str:
         base = base_name(op)

@@ -1,4 +1,4 @@
-// RUN: ge-opt %s -p 'lower-to-tasks{target=910b2},verify-level{level=tasks}' | filecheck %s --check-prefix=TASKS
+// RUN: ge-opt %s -p 'lower-to-tasks{target=910b2},bufferize-tasks,acknowledge-collectives,verify-level{level=buffers}' | filecheck %s --check-prefix=BUFFERS
 // RUN: ge-compile %s --no-tiles --fusion off -o - 2>%t | filecheck %s
 
 // A collective runs on a stream of its own. Its users wait until its result is ready, as the matmul
@@ -13,16 +13,15 @@ func.func @main(%x: tensor<64x64xf32> {graph.sharding = #graph.sharding<@mesh, [
   %3 = graph.add %0, %2 : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
   return %3 : tensor<64x64xf32>
 }
-// TASKS:      npu_task.kernel @all_reduce_0 on comm {
-// TASKS-NEXT: ^bb0(%0: tensor<64x64xf32>):
-// TASKS-NEXT:   graph.all_reduce sum %0 over <"tp"=4>
-// TASKS:      npu_task.kernel @acknowledge_0 on comm {
-// TASKS-NEXT: ^bb0(%0: tensor<64x64xf32>, %1: tensor<64x64xf32>):
-// TASKS-NEXT:   graph.acknowledge %0, %1 : tensor<64x64xf32>, tensor<64x64xf32>
-// TASKS-NEXT:   npu_task.return
-// TASKS:      %[[x:.*]] = npu_task.launch @relu_0
-// TASKS:      %[[y:.*]] = npu_task.launch @all_reduce_0 ins(%[[x]]
-// TASKS-NEXT: npu_task.launch @acknowledge_0 ins(%[[x]], %[[y]] : tensor<64x64xf32>, tensor<64x64xf32>)
+// BUFFERS:      npu_task.kernel @all_reduce_0 on comm {
+// BUFFERS-NEXT: ^bb0(%0: tensor<64x64xf32>):
+// BUFFERS-NEXT:   graph.all_reduce sum %0 over <"tp"=4>
+// BUFFERS:      npu_task.kernel @acknowledge_0 on comm {
+// BUFFERS-NEXT: ^bb0(%0: tensor<64x64xf32>, %1: tensor<64x64xf32>):
+// BUFFERS-NEXT:   graph.acknowledge %0, %1 : tensor<64x64xf32>, tensor<64x64xf32>
+// BUFFERS-NEXT:   npu_task.return
+// BUFFERS:      npu_task.launch @all_reduce_0 ins(%[[x:.*]] : {{.*}}) outs(%[[y:.*]] : {{.*}})
+// BUFFERS-NEXT: npu_task.launch @acknowledge_0 ins(%[[x]], %[[y]] : {{.*}})
 
 // CHECK:      npu_task.launch @all_reduce_0 on 5 ins(%[[x:.*]] : {{.*}}) outs(%[[y:.*]] : {{.*}})
 // CHECK-NEXT: %[[ready:.*]] = npu_task.record {{.*}} on 5
