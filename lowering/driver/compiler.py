@@ -19,7 +19,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.sharding import mesh_of
 from ge.dialects.support import environment
-from ge.dialects.support.context import at_hand
+from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.diagnostics import Severity, emit, warning, warning_handler
 from ge.dialects.support.effort import Progress, effort
 from ge.dialects.support.errors import GeError
@@ -63,6 +63,7 @@ from ge.transforms.quantization.schemes import FLOAT
 from ge.transforms.rewriting.counts import disabling
 from ge.transforms.shapes.gears import Request, gears_of
 from ge.transforms.shapes.relate_dims import relate
+from ge.transforms.sharding.plans import ToldPlan
 from ge.transforms.sharding.rules import ShardRules, asked, mesh_line, read_mesh
 
 # Passes that an option asks for alone: the option, and why one has changed nothing
@@ -244,7 +245,7 @@ def lower_verified(
     stepper = Stepper(options, context(options.plugins), watching, progress)
     with (
         paused_collector(), disabling(options.fusion_disable), weights_at_hand(payload),
-        modes.collecting() as precision,
+        modes.collecting() as precision, having(ToldPlan()) as plan,
     ):  # fmt: skip
         tries = options.memory_limit or options.memory > 1 or may_exceed(module, target)
         if Level.PROGRAM in levels and tries:
@@ -255,7 +256,7 @@ def lower_verified(
             stepper.run(module, levels, stages(options))
     compilation.passes, compilation.ops = stepper.records, stepper.ops
     compilation.seconds = time.perf_counter() - start
-    compilation.precision = precision.report()
+    compilation.precision, compilation.plan = precision.report(), [*plan]
     if compilation.gears is not None:
         compilation.gears = timed_gears(compilation.gears, stepper) if has_program else None
     if options.quantize or stepper.layers.get("integer"):

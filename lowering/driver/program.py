@@ -259,6 +259,7 @@ class Compilation:
     unknown: dict[str, Any] = field(default_factory=dict[str, Any])
     gears: GearReport | None = None
     tiles: Coverage | None = None
+    plan: list[str] = field(default_factory=list[str])  # of shardings that were searched for
 
     @property
     def memory_part(self) -> dict[str, Any]:
@@ -338,6 +339,8 @@ class Program:
     def report(self) -> dict[str, Any]:
         gears = self.compilation.gears
         more = device_figures(self.module) | (gears.of(self.module) if gears else {})
+        if self.compilation.plan and "devices" in more:
+            more["devices"]["plan"] = self.compilation.plan
         return self.compilation.report(self.name) | more
 
     def save(
@@ -390,7 +393,7 @@ class Program:
             cost = f"{by_hand:,.1f} us, {without:,.1f} us without ({by_hand - without:+,.1f})"
             parts.append(f"engines by hand: {cost}, on {c.engines['machine']}")
         gears = [] if c.gears is None else lines(c.gears.of(self.module))
-        return "\n".join((", ".join(parts), *gears))
+        return "\n".join((", ".join(parts), *gears, *c.plan))
 
 
 def slower_text(told: Mapping[str, Any], options: Options) -> str:

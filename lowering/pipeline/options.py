@@ -33,7 +33,7 @@ from ge.lowering.pipeline.option_values import (
 )
 from ge.transforms.precision.modes import MODES, ORIGIN, mode_name
 from ge.transforms.quantization.schemes import CACHE_TYPES, SCHEMES, SEARCH
-from ge.transforms.sharding.rules import is_file, rules_text
+from ge.transforms.sharding.rules import is_file, rules_text, without_auto
 
 MEMORY_MODES = {
     "pool": "one arena, whose bytes buffers take in turn",
@@ -382,8 +382,9 @@ class Options:
     shard: str = option(
         "",
         "rules that say by names of inputs, outputs, weights and other values how these are cut: "
-        'a file ({"x": [["dp"], []], "w_*": [[], ["tp"]]}), or its text',
-        variable="GE_SHARD", metavar="RULES.json", tools=(COMPILE, RUN), group=DEVICES,
+        'a file ({"x": [["dp"], []], "w_*": [[], ["tp"]]}), or its text; auto, or RULES.json,auto: '
+        "what they do not say is searched for, by time and memory",
+        variable="GE_SHARD", metavar="RULES.json|auto", tools=(COMPILE, RUN), group=DEVICES,
     )  # fmt: skip
     pad: bool = option(
         False,
@@ -581,7 +582,8 @@ class Options:
     @property
     def read_files(self) -> tuple[str, ...]:
         """Files that programs and reports follow from, beside the model, the target and plugins."""
-        rules = self.shard if is_file(self.shard) else ""
+        source, _ = without_auto(self.shard)
+        rules = source if is_file(source) else ""
         others = self.gear_histogram, self.tile_tunings, rules
         return (*self.calibration_files, *(p for p in others if p))
 

@@ -78,6 +78,7 @@ from ge.transforms.shapes.split_oversized import SplitOversizedPass
 from ge.transforms.sharding.annotate_shardings import AnnotateShardingsPass
 from ge.transforms.sharding.choose_algorithms import ChooseAlgorithmsPass
 from ge.transforms.sharding.partition_spmd import PartitionSpmdPass
+from ge.transforms.sharding.rules import without_auto
 from ge.transforms.state.mark_state import MarkStatePass
 from ge.transforms.state.update_state import UpdateStatePass
 
@@ -189,7 +190,9 @@ def partitioned(options: Options) -> Passes:
             raise GeError(f"{flag} is not for a mesh of devices", hint=hint)
     exact = options.fusion in ("off", "conservative")
     moves = [] if options.fusion == "off" else [SimplifyMovementPass(exact=exact)]
-    return [*moves, PartitionSpmdPass(options.target), EliminateDeadCodePass()]
+    _, auto = without_auto(options.shard)
+    partition = PartitionSpmdPass(options.target, auto, options.memory_limit)
+    return [*moves, partition, EliminateDeadCodePass()]
 
 
 def algorithms(options: Options) -> Passes:

@@ -21,7 +21,7 @@ from ge.lowering.pipeline.pass_options import text_of
 from ge.lowering.pipeline.stages import pipeline
 from ge.tools.commands import ge_compile
 from ge.transforms.sharding.annotate_shardings import AnnotateShardingsPass
-from ge.transforms.sharding.rules import asked, read_mesh
+from ge.transforms.sharding.rules import asked, read_mesh, without_auto
 
 MESH = "dp=2,tp=4"
 
@@ -230,3 +230,18 @@ def test_configurations_that_cannot_be_used(tmp_path: Path):
         "how the model cuts 'x' fits no axes of d0=4: not used",
         "device configurations of the model ('c' of 4 devices) are not used: the mesh dp=2 has 2",
     ]
+
+
+@pytest.mark.parametrize(
+    ("text", "rules", "auto"),
+    [("auto", "", True), ("r.json,auto", "r.json", True), ("r.json", "r.json", False),
+     ('{"x": [["dp"]]}, auto', '{"x": [["dp"]]}', True), ("", "", False)],
+)  # fmt: skip
+def test_a_search_is_asked_for_beside_rules(text: str, rules: str, auto: bool):
+    assert without_auto(text) == (rules, auto)
+
+
+def test_a_search_needs_a_mesh(tmp_path: Path):
+    (tmp_path / "m.mlir").write_text("func.func @main(%x: tensor<8x4xf32>) {\n  func.return\n}\n")
+    with pytest.raises(GeError, match="shardings are of a mesh, and none is given"):
+        AnnotateShardingsPass("", "auto").apply(None, load(str(tmp_path / "m.mlir")).module)  # pyright: ignore[reportArgumentType]

@@ -88,6 +88,7 @@ KEYS: Mapping[str, str] = {
     "tiles.others.[].us": "their time",
     # programs of many devices
     "devices.count": "devices of the mesh",
+    "devices.plan": "lines about the shardings that were searched for, and the next best",
     "devices.mesh.*": "devices along an axis",
     "devices.collectives.[].op": "what devices send each other; `halo` and `shift` are boxes of a "
     "value, that of a neighbour beside the own one, or another one",

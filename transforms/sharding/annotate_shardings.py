@@ -88,7 +88,7 @@ def annotate(module: ModuleOp, rules: ShardRules, pad: bool = False) -> None:
     stated = mesh_of(module)
     mesh = agreed(rules.mesh, stated, "the module")
     if mesh is None:
-        if rules.shard:
+        if rules.shard or rules.auto:
             hint = 'give --mesh dp=2,tp=4, or "mesh" in the rules'
             raise GeError("shardings are of a mesh, and none is given", rules.source, hint)
         return

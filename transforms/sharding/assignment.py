@@ -15,9 +15,8 @@ shardings around an op suggest.
 Ops of layers that repeat are equal (`equal_ops.py`): each class of them is decided once.
 
 The cost of what is sent is its time at the links' rate, that of an op the time of its products and
-element-operations in parts, at the target's peak, or of the bytes of products and of rows in HBM,
-where that is longer: elementwise ops are taken to be fused. Starts of collectives do not count:
-they hide behind other work, and merge. Ties go to fewer collectives."""
+element-operations in parts, or of the bytes of products and of rows in HBM, where that is longer
+(`rates.py`). Ties go to fewer collectives."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -31,7 +30,6 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import LoopOp, YieldOp
 from ge.dialects.graph.sharding import SHARDING, ShardingAttr, ShardOp
 from ge.dialects.graph.stated import argument_attributes
-from ge.dialects.support.boxes import Access
 from ge.dialects.support.digits import all_digits
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.mesh import Mesh, Sharding
@@ -40,13 +38,13 @@ from ge.dialects.support.types import constant_ints, element_type, is_static, ra
 from ge.transforms.sharding.equal_ops import classes
 from ge.transforms.sharding.local_ops import builds, may_cut
 from ge.transforms.sharding.rates import Rates
-from ge.transforms.sharding.resharding import count, elements, sent, steps
+from ge.transforms.sharding.resharding import count, elements, steps
 from ge.transforms.sharding.strategies import Need, Rules, Strategy
 
 PASSES = 3  # along the program, at most
 ROUNDS = 4  # over all ops after each, at most
 STEP_S = 1e-12  # what decides between ways that send as much
-MOST = 24  # strategies of an op
+MOST = 24  # strategies of an op, for each axis of the mesh
 
 
 @dataclass(eq=False, slots=True)
@@ -66,11 +64,17 @@ class OpNode:
     others: Sequence[Sharding] | None = None  # of each value: of loops
     work: list[float] = field(default_factory=list[float])
     parameters: list[float] = field(default_factory=list[float])  # bytes of constants
+    cost: list[float] = field(default_factory=list[float])  # work, and what memory is worth
     best: list[float] = field(default_factory=list[float])
     allowed: Sequence[int] = ()  # strategies that are compared
     inputs: list[list["Group"]] = field(default_factory=list[list["Group"]])
     outputs: list["Group"] = field(default_factory=list["Group"])
+    around: Sequence["Group"] = ()  # both
+    # Numbers of forms: of each value by strategy, and of what each strategy needs
+    has: list[list[int]] = field(default_factory=list[list[int]])
+    wants: list[list[int]] = field(default_factory=list[list[int]])
     chosen: int = 0
+    is_new: bool = True  # something around it has changed since it was compared
 
     def result(self, k: int, index: int) -> Sharding:
         """Return how one of its values is cut by a strategy."""
@@ -90,11 +94,12 @@ class Group:
     count: int
     shape: tuple[int, ...] | None  # None: not known
     bits: int
-    costs: dict[tuple[Sharding, Need | None], float]
+    costs: dict[tuple[int, int], float]  # of one value, by its form and the one that is needed
+    is_new: bool = True
 
-    def needs(self) -> set[tuple[Need | None, int]]:
-        """Return what its users need as they are chosen; each need counts once."""
-        return {(u.needs[u.chosen][i], u.times) for u, i in self.users}
+    def wants(self) -> set[tuple[int, int]]:
+        """Return what its users need as they are chosen, and how often; each need counts once."""
+        return {(u.wants[u.chosen][i], u.times) for u, i in self.users}
 
 
 class Assignment:
@@ -109,7 +114,10 @@ class Assignment:
         self.by_argument: dict[SSAValue, OpNode] = {}
         self._classes = classes(main)
         self._by_class: dict[int, OpNode] = {}
-        self._costs: dict[tuple[object, int], dict[tuple[Sharding, Need | None], float]] = {}
+        self.most = MOST * max(sum(size > 1 for _, size in mesh.axes), 1)
+        self._costs: dict[tuple[object, int], dict[tuple[int, int], float]] = {}
+        self._numbers: dict[Need | None, int] = {}  # of forms
+        self.forms: list[Need | None] = []
         for i, arg in enumerate(main.body.block.args):
             attr = argument_attributes(main, i).get(SHARDING)
             whole = Sharding.whole(rank_of(arg))
@@ -259,14 +267,22 @@ class Assignment:
 
     # ---- costs
 
-    def edge(self, group: Group, have: Sharding, need: Need | None, times: int) -> float:
-        """Seconds to bring the values of a group to what is needed."""
+    def edge(self, group: Group, have: int, need: int, times: int) -> float:
+        """Seconds to bring the values of a group to the form that is needed."""
         if group.shape is None or have == need:
             return 0.0
         cost = group.costs.get((have, need))
         if cost is None:
-            cost = group.costs[have, need] = self._sent(have, need, group.shape, group.bits)
+            own, goal = self.forms[have], self.forms[need]
+            assert isinstance(own, Sharding)
+            cost = group.costs[have, need] = self._sent(own, goal, group.shape, group.bits)
         return cost * times * group.count
+
+    def _number(self, form: Need | None) -> int:
+        if (number := self._numbers.get(form)) is None:
+            number = self._numbers[form] = len(self.forms)
+            self.forms.append(form)
+        return number
 
     def _sent(self, have: Sharding, need: Need | None, shape: tuple[int, ...], bits: int) -> float:
         if need is None:
@@ -275,22 +291,20 @@ class Assignment:
             all_digits(have.unreduced) if have.kind == need.kind else ()
         ):
             return inf
-        collectives = sum(s.op != "part" for s in steps(have, need, shape))
-        seconds = sum(n / self.rates.link(axes) for axes, n in sent(have, need, shape))
-        return seconds * bits / 8 + collectives * STEP_S
+        seconds = 0.0
+        for step in steps(have, need, shape):
+            if step.op != "part":
+                seconds += self.rates.sending_s(step, have, shape, bits) + STEP_S
+            have = step.to if isinstance(step.to, Sharding) else have
+        return seconds
 
     def _work(self, op: TensorOp, strategy: Strategy, needs: Sequence[Need | None]) -> float:
-        work = op.work()
-        if work is None:
-            return 0.0
         cut = (*strategy.dims, *strategy.sums)
         parts = count([a for axes in cut for a in axes])
-        seconds = work.macs / self.rates.macs / parts
-        if op.ALWAYS_MACS or op.ACCESS is Access.ROWS:
-            moved = [_bytes(v, n) for v, n in zip(op.operands, needs, strict=True)]
-            moved += [_bytes(r, strategy.result) for r in op.results]
-            seconds = max(seconds, sum(moved) / self.rates.memory)
-        return seconds + work.vector / self.rates.vector / parts
+        moved = [bytes_of(v, n) for v, n in zip(op.operands, needs, strict=True)]
+        rank = len(strategy.dims)
+        moved += [bytes_of(r, strategy.result if _rank(r) == rank else None) for r in op.results]
+        return self.rates.work_s(op, parts, sum(moved))
 
     # ---- 1. strategies
 
@@ -316,11 +330,25 @@ class Assignment:
         for node in self.nodes:
             node.allowed = range(len(node.strategies))
             op = node.op
-            if node.rules is None or not node.rules.is_static or node.work:
-                continue
-            assert isinstance(op, TensorOp)
-            pairs = list(zip(node.strategies, node.needs, strict=True))
-            node.work = [self._work(op, s, n) * node.times * node.count for s, n in pairs]
+            if node.rules is not None and node.rules.is_static and not node.work:
+                assert isinstance(op, TensorOp)
+                pairs = list(zip(node.strategies, node.needs, strict=True))
+                node.work = [self._work(op, s, n) * node.times * node.count for s, n in pairs]
+            node.parameters = [parameter_bytes(op, needs) * node.count for needs in node.needs]
+            node.wants = [[self._number(n) for n in needs] for needs in node.needs]
+            every = range(len(node.strategies))
+            node.has = [
+                [self._number(node.result(k, i)) for k in every] for i in range(len(node.values))
+            ]
+            groups = (g for own in (*node.inputs, node.outputs) for g in own)
+            node.around = tuple(dict.fromkeys(groups))
+        self.price(0.0)
+
+    def price(self, byte_s: float) -> None:
+        """Have a byte of parameters cost as much as some seconds."""
+        for node in self.nodes:
+            pairs = zip(node.work, node.parameters, strict=True)
+            node.cost = [work + byte_s * size for work, size in pairs]
 
     def _suggest(
         self, node: OpNode, wanted: Sequence[Sharding], proposed: Sequence[Strategy]
@@ -336,7 +364,7 @@ class Assignment:
         ]
         found = rules.strategies(known, wanted)
         every = dict.fromkeys([*found[:1], *proposed, *found[1:], *node.strategies])
-        node.strategies = [s for s in every if self._can(node, s)][:MOST]
+        node.strategies = [s for s in every if self._can(node, s)][: self.most]
         node.needs = [rules.needs(s) or () for s in node.strategies]
         node.results = [s.result for s in node.strategies]
         node.work = []
@@ -359,7 +387,7 @@ class Assignment:
         shape = shape_of(node.values[0])
         for own in wanted:
             even = all(d % count(axes) == 0 for d, axes in zip(shape, own.dims, strict=True))
-            if even and own not in node.results and len(node.results) < MOST:
+            if even and own not in node.results and len(node.results) < self.most:
                 node.strategies.append(Strategy(own.dims))
                 node.results.append(own)
                 node.needs.append(())
@@ -401,19 +429,19 @@ class Assignment:
             node.best = []
         for node in self.nodes:
             node.best = [
-                node.work[k] + self._arrivals(node, node.needs[k], first)
+                node.cost[k] + self._arrivals(node, node.wants[k], first)
                 if k in node.allowed
                 else inf
                 for k in range(len(node.strategies))
             ]
         for node in reversed(self.nodes):
             costs = [
-                (node.best[k] + sum([self._onward(g, node, k) for g in node.outputs]), k)
+                (node.best[k] + sum([self._onward(g, k) for g in node.outputs]), k)
                 for k in node.allowed
             ]
             node.chosen = min(costs)[1]
 
-    def _arrivals(self, user: OpNode, needs: Sequence[Need | None], first: bool) -> float:
+    def _arrivals(self, user: OpNode, needs: Sequence[int], first: bool) -> float:
         """Return the least cost of having all operands as they are needed: the share of what leads
         there, and what is sent."""
         total = 0.0
@@ -422,29 +450,33 @@ class Assignment:
                 total += self._arrival(user, group, need, first)
         return total
 
-    def _arrival(self, user: OpNode, group: Group, need: Need | None, first: bool) -> float:
+    def _arrival(self, user: OpNode, group: Group, need: int, first: bool) -> float:
         source, share = group.source, 1 / len(group.users)
-        has = source.result(source.chosen, group.index)
-        others = [n for n, i in group.users if n is not user and n.needs[n.chosen][i] == need]
+        forms = source.has[group.index]
+        others = [n for n, i in group.users if n is not user and n.wants[n.chosen][i] == need]
         sending = share if first else 0.0 if others else 1.0
         least = inf
         for k in source.allowed:
-            have = source.result(k, group.index)
-            edge = self.edge(group, have, need, user.times)
-            edge *= sending if (first or have == has) and edge < inf else 1.0
+            edge = self.edge(group, forms[k], need, user.times)
+            edge *= sending if (first or forms[k] == forms[source.chosen]) and edge < inf else 1.0
             # a layer that repeats: the source comes later, and its cost is not known
             before = source.best[k] * share * group.count / source.count if source.best else 0.0
             least = min(least, before + edge)
         return least
 
-    def _onward(self, group: Group, node: OpNode, k: int) -> float:
-        """Return what the users of a value cost as they are chosen."""
-        have = node.result(k, group.index)
-        return sum([self.edge(group, have, need, times) for need, times in group.needs()])
+    def _onward(self, group: Group, k: int) -> float:
+        """Return what the users of a value cost as they are chosen, if it is made so."""
+        have = group.source.has[group.index][k]
+        if len(group.users) == 1:
+            ((user, i),) = group.users
+            return self.edge(group, have, user.wants[user.chosen][i], user.times)
+        return sum([self.edge(group, have, need, times) for need, times in group.wants()])
 
     # ---- 3. rounds
 
     def improve(self) -> None:
+        for node in self.nodes:
+            self._changed(node)
         for _ in range(ROUNDS):
             if not self._round():
                 break
@@ -452,22 +484,35 @@ class Assignment:
     def _round(self) -> bool:
         changed = False
         for node in (*self.nodes, *reversed(self.nodes)):
-            if len(node.allowed) > 1:
+            if node.is_new and len(node.allowed) > 1:
+                node.is_new = False
                 changed |= self._improve(node)
         for node in self.nodes:
             for group in node.outputs:
-                if len(group.users) > 1:
+                if group.is_new and len(group.users) > 1 and self.group_cost(group) > 0:
+                    group.is_new = False
                     changed |= self._improve_users(group)
         return changed
+
+    @staticmethod
+    def _changed(node: OpNode) -> None:
+        """Have all around an op compared again."""
+        for group in node.around:
+            group.is_new = group.source.is_new = True
+            for user, _ in group.users:
+                user.is_new = True
 
     def local_cost(self, nodes: Sequence[OpNode]) -> float:
         """The work of some ops, and what is sent from and to them; each need of a value counts
         once, with those of its other users."""
-        groups = {g: None for n in nodes for own in (*n.inputs, n.outputs) for g in own}
-        return sum([n.work[n.chosen] for n in nodes]) + sum(map(self.group_cost, groups))
+        if len(nodes) == 1:
+            groups = nodes[0].around
+        else:
+            groups = dict.fromkeys(g for n in nodes for g in n.around)
+        return sum([n.cost[n.chosen] for n in nodes]) + sum(map(self.group_cost, groups))
 
     def group_cost(self, group: Group) -> float:
-        return self._onward(group, group.source, group.source.chosen)
+        return self._onward(group, group.source.chosen)
 
     def seconds(self) -> float:
         return self.local_cost(self.nodes)
@@ -480,6 +525,8 @@ class Assignment:
             if k != before and (cost := self.local_cost([node])) < best * (1 - 1e-9):
                 best, chosen = cost, k
         node.chosen = chosen
+        if chosen != before:
+            self._changed(node)
         return chosen != before
 
     def _improve_users(self, group: Group) -> bool:
@@ -488,9 +535,9 @@ class Assignment:
         nodes = list(dict.fromkeys(n for n, _ in users))
         before, best = [n.chosen for n in nodes], self.local_cost(nodes)
         kept = before
-        for need in dict.fromkeys(n.needs[k][i] for n, i in users for k in n.allowed):
+        for need in dict.fromkeys(n.wants[k][i] for n, i in users for k in n.allowed):
             for node, i in users:
-                takers = [k for k in node.allowed if node.needs[k][i] == need]
+                takers = [k for k in node.allowed if node.wants[k][i] == need]
                 if takers:
                     costs = [(self._with(node, k), k) for k in takers]
                     node.chosen = min(costs)[1]
@@ -498,8 +545,10 @@ class Assignment:
                 best, kept = cost, [n.chosen for n in nodes]
             for node, k in zip(nodes, before, strict=True):
                 node.chosen = k
-        for node, k in zip(nodes, kept, strict=True):
+        for node, k, old in zip(nodes, kept, before, strict=True):
             node.chosen = k
+            if k != old:
+                self._changed(node)
         return kept != before
 
     def _with(self, node: OpNode, k: int) -> float:
@@ -530,8 +579,21 @@ def _static_shape(value: SSAValue) -> tuple[int, ...] | None:
     return shape if is_static(shape) else None
 
 
-def _bytes(value: SSAValue, need: Need | None) -> float:
-    """The bytes of a part of a value."""
-    shape = shape_of(value)
+def bytes_of(value: SSAValue, need: Need | None) -> float:
+    """Return the bytes of a part of a value; none where its size is known at run time only."""
+    if (shape := _static_shape(value)) is None:
+        return 0.0
     held = prod(shape) if need is None else elements(shape, need)
     return held * bitwidth(element_type(value)) / 8
+
+
+def parameter_bytes(op: Operation, needs: Sequence[Need | None]) -> float:
+    """Return the bytes of the constants that an op uses, as it needs them; of one that others use
+    too a part."""
+    if op.regions:
+        return 0.0
+    return sum(
+        bytes_of(value, need) / max(len(list(value.uses)), 1)
+        for value, need in zip(op.operands, needs, strict=False)
+        if isinstance(value.owner, ConstantOp)
+    )

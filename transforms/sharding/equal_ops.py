@@ -19,7 +19,7 @@ from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.sharding import SHARDING
 from ge.dialects.graph.stated import argument_attributes
 
-STEPS = 6  # how far one sees
+STEPS = 4  # how far one sees
 
 
 def classes(main: FuncOp) -> Mapping[Operation | SSAValue, int]:

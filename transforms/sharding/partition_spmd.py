@@ -70,7 +70,7 @@ from ge.dialects.support.digits import Axes, all_digits, cut, joined
 from ge.dialects.support.editing import erase, set_operands
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.functions import functions
-from ge.dialects.support.mesh import Sharding
+from ge.dialects.support.mesh import Mesh, Sharding
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     AnyTensor,
@@ -89,7 +89,8 @@ from ge.transforms.rewriting.passes import Relation, Ulps
 from ge.transforms.sharding.assignment import Assignment
 from ge.transforms.sharding.local_ops import Part, build, fill_of, is_concat, shapes_of
 from ge.transforms.sharding.moves import merge_moves, piece
-from ge.transforms.sharding.rates import Rates
+from ge.transforms.sharding.plans import Search
+from ge.transforms.sharding.rates import Rates, TimedRates
 from ge.transforms.sharding.resharding import Step, as_needed, count, steps
 from ge.transforms.sharding.strategies import Need, Rules, Strategy, box_needed
 from ge.transforms.sharding.two_levels import in_two_levels
@@ -106,33 +107,42 @@ class PartitionSpmdPass(ModulePass):
 
     target: str = ""
     """whose cores and links decide what is cut how; by default that of the package"""
+    auto: bool = False
+    """search for shardings that are not stated, by time"""
+    memory_limit: int = 0
+    """bytes of a device that they fit into; by default those of the target"""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         mesh = mesh_of(op)
         main = functions(op).get("main")
         if mesh is None or main is None or mesh_of_parts(op) is not None:
             return
+        merge_moves(main)
+        assignment = self.assigned(main, mesh)
+        while in_two_levels(assignment):  # ops along a cut axis
+            assignment = self.assigned(main, mesh)
+        Partition(op, main, mesh, assignment).run()
+
+    def assigned(self, main: FuncOp, mesh: Mesh) -> Assignment:
+        """Decide how each op is computed."""
         target = Target.load(*filter(None, [self.target]))
-        Partition(op, main, Rates(target, mesh)).run()
-
-
-def assigned(main: FuncOp, rates: Rates) -> Assignment:
-    """How each op is computed; those along a cut axis in two levels."""
-    merge_moves(main)
-    assignment = Assignment(main, rates.mesh, rates)
-    assignment.choose()
-    while in_two_levels(assignment):
-        assignment = Assignment(main, rates.mesh, rates)
-        assignment.choose()
-    return assignment
+        if not self.auto:
+            assignment = Assignment(main, mesh, Rates(target, mesh))
+            assignment.choose()
+            return assignment
+        assignment = Assignment(main, mesh, TimedRates(target, mesh), free=True)
+        search = Search(assignment, self.memory_limit or target.hbm_bytes)
+        search.run()
+        search.tell()
+        return assignment
 
 
 class Partition:
     """The function of a module, being rewritten."""
 
-    def __init__(self, module: ModuleOp, main: FuncOp, rates: Rates) -> None:
-        self.module, self.main, self.mesh = module, main, rates.mesh
-        self.assignment = assigned(main, rates)
+    def __init__(self, module: ModuleOp, main: FuncOp, mesh: Mesh, assignment: Assignment) -> None:
+        self.module, self.main, self.mesh = module, main, mesh
+        self.assignment = assignment
         self.parts = parts_of(module)
         self.wholes: dict[SSAValue, Shape] = {}  # of results of loops: others keep their types
         self.cut: dict[SSAValue, Sharding] = {}  # results of loops, whose old arguments are gone

@@ -1,11 +1,20 @@
-"""How fast a device computes and sends: what decides between ways to cut values."""
+"""How fast a device computes and sends: what decides between ways to cut values.
+
+Of shardings that are stated bytes matter, at the rate of the links: starts of collectives hide
+behind other work, and merge. A search compares times of collectives with their starts
+(`TimedRates`)."""
 
 from dataclasses import dataclass, field
 
-from ge.dialects.support.mesh import Axis, Mesh
+from ge.dialects.support.boxes import Access
+from ge.dialects.support.mesh import Axis, Mesh, Sharding
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Shape, element_type
 from ge.dialects.targets.target import Target
-from ge.runtime.library.costs.collectives import cluster_of
+from ge.runtime.library.costs.collectives import cluster_of, reduction_us
+from ge.runtime.library.costs.cycles import peak_macs
 from ge.runtime.library.costs.estimates import hbm_bytes_per_us
+from ge.transforms.sharding.resharding import Step, count, elements, sent_by
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,3 +53,38 @@ class Rates:
                 inside *= n
             self._links[axes] = rate
         return rate
+
+    def sending_s(self, step: Step, have: Sharding, shape: Shape, bits: int) -> float:
+        """Return the time of a step without its start."""
+        return sent_by(step, have, shape) * bits / 8 / self.link(step.axes)
+
+    def work_s(self, op: TensorOp, parts: int, moved: float) -> float:
+        """Return the time of one of some parts of an op, with the bytes that are read and written.
+        Those of elementwise ops do not count: they are taken to be fused."""
+        if (work := op.work()) is None:
+            return 0.0
+        seconds = 0.0
+        if work.macs:
+            rate = peak_macs(element_type(op.operands[0]), self.target)
+            seconds = work.macs * self.target.macs_per_cycle["f16"] / rate / self.macs / parts
+        if op.ALWAYS_MACS or op.ACCESS is Access.ROWS:
+            seconds = max(seconds, moved / self.memory)
+        return seconds + work.vector / self.vector / parts
+
+
+class TimedRates(Rates):
+    """With the time of each collective as a whole."""
+
+    def sending_s(self, step: Step, have: Sharding, shape: Shape, bits: int) -> float:
+        """Return the time of a step by the fastest algorithm. Boxes take as long as a gather after
+        which a device has got as many bytes: an assumption."""
+        cluster = cluster_of(self.target, self.mesh)
+        spread, p = cluster.spread(self.mesh, step.axes), count(step.axes)
+        if step.op in ("all_reduce", "reduce_scatter"):
+            kind, size = step.op, float(elements(shape, have))
+        elif step.op == "all_gather":
+            kind, size = step.op, float(elements(shape, step.to))
+        else:
+            kind, size = "all_gather", sent_by(step, have, shape) * p / max(p - 1, 1)
+        found = reduction_us(kind, cluster, spread, size * bits / 8, self.target)
+        return min(found.values()) / 1e6

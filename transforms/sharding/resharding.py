@@ -154,23 +154,16 @@ def elements(shape: Shape, sharding: Need) -> int:
     return prod(sharding.local_shape(shape))
 
 
-@lru_cache(maxsize=1 << 16)
-def sent(have: Sharding, need: Need, shape: Shape) -> tuple[tuple[Axes, float], ...]:
-    """The elements that a device sends, at most, on the way from one sharding to what is needed: by
-    step, with the axes along which it sends."""
-    found: list[tuple[Axes, float]] = []
-    for step in steps(have, need, shape):
-        n, own = count(step.axes), elements(shape, have)
-        if step.op == "all_reduce":
-            found.append((step.axes, 2 * (n - 1) / n * own))
-        elif step.op in ("reduce_scatter", "all_to_all"):
-            found.append((step.axes, (n - 1) / n * own))
-        elif step.op == "all_gather":
-            found.append((step.axes, (n - 1) / n * elements(shape, step.to)))
-        elif step.op == "exchange":
-            found.append((step.axes, exchanged(have, step.to, shape)))
-        have = step.to if isinstance(step.to, Sharding) else have
-    return tuple(found)
+def sent_by(step: Step, have: Sharding, shape: Shape) -> float:
+    """Return the elements that a device sends, at most, in a step."""
+    n, own = count(step.axes), elements(shape, have)
+    if step.op == "all_reduce":
+        return 2 * (n - 1) / n * own
+    if step.op in ("reduce_scatter", "all_to_all"):
+        return (n - 1) / n * own
+    if step.op == "all_gather":
+        return (n - 1) / n * elements(shape, step.to)
+    return exchanged(have, step.to, shape) if step.op == "exchange" else 0.0
 
 
 def exchanged(have: Sharding, need: Need, shape: Shape) -> float:

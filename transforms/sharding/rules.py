@@ -9,7 +9,9 @@
 
 The file may have the second table alone. A list "parameters" says which weights count as such in
 reports; others are constants. What else stands in it is left to others. A rule with the
-whole name of a value comes before globs, and the first of these holds."""
+whole name of a value comes before globs, and the first of these holds.
+
+`--shard auto`, or `--shard rules.json,auto`: what no rule states is searched for (`plans.py`)."""
 
 import json
 import os
@@ -22,6 +24,7 @@ from ge.dialects.support.mesh import Axis, Mesh, Sharding
 from ge.dialects.text.values import whole
 
 OPEN = "?"
+AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class ShardRules:
     shard: Mapping[str, Sharding] = field(default_factory=dict[str, Sharding])
     source: str = ""
     parameters: Sequence[str] | None = None
+    auto: bool = False  # what is not stated is searched for
 
 
 def mesh_line(mesh: Mesh) -> str:
@@ -64,8 +68,15 @@ def asked(mesh: str, shard: str) -> ShardRules | None:
     cannot be read, and where they contradict each other."""
     if not mesh and not shard:
         return None
-    rules = read_rules(shard) if shard else ShardRules()
-    return replace(rules, mesh=agreed(_mesh(mesh, "--mesh"), rules.mesh, rules.source))
+    source, auto = without_auto(shard)
+    rules = read_rules(source) if source else ShardRules(source="--shard")
+    return replace(rules, auto=auto, mesh=agreed(_mesh(mesh, "--mesh"), rules.mesh, rules.source))
+
+
+def without_auto(shard: str) -> tuple[str, bool]:
+    """Return the rules of `--shard`, and whether it asks for a search."""
+    rules, _, last = shard.rpartition(",")
+    return (rules, True) if last.strip() == AUTO else (shard, False)
 
 
 def agreed(ours: Mesh | None, theirs: Mesh | None, source: str) -> Mesh | None:

@@ -1,0 +1,326 @@
+"""Shardings that are found: those of a program's products by time, on the links of a target.
+
+    --mesh tp=4 --shard auto
+
+Each product (of matrices, a convolution, a look-up in a table) may be cut along each dimension of
+its result and what it sums along; what is around takes part as its neighbors suggest
+(`assignment.py`, which compares all of it). Arguments of which nothing is stated may be cut as
+their users want them; parts of weights are read as they are needed, and so cost nothing.
+
+A search along the program finds what is best near to where it begins. So there are several: along
+each axis of the mesh products are cut by
+
+    rows       of what is not a weight: data or sequence parallel, weights are whole on each device
+    columns    of a weight, or what is summed: tensor parallel, as Megatron-LM has it
+    any        of these
+
+and heads in each. The fastest plan that fits into a device's memory is taken. If none does, a byte
+of parameters gets a price, which rises until one fits."""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, product
+
+from xdsl.ir import Operation, SSAValue
+
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.sharding import sharding_text
+from ge.dialects.support.boxes import Access
+from ge.dialects.support.context import at_hand
+from ge.dialects.support.digits import Axes, all_digits, joined
+from ge.dialects.support.mesh import SUM, Axis, Sharding
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import shape_of, shape_text
+from ge.transforms.rewriting import remarks
+from ge.transforms.sharding.assignment import Assignment, Group, OpNode, bytes_of
+from ge.transforms.sharding.resharding import Step, count, elements, steps
+from ge.transforms.sharding.strategies import Need, Strategy
+
+ROWS, COLUMNS, ANY = "rows", "columns", "any"
+
+PLANS = 8  # from which a search begins, besides the free one, at most
+
+PRICES = (0.1, 1.0, 10.0, 100.0)  # of all parameters, in times of the program
+
+Uses = Mapping[str, str]
+"""How products are cut along each axis of the mesh."""
+
+
+@dataclass(frozen=True, slots=True)
+class ShardPlan:
+    """Strategies of all ops, and what they cost on a device."""
+
+    uses: Uses
+    choice: Sequence[int]
+    seconds: float
+    sent_s: float
+    parameters: float  # bytes
+    values: float  # bytes of all else at once, at most
+
+    @property
+    def bytes(self) -> float:
+        return self.parameters + self.values
+
+    @property
+    def kind(self) -> str:
+        """Return how products are cut, in words."""
+        words = {
+            ROWS: "activations along {}, whole weights",
+            COLUMNS: "weights along {}",
+            ANY: "weights and activations along {}",
+        }
+        return ", ".join(words[use].format(axis) for axis, use in self.uses.items())
+
+    def __str__(self) -> str:
+        return (
+            f"{self.seconds * 1e3:.3f} ms, {self.sent_s * 1e3:.3f} ms of them to send; "
+            f"{_size(self.parameters)} of parameters and at most {_size(self.values)} of values on "
+            "a device"
+        )
+
+
+class ToldPlan(list[str]):
+    """Lines about the plan that was found last."""
+
+
+class Search:
+    """Plans for the ops of an assignment, in so many bytes a device."""
+
+    def __init__(self, assignment: Assignment, limit: float) -> None:
+        self.assignment, self.limit = assignment, limit
+        self.axes = [Axis(name, 1, size) for name, size in assignment.mesh.axes if size > 1]
+        self.places: dict[OpNode, list[Mapping[str, str]]] = {}  # of strategies of products
+        self.plans: list[ShardPlan] = []
+
+    def run(self) -> list[ShardPlan]:
+        """Choose the best plan; return the plans that were compared, the best one first."""
+        nodes = self.assignment.nodes
+        proposals = {n: p for n in nodes if (p := list(self.proposed(n)))}
+        self.assignment.collect(proposals)
+        for node in proposals:
+            self.places[node] = [self.place(node, s) for s in node.strategies]
+        for uses in self.uses():
+            self.begin(uses)
+        for plan in sorted(self.plans, key=self.rank)[:2]:
+            self.allow(dict.fromkeys(plan.uses, ANY))
+            self.assignment.take(plan.choice)
+            self.assignment.improve()
+            self.add(plan.uses)
+        if not any(map(self.fits, self.plans)):
+            self.find_fit()
+        self.plans.sort(key=self.rank)
+        self.assignment.take(self.plans[0].choice)
+        return self.plans
+
+    def uses(self) -> Iterator[Uses]:
+        """Yield how axes may be used, all free first."""
+        names = [a.name for a in self.axes]
+        yield dict.fromkeys(names, ANY)
+        ways = product((COLUMNS, ROWS), repeat=len(names))
+        yield from islice((dict(zip(names, own, strict=True)) for own in ways), PLANS)
+
+    def begin(self, uses: Uses) -> None:
+        self.allow(uses)
+        self.assignment.settle()
+        self.add(uses)
+
+    def allow(self, uses: Uses) -> None:
+        for node, places in self.places.items():
+            node.allowed = [
+                k
+                for k, own in enumerate(places)
+                if all(ANY in (p, uses[axis]) or p == uses[axis] for axis, p in own.items())
+            ]
+
+    def find_fit(self) -> None:
+        """Search on with a price for parameters, until a plan fits."""
+        least = min(self.plans, key=self.rank)
+        for times in PRICES:
+            self.assignment.price(times * least.seconds / max(least.parameters, 1.0))
+            for uses in islice(self.uses(), 2):
+                self.begin(uses)
+            if any(map(self.fits, self.plans)):
+                break
+        self.assignment.price(0.0)
+
+    def fits(self, plan: ShardPlan) -> bool:
+        return plan.bytes <= self.limit
+
+    def rank(self, plan: ShardPlan) -> tuple[bool, float, float]:
+        fits = self.fits(plan)
+        return not fits, plan.seconds if fits else plan.bytes, plan.bytes
+
+    # ---- what is proposed
+
+    def proposed(self, node: OpNode) -> Iterator[Strategy]:
+        """Yield the ways to cut a product: along each axis one dimension into equal parts."""
+        op, rules = node.op, node.rules
+        if rules is None or not rules.is_static or not is_product(op):
+            return
+        rank = len(rules.results[0])
+        places: list[tuple[int, int]] = [
+            *((d, size) for d, size in enumerate(rules.results[0]) if rules.may_cut(rules.op, d)),
+            *(
+                (rank + i, rules.shapes[factor.dims[0][0]][factor.dims[0][1]])
+                for i, factor in enumerate(rules.contracted)
+                if factor.kind == SUM
+            ),
+        ]
+        sizes = dict(places)
+        for chosen in product([None, *sizes], repeat=len(self.axes)):
+            cut: dict[int, Axes] = {}
+            for place, axis in zip(chosen, self.axes, strict=True):
+                if place is not None:
+                    cut[place] = joined((*all_digits(cut.get(place, ())), *all_digits((axis,))))
+            if cut and all(sizes[place] % count(axes) == 0 for place, axes in cut.items()):
+                yield Strategy(
+                    tuple(cut.get(d, ()) for d in range(rank)),
+                    tuple(cut.get(rank + i, ()) for i in range(len(rules.contracted))),
+                )
+
+    @staticmethod
+    def place(node: OpNode, strategy: Strategy) -> Mapping[str, str]:
+        """Return what each axis cuts: rows, columns, or what is cut in all plans."""
+        rules = node.rules
+        assert rules is not None
+        weights = {i for i, v in enumerate(node.op.operands) if isinstance(v.owner, ConstantOp)}
+        cut: dict[str, str] = {}
+        for d, axes in enumerate(strategy.dims):
+            operands = {i for (i, _), dims in rules.relation.items() if d in dims}
+            if weights:
+                kind = COLUMNS if operands & weights else ROWS
+            else:
+                kind = ANY if len(operands) > 1 else ROWS  # of a batch, as heads are
+            cut |= {axis.name: kind for axis in axes}
+        summed = COLUMNS if weights else ROWS
+        return cut | {axis.name: summed for axes in strategy.sums for axis in axes}
+
+    # ---- what a plan costs
+
+    def add(self, uses: Uses) -> None:
+        """Add a plan as all is chosen now."""
+        nodes = self.assignment.nodes
+        work = sum(n.work[n.chosen] for n in nodes)
+        sending = sum(self.assignment.group_cost(g) for n in nodes for g in n.outputs)
+        parameters = sum(n.parameters[n.chosen] for n in nodes)
+        choice = self.assignment.choice()
+        self.plans.append(
+            ShardPlan(uses, choice, work + sending, sending, parameters, self.most_values())
+        )
+
+    def most_values(self) -> float:
+        """Return the bytes of values at once, at most, in the order of the program: each from the
+        op that gives it to the last that uses it. A view has none."""
+        assignment = self.assignment
+        block = assignment.main.body.block
+        last: dict[SSAValue, Operation] = {}
+        for op in block.ops:
+            last |= dict.fromkeys(op.operands, op)
+        sizes: dict[tuple[OpNode, int], float] = {}
+
+        def size_of(value: SSAValue, node: OpNode, index: int) -> float:
+            if (found := sizes.get((node, index))) is None:
+                found = bytes_of(value, node.result(node.chosen, index))
+                sizes[node, index] = found
+            return found
+
+        live: dict[SSAValue, float] = {
+            a: size_of(a, assignment.by_argument[a], 0) for a in block.args
+        }
+        now = most = sum(live.values())
+        for op in block.ops:
+            node = assignment.by_op.get(op)
+            if node is None or (isinstance(op, TensorOp) and op.ACCESS is Access.VIEW):
+                continue
+            for i, value in enumerate(op.results):
+                live[value] = size_of(value, node, i)
+                now += live[value]
+            most = max(most, now)
+            for value in dict.fromkeys(op.operands):
+                if last[value] is op and value in live and isinstance(value.owner, Operation):
+                    now -= live.pop(value)
+        return most
+
+    # ---- what is told of it
+
+    def tell(self) -> None:
+        """Tell the plan that is taken to those who listen."""
+        if (told := at_hand(ToldPlan)) is not None:
+            told[:] = self.told()
+        if remarks.wanted():
+            remarks.applied("shard-auto", self.assignment.main, "\n".join(self.told()))
+
+    def told(self) -> list[str]:
+        """Return the plan that is taken, by what repeats, and the next best one."""
+        best = self.plans[0]
+        lines = [f"shard auto: {best.kind}: {best}"]
+        lines += [f"  {n} x {text}" for text, n in Counter(self.weights()).items()]
+        lines += [f"  {n} x {text}" for text, n in self.sent().items()]
+        if not self.fits(best):
+            lines.append(f"  no plan fits into {_size(self.limit)}: this one takes least")
+        seconds = {round(best.seconds, 9)}
+        others = [p for p in self.plans if round(p.seconds, 9) not in seconds]
+        if others:
+            other = others[0]
+            why = "" if self.fits(other) else f", which does not fit into {_size(self.limit)}"
+            lines.append(f"  next best: {other.kind}: {other}{why}")
+        return lines
+
+    def weights(self) -> Iterator[str]:
+        """Yield how each weight is cut, with a star for numbers in its name."""
+        for op, node in self.assignment.by_op.items():
+            for value, need in zip(op.operands, node.needs[node.chosen], strict=False):
+                constant = value.owner
+                if is_product(op) and isinstance(constant, ConstantOp):
+                    name = re.sub(r"\d+", "*", constant.key or "a constant")
+                    yield f"{name} {shape_text(shape_of(value))} {_cut(need)}"
+
+    def sent(self) -> Mapping[str, int]:
+        """Return the collectives, and how often each runs."""
+        found: Counter[str] = Counter()
+        for node in self.assignment.nodes:
+            for group in node.outputs:
+                have = node.result(node.chosen, group.index)
+                for need, times in group.wants():
+                    for text in self.collectives(group, have, self.assignment.forms[need]):
+                        found[text] += times * group.count
+        return found
+
+    def collectives(self, group: Group, have: Sharding, need: Need | None) -> Iterator[str]:
+        if group.shape is None:
+            return
+        for step in steps(have, Sharding(have.dims) if need is None else need, group.shape):
+            if step.op != "part":
+                yield self.collective(group, have, step)
+            have = step.to if isinstance(step.to, Sharding) else have
+
+    def collective(self, group: Group, have: Sharding, step: Step) -> str:
+        assert group.shape is not None
+        most = max(elements(group.shape, have), elements(group.shape, step.to)) * group.bits / 8
+        us = self.assignment.rates.sending_s(step, have, group.shape, group.bits) * 1e6
+        axes = ", ".join(dict.fromkeys(a.name for a in step.axes))
+        return f"{step.op} along {axes} of {_size(most)}: {us:.1f} us"
+
+
+def is_product(op: Operation) -> bool:
+    """Tell whether it is proposed how to cut an op: a product, or a look-up in a table."""
+    if isinstance(op, GatherOp):
+        return isinstance(op.input.owner, ConstantOp)
+    return isinstance(op, TensorOp) and op.ALWAYS_MACS
+
+
+def _cut(need: Need | None) -> str:
+    if not isinstance(need, Sharding):
+        return "in boxes"
+    return sharding_text(need).partition(", ")[2] if any(need.dims) else "whole"
+
+
+def _size(size: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if size < 1024:
+            return f"{size:.1f} {unit}" if unit != "B" else f"{size:.0f} B"
+        size /= 1024
+    return f"{size:.2f} GiB"
