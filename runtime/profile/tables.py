@@ -31,7 +31,7 @@ def time_report(timeline: Timeline) -> dict[str, Any]:
             engine: {"busy_us": busy, "utilization": busy / latency if latency else 0.0}
             for engine, busy in timeline.busy_us.items()
         },
-        "idle": timeline.idle_us,
+        "idle": {c: us for c, us in timeline.idle_us.items() if us or c != "communication"},
     }
     path = critical_path(timeline)
     busy = sum(t.runs * t.duration_us for t in path)

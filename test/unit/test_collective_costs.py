@@ -14,6 +14,7 @@ from ge.dialects.targets.cluster import Cluster, Level
 from ge.dialects.targets.target import Target, toml_text
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
+from ge.lowering.pipeline.options import Options
 from ge.runtime.library.costs.collectives import cheapest, reduction_us, times
 
 TARGET = Target.load("910b2")
@@ -136,6 +137,10 @@ def test_what_moves_in_boxes() -> None:
     assert times(halo, target) == pytest.approx(
         {"mesh": 1 + row / B, "pairwise": 2 * (1 + row / B)}
     )
+
+
+def test_choices_are_texts_or_a_table() -> None:
+    assert Options(collective={"all_reduce": "ring"}) == Options(collective=("all_reduce=ring",))  # pyright: ignore[reportArgumentType]
 
 
 def test_clusters_in_files() -> None:

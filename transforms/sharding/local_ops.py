@@ -24,7 +24,7 @@ from ge.dialects.graph.elementwise import MulOp
 from ge.dialects.graph.indexing import Picking, Placing, TopKOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.reduction import ReduceKind, ReduceOp
-from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TransposeOp, View
+from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TileOp, TransposeOp, View
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.graph.support.parameters import lowest, splat
 from ge.dialects.support.mesh import Sharding
@@ -45,6 +45,7 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
+from ge.transforms.sharding.resharding import count
 from ge.transforms.sharding.strategies import Need, Strategy
 
 Add = Callable[[TensorOp], SSAValue]
@@ -71,10 +72,14 @@ def may_cut(op: TensorOp, dim: int) -> bool:
     if isinstance(op, View | BroadcastToOp | SliceOp | ConcatOp | FillOp | TransposeOp):
         return True
     if isinstance(op, ConvOp):
-        return dim != 1 or op.groups == 1
+        return True
+    if isinstance(op, TileOp):
+        repeats = op.ints("repeats")
+        return repeats is not None and repeats[dim] == 1
     if isinstance(op, PoolOp):
         window = op.window().resolved(shape_of(op.input)[2:])
-        counts = op.kind.data != "max" and (any(window.pads) or window.ceil_mode)
+        whole = any(window.pads) and not op.count_include_pad.value.data
+        counts = op.kind.data != "max" and (whole or window.ceil_mode)
         return dim < 2 or not counts
     if isinstance(op, PadOp):
         return op.mode.data == "constant" and (op.value is None or splat(op.value) is not None)
@@ -166,6 +171,11 @@ def _windowed(op: ConvOp | PoolOp, strategy: Strategy, operands: Sequence[SSAVal
             pads[i] = pads[i + rank] = 0
     cut = any(strategy.dims[2:])
     changed: dict[str, Attribute | None] = {"auto_pad": None, "pads": attribute(pads)}
+    if isinstance(op, ConvOp) and op.groups > 1 and strategy.dims[1]:
+        groups, rest = divmod(op.groups, count(strategy.dims[1]))
+        if rest:
+            raise VerifyException("parts of groups")
+        changed["group"] = attribute(groups)
     if cut and isinstance(op, PoolOp):
         changed["ceil_mode"] = BoolAttr.from_bool(False)
     return with_properties(op, operands, changed)

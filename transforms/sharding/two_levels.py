@@ -38,8 +38,10 @@ from ge.dialects.graph.elementwise import (
 )
 from ge.dialects.graph.indexing import GatherElementsOp, GatherNdOp, GatherOp, TopKOp
 from ge.dialects.graph.normalization import LayerNormOp, LogSoftmaxOp, RmsNormOp, SoftmaxOp
+from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
-from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.graph.shape import ReshapeOp, TransposeOp
+from ge.dialects.graph.support.window import Window
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.mesh import Sharding
 from ge.dialects.support.tensor_op import RowsInterface, TensorOp
@@ -109,6 +111,8 @@ def row_axes(op: TensorOp) -> Sequence[int]:
     if isinstance(op, GatherOp | TopKOp):
         axis = op.axis
         return (normalize_axis(axis.value.data, rank_of(op.input)),)
+    if isinstance(op, PoolOp):
+        return range(2, rank_of(op.input))
     return tuple(op.row_axes() or ()) if isinstance(op, RowsInterface) else ()
 
 
@@ -221,14 +225,17 @@ def gather(emit: Emit, op: GatherOp, parts: int) -> Sequence[SSAValue] | None:
     smaller than what is looked up in, all of which would be sent else."""
     data, result, element = shape_of(op.input), shape_of(op.result), element_type(op.input)
     axis = normalize_axis(op.axis.value.data, len(data))
-    if axis or not is_float(element) or prod(result) >= prod(data):
+    if not is_float(element) or prod(result) >= prod(data):
         return None
-    size, rest = data[0] // parts, len(data) - 1
-    x = emit.reshaped(op.input, (parts, size, *data[1:]))
+    size, rest = data[axis] // parts, len(data) - 1
+    x, order = op.input, [axis, *(i for i in range(len(data)) if i != axis)]
+    if axis:
+        x = emit(TransposeOp, x, permutation=order)
+    x = emit.reshaped(x, (parts, size, *(data[i] for i in order[1:])))
     at, rank = op.indices, rank_of(op.indices)
     zero = emit.number(0, at)
     at = emit(SelectOp, emit(CompareOp, at, zero, predicate="lt"),
-              emit(AddOp, at, emit.number(data[0], at)), at)  # fmt: skip
+              emit(AddOp, at, emit.number(data[axis], at)), at)  # fmt: skip
     first = (np.arange(parts) * size).astype(dtype_of(element_type(at)))
     local = emit(SubOp, at, emit.constant(first.reshape(parts, *[1] * rank)))
     inside = emit(
@@ -241,7 +248,41 @@ def gather(emit: Emit, op: GatherOp, parts: int) -> Sequence[SSAValue] | None:
     found = emit(GatherNdOp, x, emit.reshaped(local, (*own_shape, 1)), batch_dims=1)
     mask = emit.reshaped(inside, (*own_shape, *[1] * rest))
     own = emit(SelectOp, mask, found, emit.number(0, found))
-    return [emit(ReduceOp, own, kind="sum", axes=[0], keep_dims=False)]
+    y = emit(ReduceOp, own, kind="sum", axes=[0], keep_dims=False)
+    if axis:  # indices come first so far
+        places = [*range(rank, rank + axis), *range(rank), *range(rank + axis, rank + rest)]
+        y = emit(TransposeOp, y, permutation=places)
+    return [y]
+
+
+# ---- pools --------------------------------------------------------------------------------------
+
+
+def pool(emit: Emit, op: PoolOp, parts: int) -> Sequence[SSAValue] | None:
+    """An average that leaves out padding as one that counts it, times a number for each place."""
+    spatial, kernel = shape_of(op.input)[2:], op.ints("kernel") or ()
+    window = op.window().resolved(spatial)
+    if op.kind.data != "average" or window.ceil_mode or op.count_include_pad.value.data:
+        return None
+    if not any(window.pads):
+        return None
+    counts = np.ones(1)
+    for i, places in enumerate(window.output(spatial)):
+        inside = [_inside(window, i, p, spatial[i]) for p in range(places)]
+        counts = np.multiply.outer(counts, inside)
+    params: dict[str, Any] = {"kernel": kernel, "pads": window.pads, "strides": window.strides}
+    whole = emit(
+        PoolOp, op.input, kind="average", count_include_pad=True, dilations=window.dilations,
+        **params,
+    )  # fmt: skip
+    factor = (prod(kernel) / counts).astype(dtype_of(element_type(op.input)))
+    return [emit(MulOp, whole, emit.constant(factor.reshape(factor.shape[1:])))]
+
+
+def _inside(window: Window, i: int, place: int, size: int) -> int:
+    """The number of elements under a window, at a place along a dimension, that are no padding."""
+    first = place * window.strides[i] - window.pads[i]
+    return sum(0 <= first + k * window.dilations[i] < size for k in range(window.kernel[i]))
 
 
 REWRITES: dict[type[TensorOp], Rewrite] = {
@@ -253,4 +294,5 @@ REWRITES: dict[type[TensorOp], Rewrite] = {
     TopKOp: top_k,
     CumulativeOp: cumulative,
     GatherOp: gather,
+    PoolOp: pool,
 }

@@ -14,7 +14,7 @@ Groups do not share links: devices of a mesh have one for each pair, of a switch
 ring this is an assumption."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from functools import lru_cache
 from math import prod
 
@@ -31,7 +31,7 @@ from ge.dialects.graph.transfers import sent_by_device
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import module_around
 from ge.dialects.support.mesh import Mesh
-from ge.dialects.support.types import byte_size
+from ge.dialects.support.types import byte_size, element_type
 from ge.dialects.targets.cluster import NO_CLUSTER, Cluster, Level
 from ge.dialects.targets.target import Target
 from ge.runtime.library.costs.estimates import hbm_bytes_per_us
@@ -188,9 +188,21 @@ def staged_us(cluster: Cluster, spread: tuple[int, ...], n: float) -> float:
     )
 
 
+_moved: dict[Hashable, dict[str, float]] = {}
+
+
 def moved_us(op: OfWhole, cluster: Cluster, mesh: Mesh) -> dict[str, float]:
-    """Times of a collective that says how a value is cut, by algorithm: those of the device that
-    takes longest."""
+    """Times of a collective that says how a value is cut, by algorithm; worked out once for those
+    of equal boxes."""
+    boxes = op.has, op.to if isinstance(op, AllToAllOp) else op.properties["needs"], op.whole
+    key = type(op), *boxes, element_type(op.input), cluster, mesh
+    if key not in _moved:
+        _moved[key] = longest_us(op, cluster, mesh)
+    return _moved[key]
+
+
+def longest_us(op: OfWhole, cluster: Cluster, mesh: Mesh) -> dict[str, float]:
+    """Times of the device that takes longest, by algorithm."""
     found = {"mesh": 0.0, "pairwise": 0.0}
     for device, sends in sent_by_device(op, mesh):
         if sends and (by_level := sends_by_level(cluster, device, sends)):
