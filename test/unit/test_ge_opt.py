@@ -79,7 +79,7 @@ AT_START = (
     "ge.dialects.support", "ge.dialects.targets", "ge.tools.cli", "ge.tools.debugging",
     "ge.lowering.levels", "ge.lowering.pipeline", "ge.lowering.plugins", "ge.dialects.text",
     "ge.runtime.data.files", "ge.tools.commands", "ge.transforms.precision",
-    "ge.transforms.quantization", "ge.transforms.rewriting",
+    "ge.transforms.quantization", "ge.transforms.rewriting", "ge.transforms.sharding.rules",
 )  # fmt: skip
 # and of these rooms what is for some flags alone
 FOR_FLAGS = (

@@ -48,6 +48,7 @@ from ge.dialects.graph.sharding import (
     sharding_text,
 )
 from ge.dialects.graph.stated import VALUES, name_of
+from ge.dialects.support.diagnostics import listening, remark
 from ge.dialects.support.editing import names_in
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -105,6 +106,9 @@ def annotate(module: ModuleOp, rules: ShardRules, pad: bool = False) -> None:
             places.state(name, sharding, mesh, pad)
         except GeError as e:
             raise GeError(e.message, rules.source, e.hint) from None
+        if listening():
+            text = sharding_text(sharding).partition(", ")[2]
+            remark(main, f"'{name}' is cut as {text}")
     places.write()
 
 

@@ -12,7 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import AnyFloat, BoolAttr, DenseIntOrFPElementsAttr, TensorType
+from xdsl.dialects.builtin import (
+    AnyFloat,
+    BoolAttr,
+    DenseIntOrFPElementsAttr,
+    IntegerType,
+    TensorType,
+    i64,
+)
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -20,11 +27,21 @@ from ge.dialects.graph.collectives import Needed
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.creation import FillOp
-from ge.dialects.graph.elementwise import MulOp
-from ge.dialects.graph.indexing import Picking, Placing, TopKOp
+from ge.dialects.graph.elementwise import AddOp, AndOp, CastOp, CompareOp, MulOp, SelectOp, SubOp
+from ge.dialects.graph.indexing import OneHotOp, Picking, Placing, TensorScatterOp, TopKOp
+from ge.dialects.graph.normalization import BatchNormOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.reduction import ReduceKind, ReduceOp
-from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TileOp, TransposeOp, View
+from ge.dialects.graph.shape import (
+    BroadcastToOp,
+    DepthToSpaceOp,
+    ReshapeOp,
+    SpaceToDepthOp,
+    TileOp,
+    TransposeOp,
+    View,
+)
+from ge.dialects.graph.sharding import AxesAttr, AxisIndexOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.graph.support.parameters import lowest, splat
 from ge.dialects.support.mesh import Sharding
@@ -71,6 +88,8 @@ def may_cut(op: TensorOp, dim: int) -> bool:
     """Whether an op of this class computes parts along a dimension of its result."""
     if isinstance(op, View | BroadcastToOp | SliceOp | ConcatOp | FillOp | TransposeOp):
         return True
+    if isinstance(op, BatchNormOp | DepthToSpaceOp | SpaceToDepthOp):
+        return True
     if isinstance(op, ConvOp):
         return True
     if isinstance(op, TileOp):
@@ -89,8 +108,11 @@ def may_cut(op: TensorOp, dim: int) -> bool:
         return op.is_same_op(dim)
     if isinstance(op, TopKOp):
         return dim != normalize_axis(op.axis.value.data, len(shape_of(op.input)))
+    if isinstance(op, OneHotOp | TensorScatterOp):
+        rank = len(shape_of(op.results[0]))
+        return dim != normalize_axis(op.axis.value.data, rank)
     if isinstance(op, Placing):
-        return dim not in op.indexed_axes()
+        return dim not in op.indexed_axes() or len(op.indexed_axes()) == 1
     return isinstance(op, RowsInterface | Picking)
 
 
@@ -123,9 +145,37 @@ def build(part: Part, operands: Sequence[SSAValue], add: Add) -> list[SSAValue]:
         return [add(_windowed(op, part.strategy, operands))]
     if isinstance(op, ReduceOp) and op.kind.data == "mean" and any(part.strategy.sums):
         return [_mean(op, operands[0], add)]
+    if isinstance(op, Placing) and any(part.strategy.dims[a] for a in op.indexed_axes()):
+        return [_placed(op, part.strategy, operands, add)]
     new = op.with_operands(operands)
     add(new)
     return list(new.results)
+
+
+def _placed(op: Placing, strategy: Strategy, operands: Sequence[SSAValue], add: Add) -> SSAValue:
+    """Updates along a dimension that is cut: those of other parts go to a place behind the own
+    elements, which is dropped."""
+    x, at, updates = operands
+    (axis,) = op.indexed_axes()
+    size, own, element = shape_of(op.input)[axis], shape_of(x)[axis], element_type(at)
+
+    def number(value: int) -> SSAValue:
+        t = cast(TensorType[IntegerType], tensor((), element))
+        return add(ConstantOp.make(DenseIntOrFPElementsAttr.from_list(t, [value]), t))
+
+    first = add(AxisIndexOp.of(axes=AxesAttr(strategy.dims[axis])))
+    if element != i64:
+        first = add(CastOp.of(first, to=element))
+    first = add(MulOp.of(first, number(own)))
+    negative = add(CompareOp.of(at, number(0), predicate="lt"))
+    at = add(SelectOp.of(negative, add(AddOp.of(at, number(size))), at))
+    local = add(SubOp.of(at, first))
+    before = add(CompareOp.of(local, number(0), predicate="ge"))
+    behind = add(CompareOp.of(local, number(own), predicate="lt"))
+    local = add(SelectOp.of(add(AndOp.of(before, behind)), local, number(own)))
+    wide = add(PadOp.of(x, pads=[0, 1], axes=[axis]))
+    placed = add(with_properties(op, [wide, local, updates], {}))
+    return add(SliceOp.of(placed, starts=[0], ends=[own], axes=[axis]))
 
 
 def _sliced(op: SliceOp, strategy: Strategy, x: SSAValue, add: Add) -> SSAValue:

@@ -37,7 +37,13 @@ from ge.dialects.graph.elementwise import (
     SubOp,
 )
 from ge.dialects.graph.indexing import GatherElementsOp, GatherNdOp, GatherOp, TopKOp
-from ge.dialects.graph.normalization import LayerNormOp, LogSoftmaxOp, RmsNormOp, SoftmaxOp
+from ge.dialects.graph.normalization import (
+    GroupNormOp,
+    LayerNormOp,
+    LogSoftmaxOp,
+    RmsNormOp,
+    SoftmaxOp,
+)
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp
@@ -132,14 +138,51 @@ def softmax(emit: Emit, op: SoftmaxOp | LogSoftmaxOp, parts: int) -> Sequence[SS
 
 
 def norm(emit: Emit, op: LayerNormOp | RmsNormOp, parts: int) -> Sequence[SSAValue]:
-    axes, x = list(op.row_axes()), wide(emit, op.input)
+    axes, x, epsilon = list(op.row_axes()), wide(emit, op.input), op.epsilon.value.data
     if isinstance(op, LayerNormOp):
-        x = emit(SubOp, x, emit(ReduceOp, x, kind="mean", axes=axes))
-    variance = emit(ReduceOp, emit(MulOp, x, x), kind="mean", axes=axes)
-    deviation = emit(SqrtOp, emit(AddOp, variance, emit.number(op.epsilon.value.data, x)))
-    y = emit(MulOp, emit(DivOp, x, deviation), like(emit, op.scale, x))
+        normal = _normal(emit, x, axes, epsilon)
+    else:
+        square = emit(ReduceOp, emit(MulOp, x, x), kind="mean", axes=axes)
+        normal = emit(DivOp, x, emit(SqrtOp, emit(AddOp, square, emit.number(epsilon, x))))
+    y = emit(MulOp, normal, like(emit, op.scale, x))
     if isinstance(op, LayerNormOp) and op.bias is not None:
         y = emit(AddOp, y, like(emit, op.bias, x))
+    return [like(emit, y, op.input)]
+
+
+def group_norm(emit: Emit, op: GroupNormOp, parts: int) -> Sequence[SSAValue]:
+    batch, channels, *rest = shape_of(op.input)
+    groups = op.groups.value.data
+    x = emit.reshaped(wide(emit, op.input), (batch, groups, channels // groups, *rest))
+    axes = list(range(2, 3 + len(rest)))
+    y = emit.reshaped(_normal(emit, x, axes, op.epsilon.value.data), (batch, channels, *rest))
+    column = (channels, *[1] * len(rest))
+    scale, bias = (emit.reshaped(like(emit, v, y), column) for v in (op.scale, op.bias))
+    return [like(emit, emit(AddOp, emit(MulOp, y, scale), bias), op.input)]
+
+
+def _normal(emit: Emit, x: SSAValue, axes: list[int], epsilon: float) -> SSAValue:
+    x = emit(SubOp, x, emit(ReduceOp, x, kind="mean", axes=axes))
+    variance = emit(ReduceOp, emit(MulOp, x, x), kind="mean", axes=axes)
+    return emit(DivOp, x, emit(SqrtOp, emit(AddOp, variance, emit.number(epsilon, x))))
+
+
+def reduced(emit: Emit, op: ReduceOp, parts: int) -> Sequence[SSAValue] | None:
+    """Kinds that are a function of a sum."""
+    kind, x = op.kind.data, wide(emit, op.input)
+    own: dict[str, Any] = {"axes": list(op.row_axes() or ()), "keep_dims": op.keep_dims}
+    if not is_float(element_type(x)):
+        return None
+    if kind == "l2":
+        y = emit(SqrtOp, emit(ReduceOp, x, kind="sum_square", **own))
+    elif kind == "log_sum":
+        y = emit(LogOp, emit(ReduceOp, x, kind="sum", **own))
+    elif kind == "log_sum_exp":
+        most = emit(ReduceOp, x, kind="max", axes=own["axes"])
+        total = emit(ReduceOp, emit(ExpOp, emit(SubOp, x, most)), kind="sum", **own)
+        y = emit(AddOp, emit(LogOp, total), emit.reshaped(most, shape_of(total)))
+    else:
+        return None
     return [like(emit, y, op.input)]
 
 
@@ -290,6 +333,8 @@ REWRITES: dict[type[TensorOp], Rewrite] = {
     LogSoftmaxOp: softmax,
     LayerNormOp: norm,
     RmsNormOp: norm,
+    GroupNormOp: group_norm,
+    ReduceOp: reduced,
     ArgReduceOp: arg_reduce,
     TopKOp: top_k,
     CumulativeOp: cumulative,
