@@ -70,18 +70,30 @@ SUMS = [
 ]
 
 
+TERMS = """
+graph.mesh @mesh ["dp"=2, "tp"=4]
+func.func @main(%x: tensor<1x2x5xE> X) -> (tensor<1x1x5xE> Y) {
+  %t = graph.reduce KIND %x axes [1] : (tensor<1x2x5xE>) -> tensor<1x1x5xE>
+  %y = graph.all_reduce KIND %t over <"tp"=4> : (tensor<1x1x5xE>) -> tensor<1x1x5xE>
+  return %y : tensor<1x1x5xE>
+}
+"""
+
+
 @pytest.mark.parametrize(("kind", "dtype", "element"), SUMS)
 @pytest.mark.parametrize("level", ["graph", "program"])
 def test_all_reduce(kind: str, dtype: Any, element: str, level: str) -> None:
-    x = (numbers(8, 5) * 4).astype(dtype)
-    body = f'graph.all_reduce {kind} %x over <"tp"=4>'
-    cut = '[{"dp", "tp"}, {}]', '[{"dp"}, {}]'
-    got = run(program(body, (1, 5), (1, 5), *cut, (8, 5), (2, 5), element), x, level)
+    x = (numbers(2, 8, 5) * 2).astype(dtype)
+    text = TERMS.replace("KIND", kind).replace("5xE", f"5x{element}")
+    text = text.replace("X)", spread("x", '[{"dp"}, {"tp"}, {}]', (2, 8, 5)) + ")")
+    text = text.replace("Y)", spread("y", '[{"dp"}, {}, {}]', (2, 1, 5)) + ")")
+    got = run(text, x, level)
     wide = x.astype(np.float32) if element == "bf16" else x
     fold = {"sum": np.add, "max": np.maximum, "prod": np.multiply}[kind]
-    want = np.stack([fold.reduce(wide[4 * i : 4 * i + 4]) for i in range(2)])
+    terms = fold.reduce(wide.reshape(2, 4, 2, 5), axis=2).astype(dtype).astype(wide.dtype)
+    want = fold.reduce(terms, axis=1, keepdims=True)  # one by one, in order
     assert got.dtype == x.dtype
-    assert np.array_equal(got, want.astype(dtype))  # one by one, in order
+    assert np.array_equal(got, want.astype(dtype))
 
 
 def test_all_reduce_over_digits() -> None:
