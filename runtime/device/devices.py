@@ -123,15 +123,22 @@ class Meeting:
     )
     left: set[int] = field(default_factory=set[int])
 
+    @property
+    def is_over(self) -> bool:
+        return len(self.left) == len(self.group)
+
     def missing(self) -> list[int]:
         return [d for d in self.group if d not in self.brought]
 
 
 class Hall:
-    """The devices of a run, and their meetings."""
+    """The devices of a run, and their meetings. With an `order`, one device runs at a time, and at
+    each meeting another one may be next; a device that has read what it gets goes on, and may be
+    far ahead when others read what it has brought. It waits for them when it has to acknowledge."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, order: np.random.Generator | None = None) -> None:
         self.count = count
+        self.order, self.turn = order, 0 if order is None else int(order.integers(count))
         self.running = set(range(count))
         self.waiting: dict[int, Meeting] = {}
         self.numbers: dict[tuple[int, tuple[int, ...]], int] = {}  # of meetings, device by device
@@ -144,11 +151,30 @@ class Hall:
             self.error = self.error or error
             self.changed.notify_all()
 
+    def begin(self, device: int) -> None:
+        """Wait for the first turn of a device."""
+        with self.changed:
+            self._take_turn(device)
+
     def end(self, device: int) -> None:
         """A device has run all of its program."""
         with self.changed:
             self.running.discard(device)
             self._look()
+            self._give_turn()
+
+    def _give_turn(self) -> None:
+        """Let any device that runs be next."""
+        if self.order is not None and self.running:
+            self.turn = int(self.order.choice(sorted(self.running)))
+            self.changed.notify_all()
+
+    def _take_turn(self, device: int) -> None:
+        """Wait until the others let a device run."""
+        while self.error is None and (
+            device in self.waiting or (self.order is not None and self.turn != device)
+        ):
+            self.changed.wait()
 
     def _look(self) -> None:
         """See to it that somebody runs, or nobody waits."""
@@ -176,12 +202,12 @@ class Hall:
                 del self.waiting[other]
                 self.running.add(other)
             self.changed.notify_all()
-            return
-        self.waiting[device] = meeting
-        self.running.discard(device)
-        self._look()
-        while device in self.waiting and self.error is None:
-            self.changed.wait()
+        else:
+            self.waiting[device] = meeting
+            self.running.discard(device)
+            self._look()
+        self._give_turn()
+        self._take_turn(device)
         if self.error is not None:
             raise Ended(self.error.message)
 
@@ -208,8 +234,15 @@ class Hall:
         """Leave when nobody needs what the device has brought any more."""
         with self.changed:
             meeting.left.add(device)
-            self._wait(device, meeting, lambda: len(meeting.left) == len(meeting.group))
-            self.meetings.pop((meeting.group, meeting.number), None)
+            if self.order is None or meeting.is_over:
+                self._wait(device, meeting, lambda: meeting.is_over)
+                self.meetings.pop((meeting.group, meeting.number), None)
+
+    def acknowledge(self, device: int) -> None:
+        """Wait until others have read all that a device has brought."""
+        with self.changed:
+            for meeting in [m for m in self.meetings.values() if device in m.left]:
+                self._wait(device, meeting, lambda m=meeting: m.is_over)
 
 
 @dataclass(frozen=True)
@@ -236,6 +269,9 @@ class Neighbours:
                 raise GeError(f"device {d} sends {sent} where {like.dtype}{list(shape)} is needed")
         yield {d: array for d, array in found.items() if array is not None}
         self.hall.leave(self.device, meeting)
+
+    def acknowledge(self) -> None:
+        self.hall.acknowledge(self.device)
 
 
 # ---- running -----------------------------------------------------------------------------------
@@ -280,11 +316,13 @@ def copied(results: Sequence[Array], outputs: Sequence[Array | None] | None) -> 
 
 
 class Devices:
-    """The function of a program on all devices of its mesh. A driver and a watch see the first
-    device."""
+    """The function of a program on all devices of its mesh, at the same time or, with a `timing`,
+    in a random order. A driver and a watch see the first device."""
 
-    def __init__(self, func: FuncOp, mesh: Mesh, make: Make) -> None:
-        self.mesh = mesh
+    def __init__(
+        self, func: FuncOp, mesh: Mesh, make: Make, timing: np.random.Generator | None = None
+    ) -> None:
+        self.mesh, self.timing = mesh, timing
         self.arguments, self.results = spreads(func, mesh)
         self.functions = [made_on(mesh, device, make) for device in range(mesh.count)]
         self.states: list[DeviceState] = []
@@ -298,11 +336,14 @@ class Devices:
     ) -> list[Array]:
         """The whole results of whole arguments. Raises GeError that names the device for what
         fails on one."""
-        hall, parts = Hall(self.mesh.count), dict[int, list[Array]]()
+        hall, parts = Hall(self.mesh.count, self.timing), dict[int, list[Array]]()
 
         def work(device: int) -> None:
             try:
-                member = Member(self.mesh, device, Neighbours(hall, device))
+                others = Neighbours(hall, device)
+                late = None if self.timing is None else others
+                member = Member(self.mesh, device, others, late)
+                hall.begin(device)
                 function = self.functions[device]
                 own = own_arguments(self.arguments, arguments, member, function)
                 seen = (driver, watch) if device == 0 else (None, None)

@@ -180,7 +180,7 @@ class Session:
 
         if has_ranks():
             return Rank(self.module, main, mesh, self.weights, make)
-        return Devices(main, mesh, make)
+        return Devices(main, mesh, make, timing)
 
     def after_fork(self) -> None:
         """A run that another thread of the parent was at goes on in the parent alone."""

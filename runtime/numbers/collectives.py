@@ -41,6 +41,14 @@ class Peers(Protocol):
         ...
 
 
+class LatePeers(Protocol):
+    """Other devices that may read late what one has brought to a collective."""
+
+    def acknowledge(self) -> None:
+        """Wait until they have read it."""
+        ...
+
+
 @dataclass(frozen=True)
 class Member:
     """A device of a mesh, and the others."""
@@ -48,6 +56,7 @@ class Member:
     mesh: Mesh
     device: int
     peers: Peers | None = None
+    late: LatePeers | None = None
 
     @staticmethod
     def here(what: str) -> "Member":
@@ -119,6 +128,8 @@ def all_reduce(op: c.AllReduceOp) -> Fn:
     def run(x: Array) -> Array:
         member = Member.here(what)
         group = member.mesh.group(axes, member.device)
+        if member.late is not None:  # all that others read is this: the same bits
+            return sum_of_own(member, what, group, kind, [x] * len(group))
         flat = x.reshape(-1)
         ends = [flat.size * i // len(group) for i in range(len(group) + 1)]
         pieces = [flat[a:b] for a, b in pairwise(ends)]
@@ -214,7 +225,10 @@ def axis_index(op: AxisIndexOp) -> Fn:
 
 @array_kernel(AcknowledgeOp)
 def acknowledge(*_: Array) -> tuple[Array, ...]:
-    """Nothing to wait for: here collectives end when what they have read is read."""
+    """Nothing to wait for where collectives end when what they have read is read."""
+    member = at_hand(Member)
+    if member is not None and member.late is not None:
+        member.late.acknowledge()
     return ()
 
 
