@@ -622,16 +622,13 @@ class Tensors:
                 if form.kind != kind:
                     text = f"combines by {kind} what are terms of a {form.kind}"
                     self.report("D12", op, text)
-            elif axis in form.unsure or form.free or axis in form.varies:
-                pass
-            elif form.cut_of(axis) is not None:
-                self.report("D12", op, f"combines along {axis.name} parts, which are no terms")
-            elif kind in (SUM, "prod"):
+            elif not form.free and axis not in form.axes and kind in (SUM, "prod"):
                 text = f"combines along {axis.name} what is the same on all devices"
                 self.report("D12", op, f"{text}: it is counted again for each")
         rest = tuple(a for a in form.terms if a not in axes)
         varies = tuple(a for a in form.varies if a not in axes)
-        cuts = [x for x in form.cuts if not set(x.axes) & set(axes)]
+        left = [(x, tuple(a for a in x.axes if a not in axes)) for x in form.cuts]
+        cuts = [x if own == x.axes else Cut(own, x.dims) for x, own in left if own]
         if isinstance(op, c.ReduceScatterOp):
             dim = op.dim.value.data
             before = next((x for x in cuts if dim in x.dims), None)

@@ -4,13 +4,17 @@ docs/proofs.md."""
 import re
 from io import StringIO
 
+import numpy as np
 import pytest
 from xdsl.printer import Printer
 
+from ge.dialects.npu_task.ops import LaunchOp
+from ge.dialects.support.errors import GeError
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.check.proof import check_program
+from ge.runtime.device.session import Session
 
 PARTS = (
     'module attributes {graph.parts = {"up.tp" = ["up", #graph.sharding<@mesh, [{}, {"tp"}]>], '
@@ -204,7 +208,11 @@ def test_d11_parts_tile_what_they_are_parts_of(mlp: str, old: str, new: str, mes
     ("old", "new", "message"),
     [
         ("all_reduce sum", "all_reduce max", "combines by max"),
-        ('all_reduce sum %0 over <"tp"=2>', 'all_reduce sum %0 over <"dp"=2>', "parts, which are"),
+        (
+            'all_reduce sum %0 over <"tp"=2>',
+            'all_reduce sum %0 over <"dp"=2>',
+            "before they are combined",
+        ),
         ('[{"tp"}, {}]', "[{}, {}]", "is the same on all devices: no parts of a sum"),
     ],
 )
@@ -226,3 +234,29 @@ def test_d13_what_stands_behind_the_last_element_gets_into_no_sum(old: str, new:
     if "%x, %x" in new:
         text = text.replace("tensor<4x3xf32>, tensor<f32>)", "tensor<4x3xf32>, tensor<4x3xf32>)")
     assert "gets into its sum" in rules(compiled(text))["D13"]
+
+
+def test_random_timings_of_devices_see_memory_that_is_given_back_too_early():
+    """Others read what a device has brought when that one is far ahead."""
+    text = """graph.mesh @mesh ["tp"=4]
+func.func @main(%x: tensor<8xf32> {graph.name = "x", graph.whole = array<i64: 32>,
+                                   graph.sharding = #graph.sharding<@mesh, [{"tp"}]>})
+    -> (tensor<8xf32> {graph.name = "y"}) {
+  %0 = graph.tanh %x : (tensor<8xf32>) -> tensor<8xf32>
+  %1 = graph.all_reduce sum %0 over <"tp"=4> : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = graph.exp %1 : (tensor<8xf32>) -> tensor<8xf32>
+  %3 = graph.all_reduce max %2 over <"tp"=4> : (tensor<8xf32>) -> tensor<8xf32>
+  return %3 : tensor<8xf32>
+}"""
+    module = parse_module(context(), SourceText("p", text))
+    lower(module, Options(tiles=False, verify=False, fusion="off"))
+    given = {"x": np.arange(32, dtype=np.float32) / 32}
+    Session(module, {}).fuzz_schedule(given, 8)
+    launches = [op for op in module.walk() if isinstance(op, LaunchOp)]
+    acks = [op for op in launches if "ack" in op.callee]
+    exp = next(op for op in launches if op.callee == "exp_0")
+    exp.outs[0].replace_all_uses_with(acks[0].ins[0])  # what is written where the terms are
+    for ack in acks:
+        ack.detach()
+    with pytest.raises(GeError, match="other bits in random timing"):
+        Session(module, {}, sanitize=False).fuzz_schedule(given, 8)

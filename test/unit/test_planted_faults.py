@@ -1,6 +1,6 @@
 """Faults in random programs are reported, and edits of program texts refused where they do harm
-(`planted_faults.py`, `planted_edits.py`, `planted_claims.py` and `planted_tile_faults.py` of
-`test/bench` plant more); random timings of what the compiler makes give the same bits."""
+(`planted_faults.py`, `planted_edits.py`, `planted_claims.py`, `planted_tile_faults.py` and
+`planted_device_faults.py` of `test/bench` plant more); random timings of what the compiler makes give the same bits."""
 
 import sys
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 
 import planted_claims
+import planted_device_faults
 import planted_edits
 import planted_faults
 import planted_tile_faults
@@ -31,6 +32,13 @@ def test_faults_are_reported_and_nothing_else() -> None:
     tally = planted_faults.run_cases(faults=10, timings=6)
     assert tally.wrong == []
     assert set(tally.harmful) == {"dropped wait", "shortened lifetime", "shifted offset"}
+
+
+@pytest.mark.parametrize("faults", [6, pytest.param(5000, marks=pytest.mark.soak)])
+def test_faults_across_devices_are_reported_and_nothing_else(faults: int) -> None:
+    tally = planted_device_faults.run_cases(faults, timings=4)
+    assert tally.wrong == []
+    assert tally.harmful.total() > 1
 
 
 @pytest.mark.parametrize(

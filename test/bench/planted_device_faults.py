@@ -1,0 +1,363 @@
+"""Faults planted across the devices of random programs: does the checker report each one that can
+change a result, or make devices wait for ever?
+
+    python test/bench/planted_device_faults.py --cases 5000 [--seed N] [--timings N]
+
+A case is a random graph, cut over a random mesh (`random_shardings.py`) and compiled all the way
+down. The program as it is must be proved, and give the same bits in every random timing of all
+devices. Then it gets one fault: a wait or an acknowledgement is dropped or moved, collectives are
+of other axes or another kind, of another stream or in another order, a buffer that they use lies
+elsewhere, an argument or an exchange says another sharding, a mask is taken away. Where all devices
+together give other bits, or fail, the fault must have been reported."""
+
+import argparse
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from planted_faults import move, network
+from random_graphs import Graphs, op_classes
+from random_shardings import MESHES, mesh_of_text, stated
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, i64
+from xdsl.ir import Operation
+from xdsl.parser import Parser
+from xdsl.utils.exceptions import VerifyException
+
+from ge.dialects.graph.acknowledge import AcknowledgeOp
+from ge.dialects.graph.collectives import Collective, CombineKind, OfWhole, OverAxes
+from ge.dialects.graph.elementwise import SelectOp
+from ge.dialects.graph.sharding import SHARDING, AxesAttr, ShardingAttr, mesh_of
+from ge.dialects.npu_task.memory import owner_of
+from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp, WaitOp
+from ge.dialects.support.editing import replace_uses
+from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
+from ge.dialects.support.mesh import Axis, Mesh, Sharding
+from ge.dialects.support.types import is_dynamic
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.check.proof import check_program
+from ge.runtime.data.weights import RandomPayload
+from ge.runtime.device.random_inputs import random_inputs
+from ge.runtime.device.session import Session
+
+Given = tuple[Mapping[str, Any], RandomPayload]  # inputs, weights
+
+
+def program(seed: int, graphs: Graphs, ctx: Context) -> tuple[ModuleOp, Given] | None:
+    """The compiled program of a seed, and what it is given; None where nothing is sent in it."""
+    rng = random.Random(seed)
+    if rng.random() < 0.6:
+        module = Parser(ctx, network(rng)).parse_module()
+    elif (graph := graphs.make(seed)) is not None:
+        module = graph.clone()
+    else:
+        return None
+    if any(is_dynamic(v.type) for op in module.walk() for v in (*op.operands, *op.results)):
+        return None
+    given = random_inputs(module), RandomPayload(module.clone())
+    stated(rng, mesh_of_text(rng.choice(MESHES)), module)
+    fusion, memory = rng.choice(("off", "default")), rng.choice((0, 1, 1, 2))
+    try:
+        lower(module, Options(fusion=fusion, memory=memory, verify=False, tiles=False))
+    except (GeError, VerifyException, ValueError):  # random_shardings.py finds these
+        return None
+    return (module, given) if launches(module, Collective) else None
+
+
+def met(module: ModuleOp, kind: Any) -> list[KernelOp]:
+    """The kernels in which devices meet."""
+    return [op for op in module.ops if isinstance(op, KernelOp) and isinstance(op.main, kind)]
+
+
+def launches(module: ModuleOp, kind: Any) -> list[LaunchOp]:
+    names = {k.sym_name.data for k in met(module, kind)}
+    return [op for op in module.walk() if isinstance(op, LaunchOp) and op.callee in names]
+
+
+def chosen(rng: random.Random, ops: list[Any]) -> Any:
+    return rng.choice(ops) if ops else None
+
+
+# ---- faults ------------------------------------------------------------------------------------
+
+
+def drop_wait(module: ModuleOp, rng: random.Random) -> str | None:
+    op = chosen(rng, [op for op in module.walk() if isinstance(op, WaitOp)])
+    return None if op is None else dropped(op, "dropped wait")
+
+
+def drop_acknowledgement(module: ModuleOp, rng: random.Random) -> str | None:
+    op = chosen(rng, launches(module, AcknowledgeOp))
+    return None if op is None else dropped(op, "dropped acknowledgement")
+
+
+def dropped(op: Operation, name: str) -> str:
+    op.detach()
+    op.erase()
+    return name
+
+
+def move_acknowledgement(module: ModuleOp, rng: random.Random) -> str | None:
+    """Put an acknowledgement some ops later, or before its collective."""
+    op = chosen(rng, launches(module, AcknowledgeOp))
+    if op is None or (block := op.parent) is None:
+        return None
+    ops = list(block.ops)
+    at = ops.index(op)
+    target = rng.choice([i for i in range(max(at - 2, 0), min(at + 8, len(ops) - 1)) if i != at])
+    op.detach()
+    block.insert_op_before(op, ops[target]) if target < at else block.insert_op_after(
+        op, ops[target]
+    )
+    return "moved acknowledgement"
+
+
+def swap(module: ModuleOp, rng: random.Random) -> str | None:
+    """Exchange two collectives of one block, or a collective and a task after it."""
+    first = chosen(rng, launches(module, Collective))
+    later = [op for op in launches(module, object) if op.parent is first.parent]
+    later = later[later.index(first) + 1 :][:4]
+    if not later or (block := first.parent) is None:
+        return None
+    second = rng.choice(later)
+    before = second.next_op
+    second.detach()
+    block.insert_op_before(second, first)
+    first.detach()
+    block.insert_op_before(first, before)
+    return "swapped collective"
+
+
+def other_stream(module: ModuleOp, rng: random.Random) -> str | None:
+    op = chosen(rng, launches(module, Collective))
+    streams = {o.stream.value.data for o in launches(module, object) if o.stream is not None}
+    streams -= {op.stream.value.data}
+    if not streams:
+        return None
+    op.properties["stream"] = IntegerAttr(rng.choice(sorted(streams)), i64)
+    return "other stream"
+
+
+def other_axes(module: ModuleOp, rng: random.Random) -> str | None:
+    """Let a collective be over other axes of as many devices."""
+    kernel, mesh = chosen(rng, met(module, OverAxes)), mesh_of(module)
+    if kernel is None or mesh is None:
+        return None
+    own = kernel.main.axes.data
+    axes = [a for a in every_axis(mesh) if (a,) != own and a.size == mesh.parts(own)]
+    if not axes:
+        return None
+    kernel.main.properties["axes"] = AxesAttr((rng.choice(axes),))
+    return "other axes"
+
+
+def every_axis(mesh: Mesh) -> list[Axis]:
+    halves = [Axis(n, p, 2) for n, size in mesh.axes if size == 4 for p in (1, 2)]
+    return [Axis(n, 1, size) for n, size in mesh.axes] + halves
+
+
+def other_kind(module: ModuleOp, rng: random.Random) -> str | None:
+    kernels = [k for k in met(module, OverAxes) if "kind" in k.main.properties]
+    if (kernel := chosen(rng, kernels)) is None:
+        return None
+    kinds = {"sum", "max", "min"} - {str(kernel.main.properties["kind"].data)}
+    kernel.main.properties["kind"] = CombineKind.of(rng.choice(sorted(kinds)))
+    return "other kind"
+
+
+def other_place(module: ModuleOp, rng: random.Random) -> str | None:
+    """Put a buffer of a collective where another one is, or some bytes further."""
+    op = chosen(rng, launches(module, Collective))
+    slots = [o for v in (*op.ins, *op.outs) if isinstance(o := owner_of(v).owner, SlotOp)]
+    if (slot := chosen(rng, slots)) is None:
+        return None
+    same = [o for o in module.walk() if isinstance(o, SlotOp) and o.segment == slot.segment]
+    low = slot.offset.value.data
+    places = [o.offset.value.data for o in same] + [low + 64, low + 512, max(low - 512, 0)]
+    return move(module, slot, rng.choice(places), "other place")
+
+
+def changed(rng: random.Random, sharding: Sharding, mesh: Mesh) -> Sharding | None:
+    """A sharding with parts of the same sizes by other axes, or in another order."""
+    resolved, found = sharding.resolved(mesh), list[Sharding]()
+    for d, own in enumerate(resolved.dims):
+        others = [(a,) for a in every_axis(mesh)]
+        others += [tuple(reversed(own))] + [
+            (Axis(a.name, 2, 2), Axis(a.name, 1, 2)) for a in own if a.size == 4
+        ]
+        for new in others:
+            if own and new != own and mesh.parts(new) == mesh.parts(own):
+                dims = (*resolved.dims[:d], new, *resolved.dims[d + 1 :])
+                found.append(Sharding(dims, unreduced=resolved.unreduced))
+    return rng.choice(found) if found else None
+
+
+def other_sharding(module: ModuleOp, rng: random.Random) -> str | None:
+    """Let an argument or result be cut by other axes."""
+    main, mesh = main_function(module), mesh_of(module)
+    assert main is not None
+    assert mesh is not None
+    name = rng.choice(("arg_attrs", "res_attrs"))
+    tables = list(getattr(main, name).data) if getattr(main, name) is not None else []
+    i = rng.randrange(len(tables)) if tables else 0
+    own = tables[i].data.get(SHARDING) if tables else None
+    new = changed(rng, own.data, mesh) if isinstance(own, ShardingAttr) else None
+    if new is None:
+        return None
+    tables[i] = DictionaryAttr({**tables[i].data, SHARDING: ShardingAttr(new)})
+    setattr(main, name, ArrayAttr(tables))
+    return "other sharding"
+
+
+def other_parts(module: ModuleOp, rng: random.Random) -> str | None:
+    """Let what is exchanged be cut by other axes than it is."""
+    kernel, mesh = chosen(rng, met(module, OfWhole)), mesh_of(module)
+    if kernel is None or mesh is None:
+        return None
+    name = rng.choice([n for n in ("has", "to") if n in kernel.main.properties])
+    new = changed(rng, kernel.main.properties[name].data, mesh)
+    if new is None:
+        return None
+    kernel.main.properties[name] = ShardingAttr(new)
+    return "other parts"
+
+
+def drop_mask(module: ModuleOp, rng: random.Random) -> str | None:
+    """Let what stands behind the last element be."""
+    names = {k.sym_name.data for k in module.ops if isinstance(k, KernelOp)}
+    masks = [
+        op
+        for op in module.walk()
+        if isinstance(op, SelectOp) and op.on_true.type == op.result.type and names
+    ]
+    if (op := chosen(rng, masks)) is None or op.next_op is None:
+        return None
+    if not isinstance(op.parent_op(), KernelOp):  # the op of a launch is not taken away
+        replace_uses(op.result, op.on_true)
+        return "dropped mask"
+    return None
+
+
+FAULTS: tuple[Callable[[ModuleOp, random.Random], str | None], ...] = (
+    drop_wait, drop_acknowledgement, move_acknowledgement, swap, other_stream, other_axes,
+    other_kind, other_place, other_sharding, other_parts, drop_mask,
+)  # fmt: skip
+
+
+# ---- cases -------------------------------------------------------------------------------------
+
+
+@dataclass
+class Tally:
+    """What came out."""
+
+    programs: int = 0
+    devices: int = 0
+    faults: Counter[str] = field(default_factory=Counter[str])
+    reported: Counter[str] = field(default_factory=Counter[str])
+    harmful: Counter[str] = field(default_factory=Counter[str])
+    rules: Counter[str] = field(default_factory=Counter[str])
+    wrong: list[str] = field(default_factory=list[str])
+
+
+def outcome(module: ModuleOp, given: Given, timings: int, seed: int) -> dict[str, bytes] | str:
+    """The bits of all outputs, or the reason why there are none; in random timings as well."""
+    try:
+        session = Session(module, given[1], poison=True, sanitize=False)
+        found = {name: array.tobytes() for name, array in session.run(given[0]).items()}
+        if timings:
+            session.fuzz_schedule(given[0], timings, seed)
+    except (GeError, VerifyException, ValueError, KeyError, IndexError, AssertionError) as e:
+        return f"{type(e).__name__}: {e}"
+    return found
+
+
+def problems_of(module: ModuleOp) -> list[str]:
+    try:
+        module.verify()
+    except VerifyException as e:
+        return [f"{e} [V]"]
+    return [p.message for p in check_program(module, with_tiles=False).problems]
+
+
+def check_case(seed: int, graphs: Graphs, ctx: Context, timings: int, tally: Tally) -> None:
+    """Check one program as it is, and with one fault."""
+    made = program(seed, graphs, ctx)
+    if made is None:
+        return
+    module, given = made
+    tally.programs += 1
+    if problems := problems_of(module):
+        tally.wrong.append(f"seed {seed}: false alarm: {problems[0]}")
+        return
+    want = outcome(module, given, max(timings // 4, 1), seed)
+    if isinstance(want, str):
+        tally.wrong.append(f"seed {seed}: the program depends on timing: {want}")
+        return
+    rng = random.Random(seed)
+    fault = None
+    for plant in rng.sample(FAULTS, len(FAULTS)):
+        if (fault := plant(module, rng)) is not None:
+            break
+    if fault is None:
+        return
+    tally.faults[fault] += 1
+    problems = problems_of(module)
+    tally.reported[fault] += bool(problems)
+    tally.rules.update({p[p.rindex("[") + 1 : -1] for p in problems})
+    got = outcome(module, given, timings if not problems else max(timings // 4, 1), seed + 1)
+    if got != want:
+        tally.harmful[fault] += 1
+        if not problems:
+            why = f": {got[:200]}" if isinstance(got, str) else ""
+            tally.wrong.append(f"seed {seed}: {fault} does harm and is not reported{why}")
+
+
+PROGRESS = 250
+"""Faults after which a line tells how far it is."""
+
+
+def run_cases(faults: int, timings: int, seed: int = 0) -> Tally:
+    """Check programs from a seed on until so many faults were planted; prints what is wrong, and
+    now and then how far it is."""
+    ctx, graphs, tally = context(), Graphs(op_classes()), Tally()
+    planted = 0
+    while planted < faults:
+        known = len(tally.wrong)
+        check_case(seed, graphs, ctx, timings, tally)
+        for line in tally.wrong[known:]:
+            print(line, flush=True)
+        seed += 1
+        if (now := tally.faults.total()) > planted and now % PROGRESS == 0:
+            print(f"{now} faults, next seed {seed}, {len(tally.wrong)} wrong", flush=True)
+        planted = now
+    return tally
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
+    parser.add_argument("--cases", type=int, default=5000, help="programs with a planted fault")
+    parser.add_argument("--seed", type=int, default=0, help="first seed")
+    parser.add_argument("--timings", type=int, default=8, help="of a faulty program")
+    args = parser.parse_args()
+    start = time.process_time()
+    tally = run_cases(args.cases, args.timings, args.seed)
+    print(f"{tally.programs} programs, rules {dict(sorted(tally.rules.items()))}")
+    for name, count in sorted(tally.faults.items()):
+        print(f"{name}: {count} planted, {tally.reported[name]} reported, "
+              f"{tally.harmful[name]} seen to do harm")  # fmt: skip
+    print(f"{len(tally.wrong)} wrong, {time.process_time() - start:.0f} s of CPU time")
+    return bool(tally.wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
