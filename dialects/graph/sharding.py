@@ -82,6 +82,7 @@ def _axes(parser: AttrParser) -> tuple[tuple[Axis, ...], bool]:
 
 
 def sharding_text(sharding: Sharding, mesh: str = MESH) -> str:
+    """Return a sharding as it stands in an attribute, without the brackets around it."""
     dims = [
         "{" + ", ".join([*map(axis_text, own), *(["?"] if i in sharding.open else [])]) + "}"
         for i, own in enumerate(sharding.dims)

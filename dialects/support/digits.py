@@ -52,7 +52,7 @@ def joined(axes: Axes) -> Axes:
 
 
 @dataclass(frozen=True, slots=True)
-class Number:
+class DigitSum:
     """constant + sum of coefficient x digit."""
 
     constant: int
@@ -62,50 +62,50 @@ class Number:
     def divisor(self) -> int:
         return gcd(self.constant, *self.terms.values())
 
-    def __add__(self, other: Any) -> "Number | Unknown":
+    def __add__(self, other: Any) -> "DigitSum | Unknown":
         if isinstance(other, int):
-            return Number(self.constant + other, self.terms)
-        if not isinstance(other, Number):
+            return DigitSum(self.constant + other, self.terms)
+        if not isinstance(other, DigitSum):
             return Unknown()
         terms = dict(self.terms)
         for digit, by in other.terms.items():
             terms[digit] = terms.get(digit, 0) + by
-        return Number(self.constant + other.constant, {d: c for d, c in terms.items() if c})
+        return DigitSum(self.constant + other.constant, {d: c for d, c in terms.items() if c})
 
     __radd__ = __add__
 
-    def __mul__(self, by: Any) -> "Number | Unknown":
+    def __mul__(self, by: Any) -> "DigitSum | Unknown":
         if not isinstance(by, int):
             return Unknown()
-        return Number(self.constant * by, {d: c * by for d, c in self.terms.items()})
+        return DigitSum(self.constant * by, {d: c * by for d, c in self.terms.items()})
 
     __rmul__ = __mul__
 
-    def __sub__(self, other: Any) -> "Number | Unknown":
+    def __sub__(self, other: Any) -> "DigitSum | Unknown":
         return self + other * -1
 
-    def __rsub__(self, other: int) -> "Number | Unknown":
+    def __rsub__(self, other: int) -> "DigitSum | Unknown":
         return self * -1 + other
 
-    def _divided(self, by: int) -> "tuple[Number, Number] | None":
+    def _divided(self, by: int) -> "tuple[DigitSum, DigitSum] | None":
         """Quotient and remainder, where they are numbers of this form."""
         whole = {d: c // by for d, c in self.terms.items() if c % by == 0}
         rest = {d: c for d, c in self.terms.items() if c % by}
         constant, over = divmod(self.constant, by)
         low = over + sum(min(c * (d.size - 1), 0) for d, c in rest.items())
         high = over + sum(max(c * (d.size - 1), 0) for d, c in rest.items())
-        return (Number(constant, whole), Number(over, rest)) if 0 <= low and high < by else None
+        return (DigitSum(constant, whole), DigitSum(over, rest)) if 0 <= low and high < by else None
 
-    def __floordiv__(self, by: int) -> "int | Number | Unknown":
+    def __floordiv__(self, by: int) -> "int | DigitSum | Unknown":
         divided = self._divided(by)
         return Unknown() if divided is None else plain(divided[0])
 
-    def __mod__(self, by: int) -> "int | Number | Unknown":
+    def __mod__(self, by: int) -> "int | DigitSum | Unknown":
         divided = self._divided(by)
         return Unknown() if divided is None else plain(divided[1])
 
 
-def plain(number: Number) -> "int | Number":
+def plain(number: DigitSum) -> "int | DigitSum":
     return number if number.terms else number.constant
 
 
@@ -120,7 +120,7 @@ def part(size: int, axes: Axes) -> Span:
     terms, step = dict[Axis, int](), each
     for digit in reversed(own):
         terms[digit], step = step, step * digit.size
-    return plain(Number(0, terms)), each
+    return plain(DigitSum(0, terms)), each
 
 
 def axes_of(span: Span, dim: int) -> Axes | None:
@@ -129,7 +129,7 @@ def axes_of(span: Span, dim: int) -> Axes | None:
     offset, size = span
     if isinstance(offset, int):
         return () if offset <= 0 and offset + size >= dim else None
-    if not isinstance(offset, Number) or offset.constant:
+    if not isinstance(offset, DigitSum) or offset.constant:
         return None
     terms = sorted(offset.terms.items(), key=lambda t: -t[1])
     if terms[-1][1] != size or any(a != b * d.size for (_, a), (d, b) in pairwise(terms)):

@@ -85,7 +85,7 @@ def shapes_of(op: TensorOp, strategy: Strategy) -> list[Shape]:
 
 
 def may_cut(op: TensorOp, dim: int) -> bool:
-    """Whether an op of this class computes parts along a dimension of its result."""
+    """Return whether an op of this class computes parts along a dimension of its result."""
     if isinstance(op, View | BroadcastToOp | SliceOp | ConcatOp | FillOp | TransposeOp):
         return True
     if isinstance(op, BatchNormOp | DepthToSpaceOp | SpaceToDepthOp):
@@ -255,7 +255,7 @@ def with_properties(
 
 
 def builds(op: TensorOp, strategy: Strategy, needs: Sequence[Need]) -> bool:
-    """Whether the op of one device's part can be built, with results of the right shapes."""
+    """Return whether the op of one device's part can be built, with results of the right shapes."""
     types = [
         tensor(local_shape(need, shape_of(v)), element_type(v))
         for v, need in zip(op.operands, needs, strict=True)
@@ -285,5 +285,5 @@ def local_shape(need: Need, shape: Shape) -> Shape:
 
 
 def is_concat(op: TensorOp, strategy: Strategy) -> bool:
-    """Whether an op puts values together along a dimension that is cut."""
+    """Return whether an op puts values together along a dimension that is cut."""
     return isinstance(op, ConcatOp) and bool(strategy.dims[op.axis.value.data])

@@ -19,6 +19,7 @@ from ge.transforms.graph.control_flow import insert_before, replace_op
 
 
 def merge_moves(main: FuncOp) -> None:
+    """Make slices of padded values pads that add less, or take away."""
     for op in list(main.body.block.ops):
         if isinstance(op, SliceOp) and (new := _shifted(op)) is not None:
             insert_before(op, new)

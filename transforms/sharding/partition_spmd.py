@@ -335,7 +335,7 @@ class Partition:
         return self.add(ConstantOp.make(dense(array), type_of(array)))
 
     def get(self, value: SSAValue, need: Need | None, fill: float = 0) -> SSAValue:
-        """What is needed of a value, made where it is not there yet."""
+        """Return what is needed of a value, made where it is not there yet."""
         if need is None:
             need = Sharding(self.chosen(value).dims)
         source = _constant_of(value, need, self.assignment)

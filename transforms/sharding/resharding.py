@@ -20,7 +20,7 @@ from itertools import product
 from math import prod
 
 from ge.dialects.graph.collectives import Needed, Place
-from ge.dialects.support.digits import Axes, Number, all_digits, cut, joined
+from ge.dialects.support.digits import Axes, DigitSum, all_digits, cut, joined
 from ge.dialects.support.mesh import SUM, Axis, Sharding
 from ge.dialects.support.types import Shape
 from ge.transforms.sharding.strategies import Need, terms_of
@@ -66,14 +66,14 @@ def reduced_axes(have: Sharding, goal: Sharding | None) -> Axes:
 
 
 def divides(own: Axes, more: Axes, size: int) -> bool:
-    """Whether parts of a dimension's parts are its parts along all these axes: those of the whole
+    """Return whether parts of a dimension's parts are its parts along all these axes: those of the whole
     dimension always, others where they have as many elements."""
     ratio = count(more) // count(own)
     return not own or -(-size // count(own)) == ratio * -(-size // count(more))
 
 
 def _gathers(have: Sharding, goal: Sharding, shape: Shape) -> bool:
-    """Whether parts put together are all that is needed."""
+    """Return whether parts put together are all that is needed."""
     return all(
         all_digits(b) == all_digits(a)[: len(all_digits(b))] and divides(b, a, size)
         for a, b, size in zip(have.dims, goal.dims, shape, strict=True)
@@ -202,11 +202,11 @@ def _digits_of(place: Place) -> Iterator[tuple[Axis, int, Axes]]:
 
 
 def as_needed(need: Need, shape: Shape) -> Needed:
-    """What is needed as a box for each device."""
+    """Return what is needed as a box for each device."""
     if isinstance(need, Needed):
         return need
     places = list[tuple[Place, int]]()
     for offset, size in cut(shape, need.dims):
-        terms = tuple(terms_of(offset)) if isinstance(offset, Number) else ()
+        terms = tuple(terms_of(offset)) if isinstance(offset, DigitSum) else ()
         places.append((Place(0, terms), size))
     return Needed(tuple(places))

@@ -28,7 +28,7 @@ from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, TransposeOp, View
 from ge.dialects.graph.slicing import PadOp, SliceOp
 from ge.dialects.support.boxes import Box, Span, Unknown, view_box
-from ge.dialects.support.digits import Axes, Number, all_digits, axes_of, cut, joined, part
+from ge.dialects.support.digits import Axes, DigitSum, all_digits, axes_of, cut, joined, part
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.mesh import SUM, Axis, Sharding
 from ge.dialects.support.operation import operands_of
@@ -142,7 +142,7 @@ class Rules:
     # ---- what a strategy needs
 
     def needs(self, strategy: Strategy) -> tuple[Need, ...] | None:
-        """What the op needs of each operand; None where it cannot be computed so."""
+        """Return what the op needs of each operand; None where it cannot be computed so."""
         if strategy not in self._needs:
             found = self._needed(strategy)
             if found is not None and strategy.axes and not self.builds(self.op, strategy, found):
@@ -191,11 +191,11 @@ class Rules:
         for d, size in enumerate(result):
             if size < 2 or not self.may_cut(self.op, d):
                 continue
-            unit = Number(0, {Axis("", 1, size): 1})
+            unit = DigitSum(0, {Axis("", 1, size): 1})
             for i in range(len(self.shapes)):
                 box = self.op.operand_box(i, Box.part(result, {d: (unit, 1)}))
                 for j, (offset, _) in enumerate(box.spans if box is not None else ()):
-                    if isinstance(offset, Number | Unknown):
+                    if isinstance(offset, DigitSum | Unknown):
                         found.setdefault((i, j), []).append(d)
         return found
 
@@ -311,14 +311,14 @@ def box_needed(spans: Sequence[Span], shape: Sequence[int]) -> Needed | None:
     for (offset, size), dim in zip(spans, shape, strict=True):
         if isinstance(offset, int):
             places.append((Place(), dim))
-        elif isinstance(offset, Number):
+        elif isinstance(offset, DigitSum):
             places.append((Place(offset.constant, tuple(terms_of(offset))), size))
         else:
             return None
     return Needed(tuple(places))
 
 
-def terms_of(number: Number) -> Iterator[tuple[Axis, int]]:
+def terms_of(number: DigitSum) -> Iterator[tuple[Axis, int]]:
     """The terms of a number, with neighboring digits of an axis as one."""
     terms = sorted(number.terms.items(), key=lambda t: (t[0].name, t[0].pre))
     last: tuple[Axis, int] | None = None

@@ -60,7 +60,7 @@ from ge.transforms.sharding.resharding import count
 LARGEST_I32 = (1 << 31) - 1
 
 
-class Emit:
+class Insert:
     """Builds the ops that replace one."""
 
     def __init__(self, before: Operation) -> None:
@@ -83,7 +83,7 @@ class Emit:
         return self(ReshapeOp, x, shape=list(shape), allow_zero=True)
 
 
-Rewrite = Callable[[Emit, Any, int], Sequence[SSAValue] | None]
+Rewrite = Callable[[Insert, Any, int], Sequence[SSAValue] | None]
 """The results of an op in two levels, of `parts` parts; None where it stays."""
 
 
@@ -99,7 +99,7 @@ def in_two_levels(assignment: Assignment) -> bool:
         assert isinstance(op, TensorOp)
         have = assignment.chosen(op.operands[0])
         parts = parts_along(op, have)
-        if parts > 1 and (results := rewrite(Emit(op), op, parts)) is not None:
+        if parts > 1 and (results := rewrite(Insert(op), op, parts)) is not None:
             replace_op(op, results)
             changed = True
     return changed
@@ -125,145 +125,145 @@ def row_axes(op: TensorOp) -> Sequence[int]:
 # ---- distributions and norms --------------------------------------------------------------------
 
 
-def softmax(emit: Emit, op: SoftmaxOp | LogSoftmaxOp, parts: int) -> Sequence[SSAValue]:
+def softmax(make: Insert, op: SoftmaxOp | LogSoftmaxOp, parts: int) -> Sequence[SSAValue]:
     axes = list(op.row_axes())
-    x = wide(emit, op.input)
-    shifted = emit(SubOp, x, emit(ReduceOp, x, kind="max", axes=axes))
-    total = emit(ReduceOp, emit(ExpOp, shifted), kind="sum", axes=axes)
+    x = wide(make, op.input)
+    shifted = make(SubOp, x, make(ReduceOp, x, kind="max", axes=axes))
+    total = make(ReduceOp, make(ExpOp, shifted), kind="sum", axes=axes)
     if isinstance(op, LogSoftmaxOp):
-        y = emit(SubOp, shifted, emit(LogOp, total))
+        y = make(SubOp, shifted, make(LogOp, total))
     else:
-        y = emit(DivOp, emit(ExpOp, shifted), total)
-    return [like(emit, y, op.input)]
+        y = make(DivOp, make(ExpOp, shifted), total)
+    return [like(make, y, op.input)]
 
 
-def norm(emit: Emit, op: LayerNormOp | RmsNormOp, parts: int) -> Sequence[SSAValue]:
-    axes, x, epsilon = list(op.row_axes()), wide(emit, op.input), op.epsilon.value.data
+def norm(make: Insert, op: LayerNormOp | RmsNormOp, parts: int) -> Sequence[SSAValue]:
+    axes, x, epsilon = list(op.row_axes()), wide(make, op.input), op.epsilon.value.data
     if isinstance(op, LayerNormOp):
-        normal = _normal(emit, x, axes, epsilon)
+        normal = _normal(make, x, axes, epsilon)
     else:
-        square = emit(ReduceOp, emit(MulOp, x, x), kind="mean", axes=axes)
-        normal = emit(DivOp, x, emit(SqrtOp, emit(AddOp, square, emit.number(epsilon, x))))
-    y = emit(MulOp, normal, like(emit, op.scale, x))
+        square = make(ReduceOp, make(MulOp, x, x), kind="mean", axes=axes)
+        normal = make(DivOp, x, make(SqrtOp, make(AddOp, square, make.number(epsilon, x))))
+    y = make(MulOp, normal, like(make, op.scale, x))
     if isinstance(op, LayerNormOp) and op.bias is not None:
-        y = emit(AddOp, y, like(emit, op.bias, x))
-    return [like(emit, y, op.input)]
+        y = make(AddOp, y, like(make, op.bias, x))
+    return [like(make, y, op.input)]
 
 
-def group_norm(emit: Emit, op: GroupNormOp, parts: int) -> Sequence[SSAValue]:
+def group_norm(make: Insert, op: GroupNormOp, parts: int) -> Sequence[SSAValue]:
     batch, channels, *rest = shape_of(op.input)
     groups = op.groups.value.data
-    x = emit.reshaped(wide(emit, op.input), (batch, groups, channels // groups, *rest))
+    x = make.reshaped(wide(make, op.input), (batch, groups, channels // groups, *rest))
     axes = list(range(2, 3 + len(rest)))
-    y = emit.reshaped(_normal(emit, x, axes, op.epsilon.value.data), (batch, channels, *rest))
+    y = make.reshaped(_normal(make, x, axes, op.epsilon.value.data), (batch, channels, *rest))
     column = (channels, *[1] * len(rest))
-    scale, bias = (emit.reshaped(like(emit, v, y), column) for v in (op.scale, op.bias))
-    return [like(emit, emit(AddOp, emit(MulOp, y, scale), bias), op.input)]
+    scale, bias = (make.reshaped(like(make, v, y), column) for v in (op.scale, op.bias))
+    return [like(make, make(AddOp, make(MulOp, y, scale), bias), op.input)]
 
 
-def _normal(emit: Emit, x: SSAValue, axes: list[int], epsilon: float) -> SSAValue:
-    x = emit(SubOp, x, emit(ReduceOp, x, kind="mean", axes=axes))
-    variance = emit(ReduceOp, emit(MulOp, x, x), kind="mean", axes=axes)
-    return emit(DivOp, x, emit(SqrtOp, emit(AddOp, variance, emit.number(epsilon, x))))
+def _normal(make: Insert, x: SSAValue, axes: list[int], epsilon: float) -> SSAValue:
+    x = make(SubOp, x, make(ReduceOp, x, kind="mean", axes=axes))
+    variance = make(ReduceOp, make(MulOp, x, x), kind="mean", axes=axes)
+    return make(DivOp, x, make(SqrtOp, make(AddOp, variance, make.number(epsilon, x))))
 
 
-def reduced(emit: Emit, op: ReduceOp, parts: int) -> Sequence[SSAValue] | None:
+def reduced(make: Insert, op: ReduceOp, parts: int) -> Sequence[SSAValue] | None:
     """Kinds that are a function of a sum."""
-    kind, x = op.kind.data, wide(emit, op.input)
+    kind, x = op.kind.data, wide(make, op.input)
     own: dict[str, Any] = {"axes": list(op.row_axes() or ()), "keep_dims": op.keep_dims}
     if not is_float(element_type(x)):
         return None
     if kind == "l2":
-        y = emit(SqrtOp, emit(ReduceOp, x, kind="sum_square", **own))
+        y = make(SqrtOp, make(ReduceOp, x, kind="sum_square", **own))
     elif kind == "log_sum":
-        y = emit(LogOp, emit(ReduceOp, x, kind="sum", **own))
+        y = make(LogOp, make(ReduceOp, x, kind="sum", **own))
     elif kind == "log_sum_exp":
-        most = emit(ReduceOp, x, kind="max", axes=own["axes"])
-        total = emit(ReduceOp, emit(ExpOp, emit(SubOp, x, most)), kind="sum", **own)
-        y = emit(AddOp, emit(LogOp, total), emit.reshaped(most, shape_of(total)))
+        most = make(ReduceOp, x, kind="max", axes=own["axes"])
+        total = make(ReduceOp, make(ExpOp, make(SubOp, x, most)), kind="sum", **own)
+        y = make(AddOp, make(LogOp, total), make.reshaped(most, shape_of(total)))
     else:
         return None
-    return [like(emit, y, op.input)]
+    return [like(make, y, op.input)]
 
 
-def wide(emit: Emit, x: SSAValue) -> SSAValue:
+def wide(make: Insert, x: SSAValue) -> SSAValue:
     """Floats of 16 bits as f32: results are rounded once, at the end."""
     narrow = is_float(element_type(x)) and bitwidth(element_type(x)) < 32
-    return emit(CastOp, x, to=f32) if narrow else x
+    return make(CastOp, x, to=f32) if narrow else x
 
 
-def like(emit: Emit, x: SSAValue, other: SSAValue) -> SSAValue:
+def like(make: Insert, x: SSAValue, other: SSAValue) -> SSAValue:
     same = element_type(x) == element_type(other)
-    return x if same else emit(CastOp, x, to=element_type(other))
+    return x if same else make(CastOp, x, to=element_type(other))
 
 
 # ---- greatest elements, running sums ------------------------------------------------------------
 
 
-def in_parts(emit: Emit, x: SSAValue, axis: int, parts: int) -> SSAValue:
+def in_parts(make: Insert, x: SSAValue, axis: int, parts: int) -> SSAValue:
     """The value with its axis as two: the parts, and the elements of each."""
     shape = shape_of(x)
     size = shape[axis] // parts
-    return emit.reshaped(x, (*shape[:axis], parts, size, *shape[axis + 1 :]))
+    return make.reshaped(x, (*shape[:axis], parts, size, *shape[axis + 1 :]))
 
 
-def places(emit: Emit, local: SSAValue, axis: int, parts: int, size: int) -> SSAValue:
+def places(make: Insert, local: SSAValue, axis: int, parts: int, size: int) -> SSAValue:
     """Indices in parts as indices in the whole, as i32: they are sent. `axis` is that of the
     parts."""
     rank = rank_of(local)
     first = np.arange(parts, dtype=np.int32) * size
     shape = [parts if d == axis else 1 for d in range(rank)]
-    return emit(AddOp, emit(CastOp, local, to=i32), emit.constant(first.reshape(shape)))
+    return make(AddOp, make(CastOp, local, to=i32), make.constant(first.reshape(shape)))
 
 
-def arg_reduce(emit: Emit, op: ArgReduceOp, parts: int) -> Sequence[SSAValue] | None:
+def arg_reduce(make: Insert, op: ArgReduceOp, parts: int) -> Sequence[SSAValue] | None:
     (axis,) = op.row_axes()
     size = shape_of(op.input)[axis]
     if size > LARGEST_I32:
         return None
-    x = in_parts(emit, op.input, axis, parts)
+    x = in_parts(make, op.input, axis, parts)
     kind, last = op.kind.data, bool(op.select_last_index.value.data)
     own: dict[str, Any] = {"kind": kind, "select_last_index": last}
-    local = emit(ArgReduceOp, x, axis=axis + 1, keep_dims=False, **own)
-    at = places(emit, local, axis, parts, size // parts)
-    best = emit(ReduceOp, x, kind=kind, axes=[axis + 1], keep_dims=False)
-    which = emit(ArgReduceOp, best, axis=axis, keep_dims=True, **own)
-    found = emit(CastOp, emit(GatherElementsOp, at, which, axis=axis), to=i64)
-    return [emit.reshaped(found, shape_of(op.result))]
+    local = make(ArgReduceOp, x, axis=axis + 1, keep_dims=False, **own)
+    at = places(make, local, axis, parts, size // parts)
+    best = make(ReduceOp, x, kind=kind, axes=[axis + 1], keep_dims=False)
+    which = make(ArgReduceOp, best, axis=axis, keep_dims=True, **own)
+    found = make(CastOp, make(GatherElementsOp, at, which, axis=axis), to=i64)
+    return [make.reshaped(found, shape_of(op.result))]
 
 
-def top_k(emit: Emit, op: TopKOp, parts: int) -> Sequence[SSAValue] | None:
+def top_k(make: Insert, op: TopKOp, parts: int) -> Sequence[SSAValue] | None:
     axis, shape = normalize_axis(op.axis.value.data, rank_of(op.input)), shape_of(op.input)
     wanted, size = (op.ints("k") or (0,))[0], shape[axis] // parts
     each = min(wanted, size)
     if not 0 < each * parts < shape[axis] or shape[axis] > LARGEST_I32:
         return None
-    x, largest = in_parts(emit, op.input, axis, parts), bool(op.largest.value.data)
-    best = emit.op(TopKOp, x, k=each, axis=axis + 1, largest=largest)
-    at = places(emit, best.results[1], axis, parts, size)
+    x, largest = in_parts(make, op.input, axis, parts), bool(op.largest.value.data)
+    best = make.op(TopKOp, x, k=each, axis=axis + 1, largest=largest)
+    at = places(make, best.results[1], axis, parts, size)
     merged = (*shape[:axis], parts * each, *shape[axis + 1 :])
-    values, at = emit.reshaped(best.results[0], merged), emit.reshaped(at, merged)
-    of_all = emit.op(TopKOp, values, k=wanted, axis=axis, largest=largest)
-    found = emit(GatherElementsOp, at, of_all.results[1], axis=axis)
-    return [of_all.results[0], emit(CastOp, found, to=i64)]
+    values, at = make.reshaped(best.results[0], merged), make.reshaped(at, merged)
+    of_all = make.op(TopKOp, values, k=wanted, axis=axis, largest=largest)
+    found = make(GatherElementsOp, at, of_all.results[1], axis=axis)
+    return [of_all.results[0], make(CastOp, found, to=i64)]
 
 
-def cumulative(emit: Emit, op: CumulativeOp, parts: int) -> Sequence[SSAValue] | None:
+def cumulative(make: Insert, op: CumulativeOp, parts: int) -> Sequence[SSAValue] | None:
     (axis,) = op.row_axes() or (0,)
-    kind, x = op.kind.data, in_parts(emit, op.input, axis, parts)
+    kind, x = op.kind.data, in_parts(make, op.input, axis, parts)
     reverse = bool(op.reverse.value.data)
     exclusive = bool(op.exclusive.value.data)
-    own = emit(CumulativeOp, x, kind=kind, axis=axis + 1, reverse=reverse, exclusive=exclusive)
-    totals = emit(ReduceOp, x, kind=kind, axes=[axis + 1])
-    before = emit(CumulativeOp, totals, kind=kind, axis=axis, reverse=reverse, exclusive=True)
-    both = emit(AddOp if kind == "sum" else MulOp, own, before)
-    return [emit.reshaped(both, shape_of(op.result))]
+    own = make(CumulativeOp, x, kind=kind, axis=axis + 1, reverse=reverse, exclusive=exclusive)
+    totals = make(ReduceOp, x, kind=kind, axes=[axis + 1])
+    before = make(CumulativeOp, totals, kind=kind, axis=axis, reverse=reverse, exclusive=True)
+    both = make(AddOp if kind == "sum" else MulOp, own, before)
+    return [make.reshaped(both, shape_of(op.result))]
 
 
 # ---- look-ups -----------------------------------------------------------------------------------
 
 
-def gather(emit: Emit, op: GatherOp, parts: int) -> Sequence[SSAValue] | None:
+def gather(make: Insert, op: GatherOp, parts: int) -> Sequence[SSAValue] | None:
     """Each part gives what it has, and zeros else; their sum is the result. Only where it is
     smaller than what is looked up in, all of which would be sent else."""
     data, result, element = shape_of(op.input), shape_of(op.result), element_type(op.input)
@@ -273,35 +273,35 @@ def gather(emit: Emit, op: GatherOp, parts: int) -> Sequence[SSAValue] | None:
     size, rest = data[axis] // parts, len(data) - 1
     x, order = op.input, [axis, *(i for i in range(len(data)) if i != axis)]
     if axis:
-        x = emit(TransposeOp, x, permutation=order)
-    x = emit.reshaped(x, (parts, size, *(data[i] for i in order[1:])))
+        x = make(TransposeOp, x, permutation=order)
+    x = make.reshaped(x, (parts, size, *(data[i] for i in order[1:])))
     at, rank = op.indices, rank_of(op.indices)
-    zero = emit.number(0, at)
-    at = emit(SelectOp, emit(CompareOp, at, zero, predicate="lt"),
-              emit(AddOp, at, emit.number(data[axis], at)), at)  # fmt: skip
+    zero = make.number(0, at)
+    at = make(SelectOp, make(CompareOp, at, zero, predicate="lt"),
+              make(AddOp, at, make.number(data[axis], at)), at)  # fmt: skip
     first = (np.arange(parts) * size).astype(dtype_of(element_type(at)))
-    local = emit(SubOp, at, emit.constant(first.reshape(parts, *[1] * rank)))
-    inside = emit(
+    local = make(SubOp, at, make.constant(first.reshape(parts, *[1] * rank)))
+    inside = make(
         AndOp,
-        emit(CompareOp, local, zero, predicate="ge"),
-        emit(CompareOp, local, emit.number(size, at), predicate="lt"),
+        make(CompareOp, local, zero, predicate="ge"),
+        make(CompareOp, local, make.number(size, at), predicate="lt"),
     )
-    local = emit(ClampOp, local, zero, emit.number(size - 1, at))
+    local = make(ClampOp, local, zero, make.number(size - 1, at))
     own_shape = shape_of(local)
-    found = emit(GatherNdOp, x, emit.reshaped(local, (*own_shape, 1)), batch_dims=1)
-    mask = emit.reshaped(inside, (*own_shape, *[1] * rest))
-    own = emit(SelectOp, mask, found, emit.number(0, found))
-    y = emit(ReduceOp, own, kind="sum", axes=[0], keep_dims=False)
+    found = make(GatherNdOp, x, make.reshaped(local, (*own_shape, 1)), batch_dims=1)
+    mask = make.reshaped(inside, (*own_shape, *[1] * rest))
+    own = make(SelectOp, mask, found, make.number(0, found))
+    y = make(ReduceOp, own, kind="sum", axes=[0], keep_dims=False)
     if axis:  # indices come first so far
         places = [*range(rank, rank + axis), *range(rank), *range(rank + axis, rank + rest)]
-        y = emit(TransposeOp, y, permutation=places)
+        y = make(TransposeOp, y, permutation=places)
     return [y]
 
 
 # ---- pools --------------------------------------------------------------------------------------
 
 
-def pool(emit: Emit, op: PoolOp, parts: int) -> Sequence[SSAValue] | None:
+def pool(make: Insert, op: PoolOp, parts: int) -> Sequence[SSAValue] | None:
     """An average that leaves out padding as one that counts it, times a number for each place."""
     spatial, kernel = shape_of(op.input)[2:], op.ints("kernel") or ()
     window = op.window().resolved(spatial)
@@ -314,12 +314,12 @@ def pool(emit: Emit, op: PoolOp, parts: int) -> Sequence[SSAValue] | None:
         inside = [_inside(window, i, p, spatial[i]) for p in range(places)]
         counts = np.multiply.outer(counts, inside)
     params: dict[str, Any] = {"kernel": kernel, "pads": window.pads, "strides": window.strides}
-    whole = emit(
+    whole = make(
         PoolOp, op.input, kind="average", count_include_pad=True, dilations=window.dilations,
         **params,
     )  # fmt: skip
     factor = (prod(kernel) / counts).astype(dtype_of(element_type(op.input)))
-    return [emit(MulOp, whole, emit.constant(factor.reshape(factor.shape[1:])))]
+    return [make(MulOp, whole, make.constant(factor.reshape(factor.shape[1:])))]
 
 
 def _inside(window: Window, i: int, place: int, size: int) -> int:
