@@ -113,9 +113,11 @@ def flat_us(levels: Sequence[Level], spread: Sequence[int], n: float) -> dict[st
 
 
 def two_level_us(levels: Sequence[Level], spread: Sequence[int], n: float) -> float:
-    """Gather between servers first, then in each (Thakur et al. 2005; HCCL on A2 does so): what
-    crosses the slow links is a part of the value, 1 / devices of a server. At each level by what is
-    fastest there. A reduce_scatter begins in the server."""
+    """Gather between servers first, then in each: what crosses the slow links is a part of the
+    value, 1 / devices of a server. At each level by what is fastest there. A reduce_scatter begins
+    in the server, so that both are an all_reduce as HCCL has it on A2 (scatter in the server,
+    all-reduce between, gather in the server). HCCL's all_gather begins in the server, for pieces
+    that are continuous, and sends all of them between servers; here transfers are of boxes."""
     total = 0.0
     for level, members in zip(levels, spread, strict=True):
         total += min(flat_us([level], [members], n).values())
