@@ -159,6 +159,21 @@ class Collective(TensorOp, ABC):
     def group(self) -> tuple[Axis, ...]:
         """The axes along which the devices of a group differ."""
 
+    def check_group(self) -> None:
+        """Raises VerifyException for axes without sizes, and for an algorithm that devices of this
+        group cannot take."""
+        for axis in self.group():
+            if not axis.size:
+                raise VerifyException(f"axis '{axis.name}' stands without its number of devices")
+        if self.algorithm is None:
+            return
+        kind, name = self.name.rpartition(".")[2], str(self.algorithm.data)
+        if name not in (known := ALGORITHMS_OF[kind]):
+            raise VerifyException(f"{kind} has no algorithm '{name}': it has {', '.join(known)}")
+        devices = prod(a.size for a in self.group())
+        if name == "halving_doubling" and devices.bit_count() != 1:
+            raise VerifyException(f"'{name}' is of a power of two devices, not of {devices}")
+
     def static_work(self) -> Work:
         return Work(0, 0, *self.traffic())
 
@@ -187,6 +202,7 @@ class AllReduceOp(OverAxes):
     assembly_format = f"$kind $input `over` $axes {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
+        self.check_group()
         return (self.input.type,)
 
 
@@ -199,6 +215,7 @@ class AllGatherOp(OverAxes):
     assembly_format = f"$input `dim` $dim `over` $axes {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
+        self.check_group()
         return (scaled(self.input, self.dim.value.data, self.count, 1),)
 
 
@@ -212,6 +229,7 @@ class ReduceScatterOp(OverAxes):
     assembly_format = f"$kind $input `dim` $dim `over` $axes {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
+        self.check_group()
         return (scaled(self.input, self.dim.value.data, 1, self.count),)
 
 
@@ -242,6 +260,7 @@ class OfWhole(Collective, ABC):
         return tuple(dict.fromkeys(self.has.data.axes))
 
     def check_part(self) -> None:
+        self.check_group()
         if len(self.has.data.dims) != rank_of(self.input) or len(self.whole) != rank_of(self.input):
             raise VerifyException(f"{self.input.type} is cut in another number of dimensions")
         if (local := self.has.data.local_shape(self.whole)) != shape_of(self.input):
