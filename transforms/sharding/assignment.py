@@ -44,7 +44,7 @@ from ge.transforms.sharding.strategies import Need, Rules, Strategy
 PASSES = 3  # along the program, at most
 ROUNDS = 4  # over all ops after each, at most
 STEP_S = 1e-12  # what decides between ways that send as much
-MOST = 24  # strategies of an op, for each axis of the mesh
+MOST = 24  # strategies of an op; of one whose are proposed these, and a third as many
 
 
 @dataclass(eq=False, slots=True)
@@ -114,7 +114,6 @@ class Assignment:
         self.by_argument: dict[SSAValue, OpNode] = {}
         self._classes = classes(main)
         self._by_class: dict[int, OpNode] = {}
-        self.most = MOST * max(sum(size > 1 for _, size in mesh.axes), 1)
         self._costs: dict[tuple[object, int], dict[tuple[int, int], float]] = {}
         self._numbers: dict[Need | None, int] = {}  # of forms
         self.forms: list[Need | None] = []
@@ -364,7 +363,9 @@ class Assignment:
         ]
         found = rules.strategies(known, wanted)
         every = dict.fromkeys([*found[:1], *proposed, *found[1:], *node.strategies])
-        node.strategies = [s for s in every if self._can(node, s)][: self.most]
+        node.strategies = [s for s in every if self._can(node, s)][
+            : max(MOST, len(proposed) + MOST // 3)
+        ]
         node.needs = [rules.needs(s) or () for s in node.strategies]
         node.results = [s.result for s in node.strategies]
         node.work = []
@@ -387,7 +388,7 @@ class Assignment:
         shape = shape_of(node.values[0])
         for own in wanted:
             even = all(d % count(axes) == 0 for d, axes in zip(shape, own.dims, strict=True))
-            if even and own not in node.results and len(node.results) < self.most:
+            if even and own not in node.results and len(node.results) < MOST:
                 node.strategies.append(Strategy(own.dims))
                 node.results.append(own)
                 node.needs.append(())

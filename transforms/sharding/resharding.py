@@ -16,8 +16,9 @@ axes that are to be gathered from the middle of a dimension's, which one exchang
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import product
 from math import prod
+
+import numpy as np
 
 from ge.dialects.graph.collectives import Needed, Place
 from ge.dialects.support.digits import Axes, DigitSum, all_digits, cut, joined
@@ -178,19 +179,23 @@ def exchanged(have: Sharding, need: Need, shape: Shape) -> float:
     return wanted - prod(own)
 
 
+@lru_cache(maxsize=1 << 14)
 def _overlap(place: Place, size: int, axes: Axes, dim: int) -> int:
-    """The elements of a span that a device has, at least."""
+    """Return the elements of a span that a device has, at least."""
     terms = [(d, by * prod(e.size for e in rest)) for d, by, rest in _digits_of(place)]
-    digits = list(dict.fromkeys((*all_digits(axes), *(d for d, _ in terms))))
-    each, least = -(-dim // count(axes)), dim
-    for values in product(*[range(d.size) for d in digits]):
-        at = dict(zip(digits, values, strict=True))
-        first, number = place.constant + sum(at[d] * by for d, by in terms), 0
-        for digit in all_digits(axes):
-            number = number * digit.size + at[digit]
-        low, high = max(first, number * each, 0), min(first + size, (number + 1) * each, dim)
-        least = min(least, max(high - low, 0))
-    return least
+    own = all_digits(axes)
+    digits = list(dict.fromkeys((*own, *(d for d, _ in terms))))
+    shapes = [[d.size if i == j else 1 for j in range(len(digits))] for i, d in enumerate(digits)]
+    at = {d: np.arange(d.size).reshape(s) for d, s in zip(digits, shapes, strict=True)}
+    each = -(-dim // count(axes))
+    first, number = np.array(place.constant), np.array(0)
+    for digit, by in terms:
+        first = first + at[digit] * by
+    for digit in own:
+        number = number * digit.size + at[digit]
+    low = np.maximum(np.maximum(first, number * each), 0)
+    high = np.minimum(np.minimum(first + size, (number + 1) * each), dim)
+    return max(int((high - low).min()), 0)
 
 
 def _digits_of(place: Place) -> Iterator[tuple[Axis, int, Axes]]:
