@@ -521,6 +521,12 @@ class Options:
         "garbage",
         variable="GE_SANITIZE", tools=(RUN,), group="checks", in_program=False,
     )  # fmt: skip
+    peer_timeout: int = option(
+        8,
+        "seconds after which a rank (under mpiexec) gives up waiting for others that do not get on",
+        variable="GE_PEER_TIMEOUT", metavar="SECONDS", tools=(RUN,), group="checks",
+        in_program=False,
+    )  # fmt: skip
     debug: bool = option(
         False, "print Python's traceback with an error",
         variable="GE_DEBUG", tools=(IMPORT, OPT, COMPILE, CHECK, RUN, CALIBRATE),

@@ -47,7 +47,6 @@ from ge.runtime.device.function import Driver, Watch
 from ge.runtime.device.state import DeviceState
 from ge.runtime.numbers.collectives import Member
 
-PATIENCE_S = 8.0  # that nobody who is missing gets on
 START_S = 60.0  # that a rank which nobody has heard of yet may take to begin
 ASKING_S = 0.5  # between questions to a rank that is missing
 NAP_S = 0.05  # of the thread that answers
@@ -85,6 +84,7 @@ class Answering(Thread):
     computed: float = 0.0  # processor time of the rest of this process
     got_on: float = field(default_factory=time.monotonic)
     ended: Event = field(default_factory=Event)
+    patience_s: float = 8.0  # that nobody who is missing gets on
 
     def __post_init__(self) -> None:
         Thread.__init__(self, name="ge ranks", daemon=True)
@@ -177,7 +177,7 @@ def wait_for(requests: Sequence[Any], ranks: Sequence[int], what: str) -> None:
 
 
 def patience(thread: Answering, rank: int) -> float:
-    return PATIENCE_S if rank in thread.heard else START_S
+    return thread.patience_s if rank in thread.heard else max(START_S, thread.patience_s)
 
 
 def stays_away(thread: Answering, late: Sequence[int], what: str) -> str:
@@ -326,8 +326,12 @@ def together(run: Callable[[int], int]) -> int:
         raise
 
 
-def require_devices(mesh: Mesh | None) -> None:
-    """Raises GeError where several ranks are to run a program of one device."""
-    if mesh is None and has_ranks() and world().size > 1:
+def require_devices(mesh: Mesh | None, patience_s: float) -> None:
+    """Raises GeError where several ranks are to run a program of one device. `patience_s`: how long
+    they wait for others that do not get on."""
+    if not has_ranks():
+        return
+    answering().patience_s = patience_s
+    if mesh is None and world().size > 1:
         text = f"the program is for one device, and there are {world().size} ranks"
         raise GeError(text, hint="compile it with --mesh, or start it once")

@@ -43,7 +43,6 @@ FAULT = """
 import sys
 import time
 import ge_npu
-from ge.runtime.device import ranks
 from ge.runtime.numbers.collectives import Member
 
 swap, met, stays = Member.swap, [], sys.argv.pop(1) == "stay"
@@ -56,7 +55,6 @@ def faulty(self, *args):
     return swap(self, *args)
 
 Member.swap = faulty
-ranks.PATIENCE_S = 2.0
 sys.exit(ge_npu.ge_run())
 """
 
@@ -118,7 +116,14 @@ def test_as_many_ranks_as_devices(files: Path) -> None:
 )
 def test_what_fails_on_a_rank_ends_all(files: Path, how: str, text: str) -> None:
     status, out, error, seconds = start(
-        2, files / "fault.py", how, files / "p.mlir", "--inputs", files / "in.npz"
+        2,
+        files / "fault.py",
+        how,
+        files / "p.mlir",
+        "--inputs",
+        files / "in.npz",
+        "--peer-timeout",
+        2,
     )
     assert (status, out) == (1, "")
     assert text in error

@@ -327,7 +327,7 @@ def session_of(args: argparse.Namespace, loaded: "Program", options: "Options") 
         loaded.module, loaded.payload, machine_of(args, loaded.module, options), args.poison,
         sanitize, tiles=args.tiles or "", seed=args.seed,
     )  # fmt: skip
-    require_devices(session.mesh)
+    require_devices(session.mesh, options.peer_timeout)
     for flag, path in (("--load-state", args.load_state), ("--save-state", args.save_state)):
         if path and not session.state.names:
             raise GeError(f"{flag}: the program keeps no state", hint="compile it with --state")
