@@ -64,7 +64,7 @@ from ge.transforms.rewriting.counts import disabling
 from ge.transforms.shapes.gears import Request, gears_of
 from ge.transforms.shapes.relate_dims import relate
 from ge.transforms.sharding.plans import ToldPlan
-from ge.transforms.sharding.rules import ShardRules, asked, mesh_line, read_mesh
+from ge.transforms.sharding.rules import ShardRules, mesh_line, read_mesh
 
 # Passes that an option asks for alone: the option, and why one has changed nothing
 ASKED = {
@@ -286,7 +286,7 @@ def on_mesh(module: ModuleOp, options: Options, level: Level) -> Options:
             hint = f"the module is at the {level} level"
             raise GeError("values are cut over devices at the graph level only", hint=hint)
         return options
-    rules = asked(options.mesh, options.shard)
+    rules = options.rules
     stated = (rules.mesh if rules else None) or mesh_of(module)
     if stated is not None and not options.mesh:
         options = replace(options, mesh=mesh_line(stated))
@@ -411,8 +411,7 @@ def compile_file(
     start = time.perf_counter()
     shapes = parse_shapes(options.shape) | dict(shapes or {})
     dims = parse_dims(options.dim) | dict(dims or {})
-    rules = asked(options.mesh, options.shard)
-    program = load(path, shapes, dims, options.plugins, rules)
+    program = load(path, shapes, dims, options.plugins, options.rules)
     return compile_loaded(program, options, start, progress, until, watch)
 
 

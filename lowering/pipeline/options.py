@@ -33,7 +33,7 @@ from ge.lowering.pipeline.option_values import (
 )
 from ge.transforms.precision.modes import MODES, ORIGIN, mode_name
 from ge.transforms.quantization.schemes import CACHE_TYPES, SCHEMES, SEARCH
-from ge.transforms.sharding.rules import is_file, rules_text, without_auto
+from ge.transforms.sharding.rules import ShardRules, asked, is_file, rules_text, without_auto
 
 MEMORY_MODES = {
     "pool": "one arena, whose bytes buffers take in turn",
@@ -576,6 +576,12 @@ class Options:
     @property
     def gears(self) -> tuple[str, str, str]:
         return self.dynamic_batch, self.dynamic_image_size, self.dynamic_dims
+
+    @property
+    def rules(self) -> ShardRules | None:
+        """What the mesh and the rules say together; None if nothing. Raises GeError for what cannot
+        be read."""
+        return asked(self.mesh, self.shard)
 
     @property
     def plugins(self) -> tuple[str, ...]:

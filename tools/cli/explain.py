@@ -264,7 +264,7 @@ def model_of(
         why = "they are made to the model, which a program does not have: give --model MODEL"
         return Refused(everything, why)
     shapes, dims = parse_shapes(options.shape), parse_dims(options.dim)
-    model = load(args.model, shapes, dims, options.plugins)
+    model = load(args.model, shapes, dims, options.plugins, options.rules)
     if level_of(model.module) is not Level.GRAPH:
         raise GeError("this is no model at the graph level", args.model)
     check_model(source.module, model.module, args.model)

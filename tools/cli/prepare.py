@@ -65,7 +65,7 @@ def load_model(
     """The model and the inputs given. A model with symbolic dimensions is fixed to the shapes of
     its inputs (unless GE_STATIC_SHAPE=0)."""
     shapes, dims = parse_shapes(options.shape), parse_dims(options.dim)
-    loaded = load(args.input, shapes, dims, options.plugins)
+    loaded = load(args.input, shapes, dims, options.plugins, options.rules)
     inputs = None
     if args.inputs:
         ports = caller_ports(main_of(loaded.module))
@@ -75,7 +75,7 @@ def load_model(
         fixed = options.static_shape is not False and not any(options.gears)
         if open_dims and fixed and args.input.endswith(".onnx"):
             at = {n: a.shape for n, a in inputs.items()}
-            loaded = load(args.input, at, dims, options.plugins)
+            loaded = load(args.input, at, dims, options.plugins, options.rules)
     if args.random_weights:
         loaded.payload = Fallback(loaded.payload, RandomPayload(loaded.module, args.seed))
     return loaded, inputs

@@ -46,6 +46,7 @@ from ge.dialects.graph.sharding import (
     mesh_of_parts,
     sharding_of,
     sharding_text,
+    whole_shape,
 )
 from ge.dialects.graph.stated import VALUES, name_of
 from ge.dialects.support.diagnostics import listening, remark
@@ -55,9 +56,9 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.mesh import Mesh, Sharding
 from ge.dialects.support.operation import all_ops, created
 from ge.dialects.support.tensor_op import name_loc
-from ge.dialects.support.types import AnyTensor
+from ge.dialects.support.types import AnyTensor, type_shape
 from ge.dialects.text.values import did_you_mean
-from ge.transforms.sharding.checks import check_sharding, check_shardings, whole_shape
+from ge.transforms.sharding.checks import check_sharding, check_shardings
 from ge.transforms.sharding.rules import ShardRules, agreed, asked
 
 
@@ -206,7 +207,7 @@ class Places:
         type = self._type(place)
         if not isinstance(type, TensorType):
             raise GeError(f"the rank of '{name}' is not known", hint="fix shapes with --shape")
-        shape = whole_shape(table or {}, cast(AnyTensor, type))
+        shape = whole_shape(table or {}, type_shape(cast(AnyTensor, type)))
         is_weight = isinstance(place, SSAValue) and isinstance(place.owner, ConstantOp)
         crosses = table is not None or is_weight
         check_sharding(name, sharding, shape, mesh, even=crosses and not pad)

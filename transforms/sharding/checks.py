@@ -7,12 +7,12 @@ these are padded. A value inside is cut by the compiler, which masks what lies b
 from collections.abc import Iterator, Mapping
 from typing import cast
 
-from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.sharding import WHOLE, ShardOp, mesh_of, sharding_of
+from ge.dialects.graph.sharding import ShardOp, mesh_of, sharding_of, whole_shape
 from ge.dialects.graph.stated import argument_attributes, input_name, name_of
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.editing import names_in
@@ -24,7 +24,6 @@ from ge.dialects.support.types import (
     DYNAMIC,
     AnyTensor,
     Shape,
-    array_ints,
     shape_of,
     shape_text,
     type_shape,
@@ -139,20 +138,12 @@ def _check_port(
 ) -> None:
     if (sharding := sharding_of(table)) is None:
         return
-    shape = whole_shape(table, type)
+    shape = whole_shape(table, type_shape(cast(AnyTensor, type)))
     if len(sharding.dims) != len(shape):
         what = f"'{name}' has {len(shape)} dimensions ({shape_text(shape)})"
         hint = "write {} for a dimension that is not cut"
         raise error_at(main, f"{what}, and its sharding has {len(sharding.dims)}", hint)
     _check_at(main, name, sharding, shape, mesh, not pad)
-
-
-def whole_shape(table: Mapping[str, Attribute], type: Attribute) -> Shape:
-    """The shape of all parts of an argument or result together."""
-    whole = table.get(WHOLE)
-    if isinstance(whole, DenseArrayBase):
-        return array_ints(cast(Attribute, whole))
-    return type_shape(cast(AnyTensor, type))
 
 
 def _check_at(

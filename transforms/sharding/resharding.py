@@ -67,8 +67,8 @@ def reduced_axes(have: Sharding, goal: Sharding | None) -> Axes:
 
 
 def divides(own: Axes, more: Axes, size: int) -> bool:
-    """Return whether parts of a dimension's parts are its parts along all these axes: those of the whole
-    dimension always, others where they have as many elements."""
+    """Return whether parts of a dimension's parts are its parts along all these axes: those of the
+    whole dimension always, others where they have as many elements."""
     ratio = count(more) // count(own)
     return not own or -(-size // count(own)) == ratio * -(-size // count(more))
 

@@ -129,11 +129,12 @@ def softmax(make: Insert, op: SoftmaxOp | LogSoftmaxOp, parts: int) -> Sequence[
     axes = list(op.row_axes())
     x = wide(make, op.input)
     shifted = make(SubOp, x, make(ReduceOp, x, kind="max", axes=axes))
-    total = make(ReduceOp, make(ExpOp, shifted), kind="sum", axes=axes)
+    powers = make(ExpOp, shifted)
+    total = make(ReduceOp, powers, kind="sum", axes=axes)
     if isinstance(op, LogSoftmaxOp):
         y = make(SubOp, shifted, make(LogOp, total))
     else:
-        y = make(DivOp, make(ExpOp, shifted), total)
+        y = make(DivOp, powers, total)
     return [like(make, y, op.input)]
 
 
@@ -219,7 +220,7 @@ def places(make: Insert, local: SSAValue, axis: int, parts: int, size: int) -> S
 def arg_reduce(make: Insert, op: ArgReduceOp, parts: int) -> Sequence[SSAValue] | None:
     (axis,) = op.row_axes()
     size = shape_of(op.input)[axis]
-    if size > LARGEST_I32:
+    if size > LARGEST_I32 or size == parts:
         return None
     x = in_parts(make, op.input, axis, parts)
     kind, last = op.kind.data, bool(op.select_last_index.value.data)
@@ -250,6 +251,8 @@ def top_k(make: Insert, op: TopKOp, parts: int) -> Sequence[SSAValue] | None:
 
 def cumulative(make: Insert, op: CumulativeOp, parts: int) -> Sequence[SSAValue] | None:
     (axis,) = op.row_axes() or (0,)
+    if shape_of(op.input)[axis] == parts:
+        return None
     kind, x = op.kind.data, in_parts(make, op.input, axis, parts)
     reverse = bool(op.reverse.value.data)
     exclusive = bool(op.exclusive.value.data)

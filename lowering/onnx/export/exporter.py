@@ -32,6 +32,7 @@ from xdsl.traits import IsTerminator, NoMemoryEffect
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
+from ge.dialects.graph.sharding import AxisIndexOp
 from ge.dialects.graph.stated import SEQUENCE, dims_of, name_of
 from ge.dialects.support.diagnostics import location_of, read_location
 from ge.dialects.support.element_types import is_float
@@ -266,7 +267,7 @@ class ModelWriter:
     def _is_expression(self, op: Operation) -> bool:
         return (
             isinstance(op, TensorOp)
-            and not isinstance(op, DequantizeOp)
+            and not isinstance(op, DequantizeOp | AxisIndexOp)
             and not op.regions
             and op.has_trait(NoMemoryEffect)
             and all(o in self._fixed for o in op.operands)
