@@ -37,7 +37,7 @@ from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TransposeOp, View
 from ge.dialects.graph.sharding import WHOLE, AxisIndexOp, ShardOp, parts_of, sharding_of
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
-from ge.dialects.graph.support.parameters import highest, lowest
+from ge.dialects.graph.support.parameters import highest, lowest, splat_bytes
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import (
@@ -87,13 +87,15 @@ class Cut:
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """How the values of devices differ. `free`: made of constants and places alone."""
+    """How the values of devices differ. `free`: made of constants and places alone. `loose`: made
+    of a constant of equal elements too, so that what is the same may be parts as well."""
 
     cuts: tuple[Cut, ...] = ()
     terms: Axes = ()
     kind: str = SUM
     varies: Axes = ()
     free: bool = False
+    loose: bool = False
     unsure: frozenset[Axis] = frozenset()  # by which it is not known which dimension is cut
     hole: bool = False  # some elements are not there yet: another exchange puts them onto it
     known: Numbers | None = field(default=None, compare=False)
@@ -136,7 +138,7 @@ def joined(forms: Sequence[Form]) -> Form:
             first = replace(first, free=False, unsure=frozenset(first.axes), known=None)
         else:
             first = everywhere(first.axes | other.axes, first.free and other.free)
-    return first
+    return replace(first, loose=any(f.loose for f in forms))
 
 
 def representatives(mesh: Mesh) -> list[int]:
@@ -186,12 +188,17 @@ def computed(op: TensorOp, arrays: Sequence[Any]) -> Any:
             return None if function is None else function(*arrays)
 
 
-def elements(value: Attribute, shape: Shape) -> Any:
-    """The elements of a constant in the text, None for one that is large or elsewhere."""
-    if not isinstance(value, DenseIntOrFPElementsAttr) or prod(shape) > MOST_KNOWN:
-        return None
-    found = np.array(list(cast("DenseIntOrFPElementsAttr[Any]", value).get_values()))
-    return np.full(shape, found[0]) if len(found) == 1 else found.reshape(shape)
+def constant_form(value: Attribute, shape: Shape, devices: Sequence[int]) -> Form:
+    """The form of a constant, with its elements where they are in the text, and not many."""
+    if not isinstance(value, DenseIntOrFPElementsAttr):
+        return Form()
+    dense = cast("DenseIntOrFPElementsAttr[Any]", value)
+    loose = prod(shape) > 1 and splat_bytes(dense) is not None
+    if prod(shape) > MOST_KNOWN:
+        return Form(free=True, loose=loose)
+    found = np.array(list(dense.get_values()))
+    array = np.full(shape, found[0]) if len(found) == 1 else found.reshape(shape)
+    return Form(free=True, loose=loose, known=dict.fromkeys(devices, array))
 
 
 def through(op: TensorOp, index: int, result: int, exactly: bool = False) -> dict[int, int]:
@@ -336,9 +343,7 @@ class Tensors:
                 inner = dict[SSAValue, Form](zip(op.block.args, own, strict=True))
                 return self.block(op.block, inner)
             case GraphConstantOp():
-                array = elements(op.value, shape_of(op.result))
-                known = None if array is None else dict.fromkeys(self.devices, array)
-                return [Form(free=not isinstance(op.value, WeightAttr), known=known)]
+                return [constant_form(op.value, shape_of(op.result), self.devices)]
             case AxisIndexOp():
                 axes = op.axes.data
                 known = {d: np.array(self.mesh.index(axes, d)) for d in self.devices}
@@ -357,10 +362,11 @@ class Tensors:
                 known = self.known(op, own)
                 if not any(f.axes for f in own):
                     form = Form(free=all(f.free for f in own), known=known)
-                    return [form] * len(op.results)
-                return [
-                    replace(self.local(op, own, r), known=known) for r in range(len(op.results))
-                ]
+                    found = [form] * len(op.results)
+                else:
+                    found = [self.local(op, own, r) for r in range(len(op.results))]
+                loose = any(f.loose for f in own)
+                return [replace(f, known=known, loose=loose) for f in found]
 
     def known(self, op: TensorOp, own: Sequence[Form]) -> Numbers | None:
         if len(op.results) != 1 or not own or not is_static(shape_of(op.results[0])):
@@ -396,6 +402,8 @@ class Tensors:
                     terms += cut.axes
                     self.check_combined(op, i, cut, kind, own)
                 elif dims:
+                    if not set(dims) <= set(through(op, i, result, exactly=True).values()):
+                        unsure |= frozenset(cut.axes)
                     self.add_cut(op, own, i, replace(cut, dims=dims), cuts, unsure)
                 else:
                     varies += cut.axes
@@ -422,7 +430,7 @@ class Tensors:
         cut = replace(cut, fill=fill)
         key = frozenset(cut.axes)
         for other, form in enumerate(own):
-            if other == index or form.axes & key or form.free or unsure & key:
+            if other == index or form.axes & key or form.free or form.loose or unsure & key:
                 continue
             sizes = shape_of(op.operands[other])
             ways = through(op, other, 0, exactly=True)
@@ -453,7 +461,7 @@ class Tensors:
                 if i != other or other == index:
                     continue
                 size = shape_of(op.operands[other])[d]
-                if not form.axes & set(cut.axes) and size > 1 and not form.free:
+                if not form.axes & set(cut.axes) and size > 1 and not (form.free or form.loose):
                     text = f"operand {index} is cut along {names(cut.axes)}, and operand {other} "
                     self.report("D12", op, f"{text}is the same on all devices: no parts of a sum")
                 match = form.cut_of(cut.axes[0])
@@ -540,7 +548,7 @@ class Tensors:
         for dim, axes in enumerate(has):
             cut = next((x for x in form.cuts if dim in x.dims), None)
             both = {*axes, *(() if cut is None else cut.axes)}
-            unknown = both & {*form.unsure, *form.varies} or form.free
+            unknown = both & {*form.unsure, *form.varies} or form.free or form.loose
             if not unknown and axes != (() if cut is None else cut.axes):
                 what = "the same on all devices" if cut is None else f"cut by {names(cut.axes)}"
                 text = f"dimension {dim} is {what}, and not cut by {names(axes) or 'nothing'}"
@@ -594,7 +602,7 @@ class Tensors:
         axes, dim = all_digits(op.axes.data), op.dim.value.data
         cut = next((x for x in form.cuts if set(x.axes) & set(axes)), None)
         both = {*axes, *(() if cut is None else cut.axes)}
-        doubt = both & {*form.unsure, *form.varies} or form.free
+        doubt = both & {*form.unsure, *form.varies} or form.free or form.loose
         if set(axes) & set(form.terms):
             self.report("D12", op, "gathers terms of a sum before they are combined")
         elif cut is None and not doubt:
@@ -765,9 +773,7 @@ class Values:
     def constant(self, op: ConstantOp) -> Form:
         if isinstance(op.value, WeightAttr):
             return self.weights.get(op.value.data, Form())
-        array = elements(op.value, data_type(op.result.type)[1])
-        known = None if array is None else dict.fromkeys(self.tensors.devices, array)
-        return Form(free=True, known=known)
+        return constant_form(op.value, data_type(op.result.type)[1], self.tensors.devices)
 
     def write(self, value: SSAValue, form: Form) -> None:
         owner = owner_of(value)
@@ -916,7 +922,7 @@ class Values:
                 self.report("D11", text, op)
         if set(form.terms) & said and not set(stated.terms) & set(form.terms):
             self.report("D12", f"{what} is terms of a {form.kind} that nobody combines", op)
-        for cut in () if form.free else stated.cuts:
+        for cut in () if form.free or form.loose else stated.cuts:
             if set(cut.axes) & {*form.varies, *form.terms, *form.unsure}:
                 continue
             own = next((x for x in form.cuts if cut.dims[0] in x.dims), None)

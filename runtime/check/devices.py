@@ -74,9 +74,10 @@ class Meeting:
     writes: list[MemrefBytes]
     free: Item | None = None
 
-    @property
-    def bytes(self) -> list[MemrefBytes]:
-        return [*self.reads, *self.writes]
+    def is_of(self, acknowledged: Sequence[MemrefBytes]) -> bool:
+        """True if all of its memory is acknowledged."""
+        own = (*self.reads, *self.writes)
+        return all(any(same(a, b) for b in acknowledged) for a in own)
 
 
 @dataclass
@@ -132,6 +133,7 @@ class DeviceChecker:
 
     def check_epoch(self, epoch: Epoch) -> None:
         meetings, last = list[Meeting](), None
+        self.early: list[tuple[Item, list[MemrefBytes]]] = []  # of no collective before them
         for item in epoch.items:
             op = item.op
             if not isinstance(op, LaunchOp):
@@ -151,7 +153,10 @@ class DeviceChecker:
         for meeting in meetings:
             if self.is_alone(meeting):
                 continue
-            if meeting.free is None:
+            if meeting.free is None and any(meeting.is_of(own) for _, own in self.early):
+                text = f"{name_of(meeting.item.op)} is acknowledged before it begins"
+                self.report("D4", f"{text}: its memory is given back too early", meeting.item.op)
+            elif meeting.free is None:
                 text = f"{name_of(meeting.item.op)} has no acknowledgement"
                 self.report("D8", f"{text}: others may still read its memory", meeting.item.op)
             else:
@@ -168,14 +173,13 @@ class DeviceChecker:
         the same."""
         own = self.span_list(op.ins)
         for meeting in reversed(meetings):
-            if meeting.free is None and all(any(same(a, b) for b in own) for a in meeting.bytes):
+            if meeting.free is None and meeting.is_of(own):
                 if not item.follows(meeting.item):
                     text = f"{name_of(op)} may wait for reads of {placed(meeting.item.op)}, which "
                     self.report("D4", f"{text}has not begun: all devices wait", op)
                 meeting.free = item
                 return
-        text = f"{name_of(op)} waits for reads of memory that no collective before it has brought"
-        self.report("D4", text, op)
+        self.early.append((item, own))
 
     def check_places(self, op: LaunchOp) -> None:
         """Check that the memory lies at the same place on all devices."""

@@ -786,7 +786,8 @@ def unmeasured(func: FuncOp) -> list[str]:
     for op in func.walk():
         if isinstance(op, MapIndexOp):
             pairs = zip(op.inputs, op.measured, strict=True)
-            known |= {dimension(func, value, axis) for value, axis in pairs}
+            arguments = (p for p in pairs if p[0] in func.body.block.args)
+            known |= {dimension(func, value, axis) for value, axis in arguments}
         for source, target in copies(op):
             if not isinstance(source, BlockArgument) or source.block is not func.body.block:
                 continue

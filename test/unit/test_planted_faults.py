@@ -1,6 +1,7 @@
 """Faults in random programs are reported, and edits of program texts refused where they do harm
 (`planted_faults.py`, `planted_edits.py`, `planted_claims.py`, `planted_tile_faults.py` and
-`planted_device_faults.py` of `test/bench` plant more); random timings of what the compiler makes give the same bits."""
+`planted_device_faults.py` of `test/bench` plant more); random timings of what the compiler makes
+give the same bits."""
 
 import sys
 from collections.abc import Sequence
