@@ -419,8 +419,8 @@ STATED = {
     DIVIDED: Stated(TABLES, (FUNCTION,)),
     PAYLOAD: Stated(TEXT, (MODULE,)),
     HASH: Stated(TEXT, (MODULE,)),
-    SHARDING: Stated(Named(BaseAttr(ShardingAttr), "a #graph.sharding"), (ARGUMENT, RESULT)),
-    WHOLE: Stated(INTS, (ARGUMENT, RESULT)),
+    SHARDING: Stated(Named(BaseAttr(ShardingAttr), "a #graph.sharding"), (ARGUMENT, RESULT, OP)),
+    WHOLE: Stated(INTS, (ARGUMENT, RESULT, OP)),
     PARTS: Stated(TABLE, (MODULE,)),
     PARAMETERS: Stated(TEXTS, (MODULE,)),
 }

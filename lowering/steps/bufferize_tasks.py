@@ -56,6 +56,7 @@ from ge.dialects.graph.control import LoopOp as GraphLoopOp
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
 from ge.dialects.graph.gears import AssumeShapeOp
 from ge.dialects.graph.gears import MapIndexOp as GraphMapIndexOp
+from ge.dialects.graph.sharding import SHARDING, WHOLE
 from ge.dialects.graph.stated import STATE, Typed, dims_of, growing_axis, growing_symbol, name_of
 from ge.dialects.npu_task import casts
 from ge.dialects.npu_task.attributes import GROWS, HBM, HOST, IO, VALID, data_type, number, space_of
@@ -86,6 +87,7 @@ class StateArgument:
     result: int
     shape: Shape  # of the result
     grows: int | None = None  # the axis of a buffer that runs fill
+    cut: Mapping[str, Attribute] = field(default_factory=dict[str, Attribute])  # over devices
 
 
 def state_arguments(func: FuncOp, returned: ReturnOp) -> dict[SSAValue, StateArgument]:
@@ -110,7 +112,8 @@ def state_arguments(func: FuncOp, returned: ReturnOp) -> dict[SSAValue, StateArg
         growing_axis(*types)
         dims = dims_of(table.data, len(shape_of(value)))
         grows = dims.index(symbol) if symbol in dims else None
-        found[arg] = StateArgument(name, index, shape_of(value), grows)
+        cut = {key: a for key, a in results[index].data.items() if key in (SHARDING, WHOLE)}
+        found[arg] = StateArgument(name, index, shape_of(value), grows, cut)
     return found
 
 
@@ -118,7 +121,7 @@ def state_buffer(arg: SSAValue, state: StateArgument) -> AllocOp:
     """A buffer of the device that keeps a state; its valid part is as large as `arg`."""
     shape = DenseArrayBase.from_list(i64, list(shape_of(arg)))
     alloc = casts.alloc(casts.dense(element_type(arg), state.shape))
-    alloc.attributes.update({STATE_BUFFER: StringAttr(state.name), VALID: shape})
+    alloc.attributes.update({STATE_BUFFER: StringAttr(state.name), VALID: shape, **state.cut})
     if state.grows is not None:
         alloc.attributes[GROWS] = number(state.grows)
     alloc.memref.name_hint = arg.name_hint

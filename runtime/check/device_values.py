@@ -49,7 +49,7 @@ from ge.dialects.npu_task.memory import (
     source_of,
     view_of,
 )
-from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp
+from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, SlotOp
 from ge.dialects.support.boxes import Access, Box, Unknown, groups
 from ge.dialects.support.digits import Axes, all_digits
 from ge.dialects.support.functions import functions
@@ -679,8 +679,17 @@ class Values:
             table = self.tables(self.main.arg_attrs, i)
             form = self.stated(table, data_type(arg.type)[1], f"argument {i}")
             self.held[arg] = [(arg, None, form)]
+        for state in self.states:
+            form = self.stated(state.attributes, data_type(state.result.type)[1], "state")
+            self.held[state.result] = [(state.result, None, form)]
         self.walk(self.main.body.block)
         return list(self.problems)
+
+    @property
+    def states(self) -> list[SlotOp]:
+        """The slots of state that say how it is cut, before a run as after it."""
+        slots = [op for op in self.main.body.block.ops if isinstance(op, SlotOp)]
+        return [op for op in slots if sharding_of(op.attributes) is not None]
 
     def tables(self, attrs: Any, index: int) -> Mapping[str, Attribute]:
         return {} if attrs is None else attrs.data[index].data
@@ -910,6 +919,9 @@ class Values:
             stated = self.stated(table, data_type(value.type)[1], what)
             if sharding_of(table) is not None:
                 self.check_result(what, self.read(value), stated, op)
+        for state in self.states:
+            stated = self.stated(state.attributes, data_type(state.result.type)[1], "state")
+            self.check_result("state", self.read(state.result), stated, op)
 
     def check_result(self, what: str, form: Form, stated: Form, op: ReturnOp) -> None:
         said = stated.axes

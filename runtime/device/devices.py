@@ -4,7 +4,7 @@ and a thread of its own, and they meet at collectives.
 A run ends on all devices when it fails on one. Devices that wait for each other in another order
 are seen at once: when nobody runs, and somebody waits."""
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ from ge.dialects.support.types import Shape
 from ge.runtime.data.arrays import Array, kind_of
 from ge.runtime.data.weights import Payload, part_of
 from ge.runtime.device.function import Driver, Function, Watch
-from ge.runtime.device.state import DeviceState
+from ge.runtime.device.state import DeviceState, StateValue
 from ge.runtime.numbers.collectives import Member
 
 # ---- values and their parts --------------------------------------------------------------------
@@ -274,6 +274,71 @@ class Neighbours:
         self.hall.acknowledge(self.device)
 
 
+# ---- state ------------------------------------------------------------------------------------
+
+
+@dataclass
+class SpreadState(StateValue):
+    """State of which each device keeps its part."""
+
+    sharding: Sharding
+    mesh: Mesh
+    parts: Mapping[int, DeviceState]  # by device, those of this process
+
+    @classmethod
+    def all_of(cls, functions: Mapping[int, Function], mesh: Mesh) -> "list[SpreadState]":
+        """The states of the functions of some devices."""
+        found: list[SpreadState] = []
+        for op, first in next(iter(functions.values())).device.states.items():
+            sharding = sharding_of(op.attributes) or Sharding.whole(len(first.becomes))
+            whole = whole_shape(op.attributes, first.becomes)
+            pairs = zip(first.reads, first.becomes, whole, strict=True)
+            reads = tuple(w if read == most else read for read, most, w in pairs)
+            parts = {d: function.device.states[op] for d, function in functions.items()}
+            own = first.name, first.element, reads, whole, first.grows
+            found.append(cls(*own, sharding.resolved(mesh), mesh, parts))
+        return found
+
+    def spread(self, shape: Shape) -> Spread:
+        """How a value of some shape is cut."""
+        return Spread(shape, self.sharding.local_shape(shape), self.sharding)
+
+    def each(self) -> Iterator[tuple[int, DeviceState]]:
+        for device, part in self.parts.items():
+            part.blocks = self.blocks
+            yield device, part
+
+    def shape(self) -> Shape:
+        first = next(iter(self.parts.values()))
+        rows = first.shape() if self.axis is not None else self.becomes
+        return tuple(rows[i] if i == self.axis else n for i, n in enumerate(self.becomes))
+
+    def read(self) -> Array:
+        parts = {device: part.read() for device, part in self.each()}
+        if len(parts) < self.mesh.count and any(self.sharding.dims):
+            text = f"state '{self.name}' is in the memory of other ranks, too"
+            raise GeError(text, hint="run all devices in one process to save it")
+        first = next(iter(parts.values()))
+        arrays = [parts.get(device, first) for device in range(self.mesh.count)]
+        return self.spread(self.shape()).joined(arrays, self.mesh)
+
+    def fill(self, value: Array) -> None:
+        spread = self.spread(value.shape)
+        for device, part in self.each():
+            part.fill(spread.part(value, self.mesh, device))
+
+    def advance(self, step: int) -> None:
+        for _, part in self.each():
+            part.advance(step)
+
+    def snapshot(self) -> list[Array]:
+        return [part.snapshot() for _, part in self.each()]
+
+    def restore(self, whole: Sequence[Array]) -> None:
+        for (_, part), array in zip(self.each(), whole, strict=True):
+            part.restore(array)
+
+
 # ---- running -----------------------------------------------------------------------------------
 
 
@@ -281,7 +346,7 @@ class Runs(Protocol):
     """What a session runs: the function of one device, or of many."""
 
     @property
-    def states(self) -> Sequence[DeviceState]: ...
+    def states(self) -> Sequence[DeviceState | SpreadState]: ...
 
     def run(
         self,
@@ -298,11 +363,7 @@ Make = Callable[[int], Function]  # the function of a device
 def made_on(mesh: Mesh, device: int, make: Make) -> Function:
     """The function of a device, with its own weights."""
     with having(Member(mesh, device)):
-        function = make(device)
-    if function.states:
-        text = f"state '{function.states[0].name}' is in the memory of many devices"
-        raise GeError(text, hint="compile without --state: pass it as inputs and outputs")
-    return function
+        return make(device)
 
 
 def copied(results: Sequence[Array], outputs: Sequence[Array | None] | None) -> list[Array]:
@@ -325,7 +386,7 @@ class Devices:
         self.mesh, self.timing = mesh, timing
         self.arguments, self.results = spreads(func, mesh)
         self.functions = [made_on(mesh, device, make) for device in range(mesh.count)]
-        self.states: list[DeviceState] = []
+        self.states = SpreadState.all_of(dict(enumerate(self.functions)), mesh)
 
     def run(
         self,

@@ -37,6 +37,7 @@ from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload, files_of
 from ge.runtime.device.devices import (
     Make,
+    SpreadState,
     copied,
     made_on,
     named,
@@ -44,7 +45,6 @@ from ge.runtime.device.devices import (
     spreads,
 )
 from ge.runtime.device.function import Driver, Watch
-from ge.runtime.device.state import DeviceState
 from ge.runtime.numbers.collectives import Member
 
 START_S = 60.0  # that a rank which nobody has heard of yet may take to begin
@@ -235,7 +235,7 @@ class Rank:
         with telling_others(self.rank, mesh.count):
             self.agree(module, payload)
             self.function = made_on(mesh, self.rank, make)
-        self.states: list[DeviceState] = []
+        self.states = SpreadState.all_of({self.rank: self.function}, mesh)
 
     def agree(self, module: ModuleOp, payload: Payload) -> None:
         """Raises GeError where ranks have other programs, weights or versions."""

@@ -32,12 +32,11 @@ from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.binding import Binding
 from ge.runtime.device.device_array import DeviceArray
-from ge.runtime.device.devices import Devices, Runs, WeightParts
+from ge.runtime.device.devices import Devices, Runs, SpreadState, WeightParts
 from ge.runtime.device.executable import Registers
 from ge.runtime.device.function import Driver, Function, Staged, Watch
 from ge.runtime.device.gears import Cut, GearTable
 from ge.runtime.device.interpreter import CodeOf
-from ge.runtime.device.memory import loaded
 from ge.runtime.device.ports import (
     RunSeed,
     check_inputs,
@@ -393,7 +392,7 @@ class Session:
             return
         arrays, _ = self.fitted(given)
         self._require(given)
-        states = [loaded(s.memory).copy() for s in self._function.states]
+        states = [s.snapshot() for s in self._function.states]
         first = self.seed.run
         want = {name: w.tobytes() for name, w in self._call(self._function, arrays).items()}
         restore(self._function.states, states)
@@ -423,6 +422,6 @@ def all_of(*watches: Watch | None) -> Watch:
     return watch
 
 
-def restore(states: Sequence[DeviceState], arrays: Sequence[Array]) -> None:
+def restore(states: Sequence[DeviceState | SpreadState], arrays: Sequence[Any]) -> None:
     for state, array in zip(states, arrays, strict=True):
         state.restore(array)

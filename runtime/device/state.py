@@ -199,6 +199,10 @@ class DeviceState(StateValue):
         elif self.axis is not None:
             self.filled = self.capacity
 
+    def snapshot(self) -> Array:
+        """All of the memory."""
+        return loaded(self.memory).copy()
+
     def restore(self, whole: Array) -> None:
         """Fill all of the memory."""
         if isinstance(self.memory, PackedView):

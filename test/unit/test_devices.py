@@ -1,6 +1,7 @@
 """Programs of one device on all devices of a mesh, in one process: numbers of collectives, parts of
 inputs and weights, and devices that do not agree."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -342,3 +343,36 @@ def test_errors_end_all_devices(then: str, otherwise: str, error: str) -> None:
     module = parse(disagreeing(then, otherwise))
     with pytest.raises(GeError, match=error):
         Session(module, {}).run({"x": numbers(8, 2)})
+
+
+# ---- state -------------------------------------------------------------------------------------
+
+SUMS_UP = """
+func.func @main(%x: tensor<4x7xf32> {graph.name = "x"}, %s: tensor<4x7xf32> {graph.name = "s"})
+    -> (tensor<4x7xf32> {graph.name = "y"}, tensor<4x7xf32> {graph.name = "t"}) {
+  %t = graph.add %x, %s : (tensor<4x7xf32>, tensor<4x7xf32>) -> tensor<4x7xf32>
+  %y = graph.tanh %t : (tensor<4x7xf32>) -> tensor<4x7xf32>
+  return %y, %t : tensor<4x7xf32>, tensor<4x7xf32>
+}
+"""
+COLUMNS: Any = [[], ["tp"]]
+
+
+@pytest.mark.parametrize("level", ["graph", "program"])
+def test_devices_keep_their_parts_of_state(level: str, tmp_path: Path) -> None:
+    module = parse(SUMS_UP)
+    rules = {"x": COLUMNS, "s": COLUMNS, "t": COLUMNS, "y": COLUMNS}
+    options = Options(mesh="tp=3", shard=json.dumps(rules), pad=True, state=("s=t",))
+    lower(module, options, until=level)
+    session, x = Session(module, {}, poison=True), numbers(3, 4, 7)
+    session.run({"x": x[0]})
+    got = session.run({"x": x[1]})["y"]
+    assert np.array_equal(got, np.tanh(x[0] + x[1]))
+    assert np.array_equal(session.state["s"], x[0] + x[1])
+    session.fuzz_schedule({"x": x[2]}, 2)
+    session.state.save(tmp_path / "s.npz")
+    session.state.reset()
+    assert not session.state["s"].any()
+    session.state.load(tmp_path / "s.npz")
+    session.run({"x": x[2]})
+    assert np.array_equal(session.state["s"], x[0] + x[1] + x[2])
