@@ -91,7 +91,7 @@ from ge.transforms.sharding.local_ops import Part, build, fill_of, is_concat, sh
 from ge.transforms.sharding.moves import merge_moves, piece
 from ge.transforms.sharding.plans import Search
 from ge.transforms.sharding.rates import Rates, TimedRates
-from ge.transforms.sharding.resharding import Step, as_needed, count, steps
+from ge.transforms.sharding.resharding import Step, as_needed, count, sent, steps
 from ge.transforms.sharding.strategies import Need, Rules, Strategy, box_needed
 from ge.transforms.sharding.two_levels import in_two_levels
 
@@ -344,8 +344,9 @@ class Partition:
         forms = self.forms[value]
         if (found := forms.get((need, fill if not isinstance(need, Sharding) else 0))) is not None:
             return found
-        have, local = next((h, v) for (h, _), v in forms.items() if isinstance(h, Sharding))
         shape = self.whole(value)
+        there = [(h, v) for (h, _), v in forms.items() if isinstance(h, Sharding)]
+        have, local = min(there, key=lambda form: sent(form[0], need, shape))
         for step in steps(have, need, shape):
             local = self.step(value, local, have, step, fill)
             have = step.to if isinstance(step.to, Sharding) else have

@@ -167,6 +167,15 @@ def sent_by(step: Step, have: Sharding, shape: Shape) -> float:
     return exchanged(have, step.to, shape) if step.op == "exchange" else 0.0
 
 
+def sent(have: Sharding, need: Need, shape: Shape) -> float:
+    """Return the elements that a device sends, at most, on the way to what is needed."""
+    total = 0.0
+    for step in steps(have, need, shape):
+        total += sent_by(step, have, shape)
+        have = step.to if isinstance(step.to, Sharding) else have
+    return total
+
+
 def exchanged(have: Sharding, need: Need, shape: Shape) -> float:
     """The elements that a device gets in an exchange, at most: those that it needs and does not
     have."""
