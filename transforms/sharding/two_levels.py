@@ -170,20 +170,19 @@ def _normal(make: Insert, x: SSAValue, axes: list[int], epsilon: float) -> SSAVa
 
 def reduced(make: Insert, op: ReduceOp, parts: int) -> Sequence[SSAValue] | None:
     """Kinds that are a function of a sum."""
-    kind, x = op.kind.data, wide(make, op.input)
-    own: dict[str, Any] = {"axes": list(op.row_axes() or ()), "keep_dims": op.keep_dims}
-    if not is_float(element_type(x)):
+    kind = op.kind.data
+    if kind not in ("l2", "log_sum", "log_sum_exp") or not is_float(element_type(op.input)):
         return None
+    x = wide(make, op.input)
+    own: dict[str, Any] = {"axes": list(op.row_axes() or ()), "keep_dims": op.keep_dims}
     if kind == "l2":
         y = make(SqrtOp, make(ReduceOp, x, kind="sum_square", **own))
     elif kind == "log_sum":
         y = make(LogOp, make(ReduceOp, x, kind="sum", **own))
-    elif kind == "log_sum_exp":
+    else:
         most = make(ReduceOp, x, kind="max", axes=own["axes"])
         total = make(ReduceOp, make(ExpOp, make(SubOp, x, most)), kind="sum", **own)
         y = make(AddOp, make(LogOp, total), make.reshaped(most, shape_of(total)))
-    else:
-        return None
     return [like(make, y, op.input)]
 
 
