@@ -77,6 +77,7 @@ from ge.transforms.shapes.relate_dims import RelateDimsPass
 from ge.transforms.shapes.split_oversized import SplitOversizedPass
 from ge.transforms.sharding.annotate_shardings import AnnotateShardingsPass
 from ge.transforms.sharding.choose_algorithms import ChooseAlgorithmsPass
+from ge.transforms.sharding.merge_collectives import MergeCollectivesPass
 from ge.transforms.sharding.partition_spmd import PartitionSpmdPass
 from ge.transforms.sharding.rules import without_auto
 from ge.transforms.state.mark_state import MarkStatePass
@@ -192,7 +193,8 @@ def partitioned(options: Options) -> Passes:
     moves = [] if options.fusion == "off" else [SimplifyMovementPass(exact=exact)]
     _, auto = without_auto(options.shard)
     partition = PartitionSpmdPass(options.target, auto, options.memory_limit)
-    return [*moves, partition, EliminateDeadCodePass()]
+    merged = [] if options.fusion == "off" else [MergeCollectivesPass()]
+    return [*moves, partition, EliminateDeadCodePass(), *merged]
 
 
 def algorithms(options: Options) -> Passes:

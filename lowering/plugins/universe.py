@@ -48,7 +48,9 @@ PASSES = {
         insert-quantization judge-attention lower-quantization quantize-cache search-ranges
         smooth-activations
     """,
-    "transforms.sharding": "annotate-shardings choose-algorithms partition-spmd",
+    "transforms.sharding": """
+        annotate-shardings choose-algorithms merge-collectives partition-spmd
+    """,
     "transforms.shapes": "bind-dims expand-gears express-sizes relate-dims split-oversized",
     "transforms.schedule": "acknowledge-collectives assign-streams split-launches",
     "transforms.state": "grow-state mark-state update-state",
