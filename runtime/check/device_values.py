@@ -31,6 +31,7 @@ from ge.dialects.graph.acknowledge import AcknowledgeOp
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.constant import WeightAttr
 from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.creation import RandomOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.reduction import ReduceOp
@@ -361,7 +362,8 @@ class Tensors:
             case _:
                 known = self.known(op, own)
                 if not any(f.axes for f in own):
-                    form = Form(free=all(f.free for f in own), known=known)
+                    free = all(f.free for f in own) and not isinstance(op, RandomOp)
+                    form = Form(free=free, known=known)  # random parts would all be equal
                     found = [form] * len(op.results)
                 else:
                     found = [self.local(op, own, r) for r in range(len(op.results))]
@@ -665,6 +667,8 @@ class Values:
         self.problems: dict[Problem, None] = {}
         self.held: dict[SSAValue, list[Entry]] = {}  # by owner of the memory
         self.weights: dict[str, Form] = {}
+        # Of kernels on operands of some forms: launches of one layer are like those of another
+        self.results: dict[tuple[str, tuple[Form, ...]], list[Form]] = {}
 
     def report(self, rule: str, text: str, op: Operation) -> None:
         self.problems[Problem(rule, text, op)] = None
@@ -821,15 +825,16 @@ class Values:
         kernel = self.kernels.get(op.callee)
         if kernel is None:
             return
-        own = [self.read(v) for v in op.ins]
-        forms = dict[SSAValue, Form](zip(kernel.body.block.args, own, strict=True))
-        results = self.tensors.block(kernel.body.block, forms)
-        self.take_problems(op, f"{name_of(op)}: ")
+        own = tuple(self.read(v) for v in op.ins)
+        key = None if any(f.known is not None for f in own) else (op.callee, own)
+        if key is None or (results := self.results.get(key)) is None:
+            forms = dict[SSAValue, Form](zip(kernel.body.block.args, own, strict=True))
+            results = self.tensors.block(kernel.body.block, forms)
+            if key is not None and not self.tensors.problems:
+                self.results[key] = results
+            self.take_problems(op, f"{name_of(op)}: ")
         _, writes, new = access(op)
-        static = iter(writes)
-        fresh = iter(new)
-        targets = [*static, *fresh]
-        for target, form in zip(targets, results, strict=False):
+        for target, form in zip([*writes, *new], results, strict=False):
             self.write(target, form)
 
     def check_condition(self, value: SSAValue | None, op: Operation) -> None:

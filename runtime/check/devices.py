@@ -166,7 +166,7 @@ class DeviceChecker:
         """True for a collective of one device: nobody else reads."""
         assert isinstance(meeting.item.op, LaunchOp)
         op = collective_of(self.kernels.get(meeting.item.op.callee))
-        return isinstance(op, Collective) and len(self.mesh.group(op.group(), 0)) < 2
+        return isinstance(op, Collective) and self.mesh.parts(op.group()) < 2
 
     def acknowledge(self, item: Item, op: LaunchOp, meetings: Sequence[Meeting]) -> None:
         """Find the collective whose memory an acknowledgement is of: the one before it that has
