@@ -194,7 +194,7 @@ def constant_form(value: Attribute, shape: Shape, devices: Sequence[int]) -> For
     if not isinstance(value, DenseIntOrFPElementsAttr):
         return Form()
     dense = cast("DenseIntOrFPElementsAttr[Any]", value)
-    loose = prod(shape) > 1 and splat_bytes(dense) is not None
+    loose = bool(shape) and splat_bytes(dense) is not None
     if prod(shape) > MOST_KNOWN:
         return Form(free=True, loose=loose)
     found = np.array(list(dense.get_values()))
@@ -469,8 +469,12 @@ class Tensors:
                 match = form.cut_of(cut.axes[0])
                 if match is not None and match.dims == (d,) and match.axes != cut.axes:
                     self.report("D12", op, "parts that are multiplied are in different orders")
-                if match is not None and cut.whole is None and match.whole is not None:
-                    cut = replace(cut, whole=match.whole)
+                if match is None or match.whole is None:
+                    continue
+                if cut.whole not in (None, match.whole):
+                    text = f"{cut.whole} elements of operand {index} along {names(cut.axes)} meet "
+                    self.report("D13", op, f"{text}{match.whole} of operand {other}")
+                cut = replace(cut, whole=match.whole)
         if cut.padded(shape_of(op.operands[index])[dim]):
             neutral = float(NEUTRAL[kind](element_type(op.operands[index])))
             if cut.fill != neutral:
@@ -504,18 +508,22 @@ class Tensors:
         inside, values = own[0].known, np.unique(list(own[2].known.values()))
         if len(values) != 1:
             return form
-        shape, cuts = shape_of(op.result), list[Cut]()
-        for cut in form.cuts:
-            dim = cut.dims[0]
-            if cut.padded(each := shape[dim]) and cut.whole is not None:
-                masked = True
-                for device in self.devices:
-                    first = self.mesh.index(cut.axes, device) * each
-                    mask = np.moveaxis(np.broadcast_to(inside[device], shape), dim, 0)
-                    masked = masked and not mask[max(cut.whole - first, 0) :].any()
-                cut = replace(cut, fill=float(values[0]) if masked else None)
-            cuts.append(cut)
+        shape = shape_of(op.result)
+        cuts = [self.masked(cut, inside, shape, float(values[0])) for cut in form.cuts]
         return replace(form, cuts=tuple(cuts))
+
+    def masked(self, cut: Cut, inside: Numbers, shape: Shape, value: float) -> Cut:
+        """A cut with a value behind the last element, where a mask leaves nothing else there. The
+        mask says how many elements there are where that is not known."""
+        dim, each, whole = cut.dims[0], shape[cut.dims[0]], cut.whole
+        rows = {d: np.moveaxis(np.broadcast_to(m, shape), dim, 0) for d, m in inside.items()}
+        firsts = {d: self.mesh.index(cut.axes, d) * each for d in rows}
+        if whole is None:
+            counts = {d: int(m.any(axis=tuple(range(1, m.ndim))).sum()) for d, m in rows.items()}
+            whole = max(firsts[d] + n if n else 0 for d, n in counts.items())
+        is_all = all(not m[max(whole - firsts[d], 0) :].any() for d, m in rows.items())
+        new = replace(cut, whole=whole, fill=value if is_all else None)
+        return new if new.padded(each) else cut
 
     def own_part(self, op: GatherOp, own: Sequence[Form]) -> Form | None:
         """The form of elements that a device takes by its place; None for any others."""

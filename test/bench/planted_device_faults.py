@@ -27,13 +27,14 @@ from random_graphs import Graphs, op_classes
 from random_shardings import MESHES, mesh_of_text, stated
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, i64
-from xdsl.ir import Operation
+from xdsl.ir import Operation, SSAValue
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.acknowledge import AcknowledgeOp
 from ge.dialects.graph.collectives import Collective, CombineKind, OfWhole, OverAxes
-from ge.dialects.graph.elementwise import SelectOp
+from ge.dialects.graph.elementwise import CastOp, CompareOp, SelectOp
+from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.graph.sharding import SHARDING, AxesAttr, ShardingAttr, mesh_of
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp, WaitOp
@@ -41,7 +42,7 @@ from ge.dialects.support.editing import replace_uses
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.mesh import Axis, Mesh, Sharding
-from ge.dialects.support.types import is_dynamic
+from ge.dialects.support.types import element_type, is_dynamic, shape_of
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.check.proof import check_program
@@ -233,18 +234,30 @@ def other_parts(module: ModuleOp, rng: random.Random) -> str | None:
 
 def drop_mask(module: ModuleOp, rng: random.Random) -> str | None:
     """Let what stands behind the last element be."""
-    names = {k.sym_name.data for k in module.ops if isinstance(k, KernelOp)}
     masks = [
         op
         for op in module.walk()
-        if isinstance(op, SelectOp) and op.on_true.type == op.result.type and names
+        if isinstance(op, SelectOp)
+        and op.on_true.type == op.result.type
+        and not isinstance(op.parent_op(), KernelOp)  # the op of a launch is not taken away
+        and is_of_place(op.condition)
     ]
-    if (op := chosen(rng, masks)) is None or op.next_op is None:
+    if (op := chosen(rng, masks)) is None:
         return None
-    if not isinstance(op.parent_op(), KernelOp):  # the op of a launch is not taken away
-        replace_uses(op.result, op.on_true)
-        return "dropped mask"
-    return None
+    replace_uses(op.result, op.on_true)
+    return "dropped mask"
+
+
+def is_of_place(value: SSAValue) -> bool:
+    """True for indices that are compared with a size."""
+    op = value.owner
+    if isinstance(op, ReshapeOp):
+        return is_of_place(op.input)
+    if not isinstance(op, CompareOp):
+        return False
+    limit = op.rhs.owner.operands if isinstance(op.rhs.owner, CastOp) else [op.rhs]
+    is_index = str(op.predicate.data) == "lt" and element_type(op.lhs) == i64
+    return is_index and len(shape_of(op.lhs)) == 1 and shape_of(limit[0]) == ()
 
 
 FAULTS: tuple[Callable[[ModuleOp, random.Random], str | None], ...] = (
