@@ -53,6 +53,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph import Graph
+from ge.dialects.graph.acknowledge import AcknowledgeOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.collectives import Collective
 from ge.dialects.graph.constant import ConstantOp
@@ -117,6 +118,9 @@ ON_TILES = "tile"
 NOT_MADE = (FusedOp, ConstantOp, Control, Collective, AxisIndexOp, ShardOp)
 
 
+OF_DEVICES = AxisIndexOp | ShardOp | AcknowledgeOp
+
+
 @cache
 def op_classes(*plugins: str) -> tuple[type[TensorOp], ...]:
     """The classes of ops that graphs are made of, on one device."""
@@ -127,7 +131,7 @@ def op_classes(*plugins: str) -> tuple[type[TensorOp], ...]:
         for dialect in dialects
         for op in dialect.operations
         if issubclass(op, TensorOp)
-        and not issubclass(op, FusedOp | ConstantOp | Control | Collective | AxisIndexOp | ShardOp)
+        and not issubclass(op, FusedOp | ConstantOp | Control | Collective | OF_DEVICES)
     )
 
 
