@@ -20,7 +20,9 @@ from ge.tools.commands import (
     ge_parser,
     ge_reduce,
     ge_run,
+    ge_scale,
     ge_shims,
+    ge_sweep,
     ge_tune,
     ge_visualizer,
 )
@@ -38,7 +40,9 @@ TOOLS: dict[str, Main] = {
     "ge-lsp": ge_lsp,
     "ge-opt": ge_opt,
     "ge-parser": ge_parser,
+    "ge-scale": ge_scale,
     "ge-shims": ge_shims,
+    "ge-sweep": ge_sweep,
     "ge-tune": ge_tune,
     "ge-visualizer": ge_visualizer,
 }

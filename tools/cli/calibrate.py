@@ -15,6 +15,7 @@ from ge.runtime.data.files import Outputs
 from ge.runtime.data.weights import files_of
 from ge.tools.cli.flags import options_from
 from ge.tools.cli.remarks import Remarks, printer
+from ge.tools.views.calibration import page_of
 from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.quantization.data import Calibration
 from ge.transforms.quantization.schemes import INT8
@@ -40,8 +41,6 @@ def run(args: argparse.Namespace) -> int:
         if args.output != "-":
             out.text(args.output, table.text())
         if args.plot:
-            from ge.tools.views.calibration import page_of
-
             title = f"{Path(args.model).stem} - ge-calibrate"
             facts = wanted.layers.values()
             out.text(args.plot, page_of(title, options.quantize, facts, table, wanted.left))

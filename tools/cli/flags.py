@@ -44,8 +44,9 @@ def add_options(parser: ArgumentParser, tool: str) -> None:
         facts = facts_of(field)
         if tool in facts.tools:
             flags = [f for f in flags_of(field) if not parser.has_flag(f)]
-            add = parser.section(facts.group)
-            add(*flags, dest=option_key(field.name), help=_help(field), **_action(field))
+            if flags:
+                add = parser.section(facts.group)
+                add(*flags, dest=option_key(field.name), help=_help(field), **_action(field))
 
 
 def option_key(name: str) -> str:

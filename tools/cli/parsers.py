@@ -4,6 +4,7 @@ lines, come before it."""
 
 import argparse
 import math
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -668,6 +669,62 @@ def check_flags(args: argparse.Namespace) -> None:
             raise GeError(f"{flag} needs numbers, and --timing-only computes none", hint="drop one")
 
 
+SWEEP_EPILOG = """\
+examples:
+  ge-sweep model.onnx --vary target 910b2 310p3 --vary precision origin fp16 -o rows.jsonl
+  ge-sweep model.onnx --vary mesh '' tp=2 dp=2,tp=4 --vary shard auto --plot page.html
+
+All combinations are compiled and timed, one a row. A sweep that was stopped goes on where it was:
+rows that stand in the file of -o are not computed again. A configuration that fails is a row with
+its error. The plot marks those that no other one beats in time, memory and accuracy together.
+"""
+
+
+SWEEP_ABOUT = "ge-sweep: many configurations of a model side by side, as a table and a page."
+
+
+def sweep_parser() -> ArgumentParser:
+    parser = ArgumentParser("ge-sweep", SWEEP_ABOUT, SWEEP_EPILOG)
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="a .onnx model or a .mlir graph")
+    add("--vary", action="append", nargs="+", required=True, metavar=("OPTION", "VALUE"),
+        help="an option of ge-compile, and the values that it has; '' is none")  # fmt: skip
+    _add_rows(parser)
+    return parser
+
+
+SCALE_EPILOG = """\
+examples:
+  ge-scale model.onnx --mesh tp=1..8
+  ge-scale model.onnx --mesh dp=2,tp=1..4 --shard rules.json,auto --plot page.html
+
+In a range each number of devices is twice the one before. Efficiency is the share that is left of
+the time of the first mesh, by devices. Without --shard shardings are found (auto).
+"""
+
+
+SCALE_ABOUT = "ge-scale: a model on more and more devices: time, memory, what is sent, efficiency."
+
+
+def scale_parser() -> ArgumentParser:
+    parser = ArgumentParser("ge-scale", SCALE_ABOUT, SCALE_EPILOG)
+    add = parser.add_argument
+    add("model", metavar="MODEL", help="a .onnx model or a .mlir graph")
+    add("--mesh", required=True, metavar="AXIS=A..B,...", help="devices by axis, with ranges")
+    _add_rows(parser)
+    return parser
+
+
+def _add_rows(parser: ArgumentParser) -> None:
+    add = parser.section("what comes out")
+    add("-o", "--output", default="", metavar="ROWS.jsonl", help="a file of rows: those in it are "
+        "not computed again, others are added as they come")  # fmt: skip
+    add("--plot", default="", metavar="FILE.html", help="write a page with a plot and the table")
+    add("--jobs", type=argument(whole(1)), default=os.cpu_count() or 1, metavar="N",
+        help="processes at once (default: the processors of this machine)")  # fmt: skip
+    add_options(parser, "ge-compile")
+
+
 def opt_parser() -> ArgumentParser:
     """That of ge-opt, without a flag for each pass, is beside what it runs, which is light."""
     from ge.tools.cli.opt import build_parser
@@ -686,7 +743,9 @@ PARSERS: Mapping[str, Callable[[], ArgumentParser]] = {
     "ge-parser": parse_parser,
     "ge-reduce": reduce_parser,
     "ge-run": run_parser,
+    "ge-scale": scale_parser,
     "ge-shims": shims_parser,
+    "ge-sweep": sweep_parser,
     "ge-tune": tune_parser,
     "ge-visualizer": visualize_parser,
 }

@@ -93,6 +93,7 @@ def ranges(table: Table) -> str:
 
 
 def section(title: str, about: str, head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Return a part of a page: a table under a title, with a line about it."""
     lines = [f"<h2>{title}</h2>", f'<p class="note">{escape(about)}</p>']
     if rows:
         lines.append("<table><thead><tr>" + cells("th", head) + "</tr></thead><tbody>")

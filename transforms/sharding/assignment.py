@@ -284,13 +284,14 @@ class Assignment:
         return number
 
     def _sent(self, have: Sharding, need: Need | None, shape: tuple[int, ...], bits: int) -> float:
-        if need is None:
+        seconds = 0.0
+        if need is None:  # a result
             need = Sharding(have.dims)
+            seconds = self.rates.border_s(elements(shape, need) * bits / 8)
         if isinstance(need, Sharding) and not set(all_digits(need.unreduced)) <= set(
             all_digits(have.unreduced) if have.kind == need.kind else ()
         ):
             return inf
-        seconds = 0.0
         for step in steps(have, need, shape):
             if step.op != "part":
                 seconds += self.rates.sending_s(step, have, shape, bits) + STEP_S
@@ -386,13 +387,15 @@ class Assignment:
     def _suggest_argument(self, node: OpNode, wanted: Sequence[Sharding]) -> None:
         """An argument may be cut as its users want it, into parts of one size."""
         shape = shape_of(node.values[0])
+        whole = bytes_of(node.values[0], node.results[0])
+        node.work[0] = self.rates.border_s(whole) * node.count
         for own in wanted:
             even = all(d % count(axes) == 0 for d, axes in zip(shape, own.dims, strict=True))
             if even and own not in node.results and len(node.results) < MOST:
                 node.strategies.append(Strategy(own.dims))
                 node.results.append(own)
                 node.needs.append(())
-                node.work.append(0.0)
+                node.work.append(self.rates.border_s(bytes_of(node.values[0], own)) * node.count)
 
     # ---- 2. least cost along the program
 

@@ -71,9 +71,16 @@ class Rates:
             seconds = max(seconds, moved / self.memory)
         return seconds + work.vector / self.vector / parts
 
+    def border_s(self, size: float) -> float:
+        """Return the time of bytes that come from the host or go there."""
+        return 0.0
+
 
 class TimedRates(Rates):
-    """With the time of each collective as a whole."""
+    """With the time of each collective as a whole, and of what the host gives or takes."""
+
+    def border_s(self, size: float) -> float:
+        return size / (self.target.host_link_gbs * 1e9)
 
     def sending_s(self, step: Step, have: Sharding, shape: Shape, bits: int) -> float:
         """Return the time of a step by the fastest algorithm. Boxes take as long as a gather after
