@@ -300,7 +300,7 @@ class SpreadState(StateValue):
         return found
 
     def spread(self, shape: Shape) -> Spread:
-        """How a value of some shape is cut."""
+        """Return how a value of some shape is cut."""
         return Spread(shape, self.sharding.local_shape(shape), self.sharding)
 
     def each(self) -> Iterator[tuple[int, DeviceState]]:
