@@ -10,7 +10,8 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import product
@@ -140,18 +141,12 @@ def _figures(program: Program) -> dict[str, Any]:
 # ---- all of them -----------------------------------------------------------------------------
 
 
-def run(
-    wanted: Sequence[Configuration], file: str, jobs: int, tell: Callable[[Row, int], None]
-) -> list[Row]:
-    """Compute the rows that a file does not have, and add them as they come; `tell` gets each, and
-    how many are left. Return all that are wanted, in their order. Raises GeError."""
+def run(wanted: Sequence[Configuration], file: str, jobs: int) -> list[Row]:
+    """Compute the rows that a file does not have, add them as they come, and tell of each. Return
+    all that are wanted, in their order. Raises GeError."""
     known = rows_in(file) if file else {}
     rest = [c for c in wanted if c.key not in known]
-    left = len(rest)
-    for row in _rows(rest, file, min(jobs, left)):
-        left -= 1
-        known[row["key"]] = row
-        tell(row, left)
+    known |= {row["key"]: row for row in _rows(rest, file, jobs)}
     return [known[c.key] for c in wanted]
 
 
@@ -183,31 +178,36 @@ def written(configuration: Configuration, file: str, asker: int) -> Row:
     if not own and os.getppid() != asker:
         raise SystemExit
     row = row_of(configuration)
-    if file and (own or os.getppid() == asker):
+    if not own and os.getppid() != asker:
+        raise SystemExit
+    if file:
         try:
             with open(file, "a", encoding="utf-8") as out:
                 out.write(json.dumps(row) + "\n")
         except OSError as e:
             raise GeError(f"rows cannot be written: {e.strerror}", file) from None
+    words = ", ".join(f"{k} {v}" for k, v in configuration.words.items() if v) or "as it is"
+    print(f"{words}: {row.get('error') or '{:,.3f} ms'.format(row['us'] / 1e3)}", file=sys.stderr)
     return row
 
 
-def _rows(wanted: Sequence[Configuration], file: str, jobs: int) -> Iterator[Row]:
+def _rows(wanted: Sequence[Configuration], file: str, jobs: int) -> list[Row]:
+    """Compute rows. What all have in common is read, and computed, before there are processes: they
+    are copies of this one, where the system has that."""
+    own, jobs = os.getpid(), min(jobs, len(wanted) - 1)
     if jobs < 2:
-        yield from (written(c, file, os.getpid()) for c in wanted)
-        return
+        return [written(c, file, own) for c in wanted]
     try:
         import joblib
     except ImportError:
         hint = "pip install 'ge-npu[sweep]', or give --jobs 1"
         raise GeError("several jobs need joblib, which is not installed", hint=hint) from None
-    # Neighbors have much in common, which a process computes once: it gets some of them together
-    together: Any = -(-len(wanted) // (2 * jobs))
-    parallel = joblib.Parallel(jobs, return_as="generator_unordered", batch_size=together)
+    first, rest = written(wanted[0], file, own), wanted[1:]
+    # Neighbors have much in common, too: a process gets some of them together
+    together: Any = -(-len(rest) // (2 * jobs))
+    parallel = joblib.Parallel(jobs, backend="multiprocessing", batch_size=together)
     delayed = cast("Callable[[Any], Callable[..., Any]]", joblib.delayed)  # pyright: ignore[reportUnknownMemberType]
-    yield from cast(
-        "Iterator[Row]", parallel(delayed(written)(c, file, os.getpid()) for c in wanted)
-    )
+    return [first, *cast("list[Row]", parallel(delayed(written)(c, file, own) for c in rest))]
 
 
 def best_rows(rows: Sequence[Row]) -> list[Row]:

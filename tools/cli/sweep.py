@@ -2,7 +2,6 @@
 devices."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -76,13 +75,7 @@ def computed(args: argparse.Namespace, varied: dict[str, Sequence[str]]) -> list
     options = options_from(args)
     check_writable([p for p in (args.output, args.plot) if p], [args.model])
     wanted = configurations(args.model, options, varied)
-
-    def tell(row: Row, left: int) -> None:
-        what = row.get("error") or f"{row['us'] / 1e3:,.3f} ms"
-        words = ", ".join(f"{k} {row[k]}" for k in varied if row.get(k))
-        print(f"[{left} left] {words or 'as it is'}: {what}", file=sys.stderr)
-
-    return run_all(wanted, args.output, args.jobs, tell)
+    return run_all(wanted, args.output, args.jobs)
 
 
 def shown(row: Row) -> list[str]:
