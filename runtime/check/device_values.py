@@ -558,7 +558,8 @@ class Tensors:
         for dim, axes in enumerate(has):
             cut = next((x for x in form.cuts if dim in x.dims), None)
             both = {*axes, *(() if cut is None else cut.axes)}
-            unknown = both & {*form.unsure, *form.varies} or form.free or form.loose
+            unknown = both & {*form.unsure, *form.varies}
+            unknown = unknown or (cut is None and (form.free or form.loose))
             if not unknown and axes != (() if cut is None else cut.axes):
                 what = "the same on all devices" if cut is None else f"cut by {names(cut.axes)}"
                 text = f"dimension {dim} is {what}, and not cut by {names(axes) or 'nothing'}"
@@ -602,17 +603,20 @@ class Tensors:
     def onto(self, op: c.ExchangeOp, new: Form, old: Form) -> Form:
         """A box put onto a value: parts where one of both is, as the other adds elements."""
         cuts = {cut.axes: replace(cut, whole=None) for cut in (*old.cuts, *new.cuts)}
+        both = {(x.axes, x.dims) for x in old.cuts} & {(x.axes, x.dims) for x in new.cuts}
         varies = tuple(dict.fromkeys((*new.varies, *old.varies)))
         if old.terms:
             self.report("D12", op, "takes terms of a sum before they are combined")
         form = Form(tuple(cuts.values()), varies=varies)
-        return replace(form, unsure=frozenset(form.axes))
+        sure = {a for axes, _ in both for a in axes} - {*old.unsure, *new.unsure}
+        return replace(form, unsure=frozenset(form.axes - sure))
 
     def gathered(self, op: c.AllGatherOp, form: Form) -> Form:
         axes, dim = all_digits(op.axes.data), op.dim.value.data
         cut = next((x for x in form.cuts if set(x.axes) & set(axes)), None)
         both = {*axes, *(() if cut is None else cut.axes)}
-        doubt = both & {*form.unsure, *form.varies} or form.free or form.loose
+        doubt = both & {*form.unsure, *form.varies}
+        doubt = doubt or (cut is None and (form.free or form.loose))
         if set(axes) & set(form.terms):
             self.report("D12", op, "gathers terms of a sum before they are combined")
         elif cut is None and not doubt:
@@ -947,10 +951,12 @@ class Values:
                 self.report("D11", text, op)
         if set(form.terms) & said and not set(stated.terms) & set(form.terms):
             self.report("D12", f"{what} is terms of a {form.kind} that nobody combines", op)
-        for cut in () if form.free or form.loose else stated.cuts:
+        for cut in stated.cuts:
             if set(cut.axes) & {*form.varies, *form.terms, *form.unsure}:
                 continue
             own = next((x for x in form.cuts if cut.dims[0] in x.dims), None)
+            if own is None and (form.free or form.loose):
+                continue
             if own is None or own.axes != cut.axes:
                 has = "whole" if own is None else f"cut by {names(own.axes)}"
                 text = f"{what} says that dimension {cut.dims[0]} is cut by {names(cut.axes)}"

@@ -26,18 +26,19 @@ from planted_faults import move, network
 from random_graphs import Graphs, op_classes
 from random_shardings import MESHES, mesh_of_text, stated
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, i1, i64
+from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.acknowledge import AcknowledgeOp
 from ge.dialects.graph.collectives import Collective, CombineKind, OfWhole, OverAxes
+from ge.dialects.graph.constant import WeightAttr
 from ge.dialects.graph.elementwise import CastOp, CompareOp, SelectOp
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.graph.sharding import SHARDING, AxesAttr, ShardingAttr, mesh_of
 from ge.dialects.npu_task.memory import owner_of
-from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp, WaitOp
+from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, SlotOp, WaitOp
 from ge.dialects.support.editing import replace_uses
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -167,7 +168,12 @@ def every_axis(mesh: Mesh) -> list[Axis]:
 
 
 def other_kind(module: ModuleOp, rng: random.Random) -> str | None:
-    kernels = [k for k in met(module, OverAxes) if "kind" in k.main.properties]
+    kernels = [
+        k
+        for k in met(module, OverAxes)
+        # what is left of a sum of one element for each device may as well be that of a maximum
+        if "kind" in k.main.properties and 1 not in shape_of(k.main.operands[0])
+    ]
     if (kernel := chosen(rng, kernels)) is None:
         return None
     kinds = {"sum", "max", "min"} - {str(kernel.main.properties["kind"].data)}
@@ -240,7 +246,7 @@ def drop_mask(module: ModuleOp, rng: random.Random) -> str | None:
         if isinstance(op, SelectOp)
         and op.on_true.type == op.result.type
         and not isinstance(op.parent_op(), KernelOp)  # the op of a launch is not taken away
-        and is_of_place(op.condition)
+        and is_of_place(module, op.condition)
     ]
     if (op := chosen(rng, masks)) is None:
         return None
@@ -248,16 +254,26 @@ def drop_mask(module: ModuleOp, rng: random.Random) -> str | None:
     return "dropped mask"
 
 
-def is_of_place(value: SSAValue) -> bool:
-    """True for indices that are compared with a size."""
+def is_of_place(module: ModuleOp, value: SSAValue) -> bool:
+    """True for a mask that is computed of a device's place, when the program is loaded or in the
+    kernel."""
     op = value.owner
     if isinstance(op, ReshapeOp):
-        return is_of_place(op.input)
-    if not isinstance(op, CompareOp):
+        return is_of_place(module, op.input)
+    if isinstance(op, CompareOp):
+        limit = op.rhs.owner.operands if isinstance(op.rhs.owner, CastOp) else [op.rhs]
+        is_index = str(op.predicate.data) == "lt" and element_type(op.lhs) == i64
+        return is_index and len(shape_of(op.lhs)) == 1 and shape_of(limit[0]) == ()
+    if not isinstance(value, BlockArgument) or element_type(value) != i1:
         return False
-    limit = op.rhs.owner.operands if isinstance(op.rhs.owner, CastOp) else [op.rhs]
-    is_index = str(op.predicate.data) == "lt" and element_type(op.lhs) == i64
-    return is_index and len(shape_of(op.lhs)) == 1 and shape_of(limit[0]) == ()
+    parent = value.owner.parent_op()
+    if not isinstance(parent, KernelOp):
+        return parent is not None and is_of_place(module, parent.operands[value.index])
+    users = (op for op in launches(module, object) if op.callee == parent.sym_name.data)
+    owners = [op.ins[value.index].owner for op in users]
+    keys = [o.value.data for o in owners if isinstance(o, ConstantOp)
+            and isinstance(o.value, WeightAttr)]  # fmt: skip
+    return len(keys) == len(owners) and all(key.startswith("prepared.") for key in keys)
 
 
 FAULTS: tuple[Callable[[ModuleOp, random.Random], str | None], ...] = (
@@ -299,6 +315,13 @@ def problems_of(module: ModuleOp) -> list[str]:
         module.verify()
     except VerifyException as e:
         return [f"{e} [V]"]
+    seen = set[Operation]()
+    for op in module.walk():  # as ge-check does, when it reads a text
+        if isinstance(op, LaunchOp) and any(
+            isinstance(v.owner, Operation) and v.owner not in seen for v in op.operands
+        ):
+            return [f"{op.callee} uses what is not yet there [V]"]
+        seen.add(op)
     return [p.message for p in check_program(module, with_tiles=False).problems]
 
 
