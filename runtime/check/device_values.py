@@ -133,12 +133,16 @@ def joined(forms: Sequence[Form]) -> Form:
     """The form of a value that is one of several, or put together of them."""
     first, *others = [f for f in forms if f.axes or not f.free] or forms
     for other in others:
-        if first == other:
-            first = replace(first, known=None)
-        elif (first.cuts, first.terms, first.varies) == (other.cuts, other.terms, other.varies):
-            first = replace(first, free=False, unsure=frozenset(first.axes), known=None)
+        free, pairs = first.free and other.free, list(zip(first.cuts, other.cuts, strict=False))
+        same = len(first.cuts) == len(other.cuts) and all(
+            (a.axes, a.dims) == (b.axes, b.dims) for a, b in pairs
+        )
+        if same and (first.terms, first.varies) == (other.terms, other.varies):
+            cuts = tuple(a if a == b else Cut(a.axes, a.dims) for a, b in pairs)
+            unsure = first.unsure | other.unsure
+            first = replace(first, cuts=cuts, free=free, unsure=unsure, known=None)
         else:
-            first = everywhere(first.axes | other.axes, first.free and other.free)
+            first = everywhere(first.axes | other.axes, free)
     return replace(first, loose=any(f.loose for f in forms))
 
 
