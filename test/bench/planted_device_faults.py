@@ -331,6 +331,8 @@ def check_case(seed: int, graphs: Graphs, ctx: Context, timings: int, tally: Tal
     if made is None:
         return
     module, given = made
+    if isinstance(outcome(module, given, 0, seed), str):
+        return  # it refuses its inputs
     tally.programs += 1
     if problems := problems_of(module):
         tally.wrong.append(f"seed {seed}: false alarm: {problems[0]}")
