@@ -493,10 +493,16 @@ class Assignment:
                 changed |= self._improve(node)
         for node in self.nodes:
             for group in node.outputs:
-                if group.is_new and len(group.users) > 1 and self.group_cost(group) > 0:
+                if group.is_new and len(group.users) > 1 and self._is_sent(group):
                     group.is_new = False
                     changed |= self._improve_users(group)
         return changed
+
+    def _is_sent(self, group: Group) -> bool:
+        """Return whether a value is sent between devices, as all is chosen now."""
+        have = group.source.has[group.index][group.source.chosen]
+        needs = [w for w in group.wants() if self.forms[w[0]] is not None]
+        return any(self.edge(group, have, need, times) > 0 for need, times in needs)
 
     @staticmethod
     def _changed(node: OpNode) -> None:
