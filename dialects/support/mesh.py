@@ -16,8 +16,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import prod
+from typing import TypeAlias
 
-from ge.dialects.support.types import Shape
+Shape: TypeAlias = tuple[int, ...]  # as in `types.py`, which needs xDSL
 
 SUM = "sum"
 

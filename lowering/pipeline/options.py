@@ -579,8 +579,8 @@ class Options:
 
     @property
     def rules(self) -> ShardRules | None:
-        """What the mesh and the rules say together; None if nothing. Raises GeError for what cannot
-        be read."""
+        """The mesh and the rules together; None if nothing is given. Raises GeError for what
+        cannot be read."""
         return asked(self.mesh, self.shard)
 
     @property

@@ -87,7 +87,7 @@ class Cut:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class Kind:
     """How the values of devices differ. `free`: made of constants and places alone. `loose`: made
     of a constant of equal elements too, so that what is the same may be parts as well."""
 
@@ -108,28 +108,28 @@ class Form:
     def cut_of(self, axis: Axis) -> Cut | None:
         return next((cut for cut in self.cuts if axis in cut.axes), None)
 
-    def after(self, other: "Form") -> "Form":
+    def after(self, other: "Kind") -> "Kind":
         """This form, which follows from another one."""
         return replace(self, unsure=other.unsure & self.axes)
 
-    def varying(self) -> "Form":
+    def varying(self) -> "Kind":
         return everywhere(self.axes, self.free)
 
 
-def form_of(sharding: Sharding, mesh: Mesh, whole: Shape | None = None) -> Form:
+def form_of(sharding: Sharding, mesh: Mesh, whole: Shape | None = None) -> Kind:
     dims = [all_digits(map(mesh.resolved, own)) for own in sharding.dims]
     cuts = [
         Cut(own, (i,), None if whole is None else whole[i]) for i, own in enumerate(dims) if own
     ]
-    return Form(tuple(cuts), all_digits(map(mesh.resolved, sharding.unreduced)), sharding.kind)
+    return Kind(tuple(cuts), all_digits(map(mesh.resolved, sharding.unreduced)), sharding.kind)
 
 
-def everywhere(axes: set[Axis], free: bool = False) -> Form:
+def everywhere(axes: set[Axis], free: bool = False) -> Kind:
     """The form of a value of which only is known where it differs."""
-    return Form(varies=tuple(sorted(axes)), free=free, unsure=frozenset(axes))
+    return Kind(varies=tuple(sorted(axes)), free=free, unsure=frozenset(axes))
 
 
-def joined(forms: Sequence[Form]) -> Form:
+def joined(forms: Sequence[Kind]) -> Kind:
     """The form of a value that is one of several, or put together of them."""
     first, *others = [f for f in forms if f.axes or not f.free] or forms
     for other in others:
@@ -193,17 +193,17 @@ def computed(op: TensorOp, arrays: Sequence[Any]) -> Any:
             return None if function is None else function(*arrays)
 
 
-def constant_form(value: Attribute, shape: Shape, devices: Sequence[int]) -> Form:
+def constant_form(value: Attribute, shape: Shape, devices: Sequence[int]) -> Kind:
     """The form of a constant, with its elements where they are in the text, and not many."""
     if not isinstance(value, DenseIntOrFPElementsAttr):
-        return Form()
+        return Kind()
     dense = cast("DenseIntOrFPElementsAttr[Any]", value)
     loose = bool(shape) and splat_bytes(dense) is not None
     if prod(shape) > MOST_KNOWN:
-        return Form(free=True, loose=loose)
+        return Kind(free=True, loose=loose)
     found = np.array(list(dense.get_values()))
     array = np.full(shape, found[0]) if len(found) == 1 else found.reshape(shape)
-    return Form(free=True, loose=loose, known=dict.fromkeys(devices, array))
+    return Kind(free=True, loose=loose, known=dict.fromkeys(devices, array))
 
 
 def through(op: TensorOp, index: int, result: int, exactly: bool = False) -> dict[int, int]:
@@ -259,7 +259,7 @@ def keeps_terms(op: TensorOp, own: set[int], kind: str) -> bool:
     return (isinstance(op, e.NegOp | e.DivOp | GatherOp) and own == {0}) or is_sum
 
 
-def reshaped(form: Form, source: Shape, target: Shape) -> Form:
+def reshaped(form: Kind, source: Shape, target: Shape) -> Kind:
     """The form of a value of another shape. A cut stays with the major dimension of those that a
     dimension becomes."""
     if 0 in source or not form.axes:
@@ -290,7 +290,7 @@ def reshaped(form: Form, source: Shape, target: Shape) -> Form:
     return replace(form, unsure=frozenset(lost))
 
 
-def viewed(form: Form, held: MemoryView, view: MemoryView) -> Form:
+def viewed(form: Kind, held: MemoryView, view: MemoryView) -> Kind:
     """The form of the same elements in another view. A cut stays with the dimension of the longest
     steps among those inside of its own, or with one of size 1 above these."""
     if (held.sizes, held.strides) == (view.sizes, view.strides):
@@ -327,7 +327,7 @@ class Tensors:
     def report(self, rule: str, op: Operation, text: str) -> None:
         self.problems.append((rule, f"{op.name}: {text}"))
 
-    def block(self, block: Block, forms: dict[SSAValue, Form]) -> list[Form]:
+    def block(self, block: Block, forms: dict[SSAValue, Kind]) -> list[Kind]:
         """Follow a block from the forms of its arguments; return those of what it ends with."""
         for op in block.ops:
             if isinstance(op, TensorOp):
@@ -337,7 +337,7 @@ class Tensors:
                 return [forms[v] for v in op.operands]
         return []
 
-    def op(self, op: TensorOp, own: list[Form]) -> Sequence[Form]:
+    def op(self, op: TensorOp, own: list[Kind]) -> Sequence[Kind]:
         for i, form in enumerate(own):
             is_place = isinstance(op, c.ExchangeOp) and i == 1
             if form.hole and not is_place and not isinstance(op, AcknowledgeOp):
@@ -345,14 +345,14 @@ class Tensors:
                 self.report("D10", op, f"{text}nothing is said")
         match op:
             case FusedOp():
-                inner = dict[SSAValue, Form](zip(op.block.args, own, strict=True))
+                inner = dict[SSAValue, Kind](zip(op.block.args, own, strict=True))
                 return self.block(op.block, inner)
             case GraphConstantOp():
                 return [constant_form(op.value, shape_of(op.result), self.devices)]
             case AxisIndexOp():
                 axes = op.axes.data
                 known = {d: np.array(self.mesh.index(axes, d)) for d in self.devices}
-                return [Form(varies=all_digits(axes), free=True, known=known)]
+                return [Kind(varies=all_digits(axes), free=True, known=known)]
             case AcknowledgeOp():
                 return []
             case ShardOp():
@@ -367,14 +367,14 @@ class Tensors:
                 known = self.known(op, own)
                 if not any(f.axes for f in own):
                     free = all(f.free for f in own) and not isinstance(op, RandomOp)
-                    form = Form(free=free, known=known)  # random parts would all be equal
+                    form = Kind(free=free, known=known)  # random parts would all be equal
                     found = [form] * len(op.results)
                 else:
                     found = [self.local(op, own, r) for r in range(len(op.results))]
                 loose = any(f.loose for f in own)
                 return [replace(f, known=known, loose=loose) for f in found]
 
-    def known(self, op: TensorOp, own: Sequence[Form]) -> Numbers | None:
+    def known(self, op: TensorOp, own: Sequence[Kind]) -> Numbers | None:
         if len(op.results) != 1 or not own or not is_static(shape_of(op.results[0])):
             return None
         if prod(shape_of(op.results[0])) > MOST_KNOWN or any(f.known is None for f in own):
@@ -389,7 +389,7 @@ class Tensors:
 
     # ---- ops on what a device has
 
-    def local(self, op: TensorOp, own: Sequence[Form], result: int) -> Form:
+    def local(self, op: TensorOp, own: Sequence[Kind], result: int) -> Kind:
         if isinstance(op, ReshapeOp):
             return reshaped(own[0], shape_of(op.input), shape_of(op.result))
         if isinstance(op, GatherOp) and (part := self.own_part(op, own)) is not None:
@@ -420,12 +420,12 @@ class Tensors:
         kept = [cut for cut in cuts.values() if not lost & set(cut.axes)]
         varies += [a for cut in cuts.values() if lost & set(cut.axes) for a in cut.axes]
         left = tuple(a for a in dict.fromkeys(terms) if a not in varies)
-        form = Form(tuple(kept), left, kind, tuple(dict.fromkeys(varies)), free)
+        form = Kind(tuple(kept), left, kind, tuple(dict.fromkeys(varies)), free)
         form = replace(form, unsure=unsure & form.axes)
         return self.filled(op, own, form)
 
     def add_cut(
-        self, op: TensorOp, own: Sequence[Form], index: int, cut: Cut,
+        self, op: TensorOp, own: Sequence[Kind], index: int, cut: Cut,
         cuts: dict[frozenset[Axis], Cut], unsure: frozenset[Axis],
     ) -> None:  # fmt: skip
         """Hold the parts of an operand against those of others."""
@@ -458,7 +458,7 @@ class Tensors:
         cuts[key] = cut
 
     def check_combined(
-        self, op: TensorOp, index: int, cut: Cut, kind: str, own: Sequence[Form]
+        self, op: TensorOp, index: int, cut: Cut, kind: str, own: Sequence[Kind]
     ) -> None:
         """Check that all that is combined is there in parts, and nothing behind the last one."""
         dim = cut.dims[0]
@@ -486,7 +486,7 @@ class Tensors:
                 self.report("D13", op, f"{text}{names(cut.axes)}, gets into its {kind}")
 
     def terms(
-        self, op: TensorOp, own: Sequence[Form], terms: list[Axis], kind: str, varies: list[Axis]
+        self, op: TensorOp, own: Sequence[Kind], terms: list[Axis], kind: str, varies: list[Axis]
     ) -> tuple[list[Axis], str]:
         """The digits by which the result is terms of a sum."""
         for axis in dict.fromkeys(a for f in own for a in f.terms):
@@ -505,7 +505,7 @@ class Tensors:
             kind = theirs
         return terms, kind
 
-    def filled(self, op: TensorOp, own: Sequence[Form], form: Form) -> Form:
+    def filled(self, op: TensorOp, own: Sequence[Kind], form: Kind) -> Kind:
         """The form of a result with what a mask puts behind the last elements."""
         if not isinstance(op, e.SelectOp) or own[0].known is None or own[2].known is None:
             return form
@@ -529,7 +529,7 @@ class Tensors:
         new = replace(cut, whole=whole, fill=value if is_all else None)
         return new if new.padded(each) else cut
 
-    def own_part(self, op: GatherOp, own: Sequence[Form]) -> Form | None:
+    def own_part(self, op: GatherOp, own: Sequence[Kind]) -> Kind | None:
         """The form of elements that a device takes by its place; None for any others."""
         data, index = own
         if index.known is None or not index.varies or len(shape_of(op.indices)) != 1:
@@ -553,7 +553,7 @@ class Tensors:
 
     # ---- what devices send each other
 
-    def moved(self, op: c.OfWhole, own: Sequence[Form]) -> Form:
+    def moved(self, op: c.OfWhole, own: Sequence[Kind]) -> Kind:
         """The form of a result of boxes: as these are. Those that send are the devices along the
         axes that the value is cut by."""
         form, shape = own[0], op.whole
@@ -577,12 +577,12 @@ class Tensors:
         if isinstance(op, c.AllToAllOp):
             spans = [all_digits(axes) for axes in op.to.data.dims]
             cuts = [Cut(a, (d,), shape[d]) for d, a in enumerate(spans) if a]
-            return Form(tuple(cuts), varies=kept).after(form)
+            return Kind(tuple(cuts), varies=kept).after(form)
         assert isinstance(op, c.ExchangeOp)
-        result = self.exchanged(op, Form(varies=kept))
+        result = self.exchanged(op, Kind(varies=kept))
         return result if op.onto is None else self.onto(op, result, own[1])
 
-    def exchanged(self, op: c.ExchangeOp, form: Form) -> Form:
+    def exchanged(self, op: c.ExchangeOp, form: Kind) -> Kind:
         fill = None if op.fill is None else float(op.fill.value.data)
         cuts, hole = list[Cut](), False
         for dim, ((place, size), whole) in enumerate(
@@ -604,18 +604,18 @@ class Tensors:
             cuts, form = [], replace(form, varies=tuple(dict.fromkeys((*form.varies, *used))))
         return replace(form, cuts=tuple(cuts), hole=hole)
 
-    def onto(self, op: c.ExchangeOp, new: Form, old: Form) -> Form:
+    def onto(self, op: c.ExchangeOp, new: Kind, old: Kind) -> Kind:
         """A box put onto a value: parts where one of both is, as the other adds elements."""
         cuts = {cut.axes: replace(cut, whole=None) for cut in (*old.cuts, *new.cuts)}
         both = {(x.axes, x.dims) for x in old.cuts} & {(x.axes, x.dims) for x in new.cuts}
         varies = tuple(dict.fromkeys((*new.varies, *old.varies)))
         if old.terms:
             self.report("D12", op, "takes terms of a sum before they are combined")
-        form = Form(tuple(cuts.values()), varies=varies)
+        form = Kind(tuple(cuts.values()), varies=varies)
         sure = {a for axes, _ in both for a in axes} - {*old.unsure, *new.unsure}
         return replace(form, unsure=frozenset(form.axes - sure))
 
-    def gathered(self, op: c.AllGatherOp, form: Form) -> Form:
+    def gathered(self, op: c.AllGatherOp, form: Kind) -> Kind:
         axes, dim = all_digits(op.axes.data), op.dim.value.data
         cut = next((x for x in form.cuts if set(x.axes) & set(axes)), None)
         both = {*axes, *(() if cut is None else cut.axes)}
@@ -639,9 +639,9 @@ class Tensors:
             cuts.append(Cut(rest, cut.dims, cut.whole))
         varies = tuple(a for a in form.varies if a not in gone)
         terms = tuple(a for a in form.terms if a not in gone)
-        return Form(tuple(cuts), terms, form.kind, varies).after(form)
+        return Kind(tuple(cuts), terms, form.kind, varies).after(form)
 
-    def reduced(self, op: c.AllReduceOp | c.ReduceScatterOp, form: Form) -> Form:
+    def reduced(self, op: c.AllReduceOp | c.ReduceScatterOp, form: Kind) -> Kind:
         axes, kind = all_digits(op.axes.data), str(op.kind.data)
         for axis in axes:
             if axis in form.terms:
@@ -661,7 +661,7 @@ class Tensors:
             cuts = [x for x in cuts if x is not before]
             own = before.axes if before is not None else ()
             cuts.append(Cut((*own, *axes), (dim,)))
-        return Form(tuple(cuts), rest, form.kind, varies).after(form)
+        return Kind(tuple(cuts), rest, form.kind, varies).after(form)
 
 
 def names(axes: Iterable[Axis]) -> str:
@@ -670,7 +670,7 @@ def names(axes: Iterable[Axis]) -> str:
 
 # ---- the program -------------------------------------------------------------------------------
 
-Entry: TypeAlias = tuple[SSAValue, MemrefBytes | None, Form]
+Entry: TypeAlias = tuple[SSAValue, MemrefBytes | None, Kind]
 
 
 class Values:
@@ -682,9 +682,9 @@ class Values:
         self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self.problems: dict[Problem, None] = {}
         self.held: dict[SSAValue, list[Entry]] = {}  # by owner of the memory
-        self.weights: dict[str, Form] = {}
+        self.weights: dict[str, Kind] = {}
         # Of kernels on operands of some forms: launches of one layer are like those of another
-        self.results: dict[tuple[str, tuple[Form, ...]], list[Form]] = {}
+        self.results: dict[tuple[str, tuple[Kind, ...]], list[Kind]] = {}
 
     def report(self, rule: str, text: str, op: Operation) -> None:
         self.problems[Problem(rule, text, op)] = None
@@ -714,24 +714,24 @@ class Values:
     def tables(self, attrs: Any, index: int) -> Mapping[str, Attribute]:
         return {} if attrs is None else attrs.data[index].data
 
-    def stated(self, table: Mapping[str, Attribute], local: Shape, what: str) -> Form:
+    def stated(self, table: Mapping[str, Attribute], local: Shape, what: str) -> Kind:
         """The form that an argument or result states."""
         sharding = sharding_of(table)
         if sharding is None:
-            return Form()
+            return Kind()
         whole = array_ints(table[WHOLE]) if WHOLE in table else local
         try:
             resolved = sharding.resolved(self.mesh)
         except KeyError as error:
             self.report("D11", f"{what} is cut along {error}, which the mesh lacks", self.main)
-            return Form()
+            return Kind()
         if len(sharding.dims) != len(local) or len(whole) != len(local):
             self.report("D11", f"{what} is cut in another number of dimensions", self.main)
-            return Form()
+            return Kind()
         digits = all_digits(resolved.axes)
         if len(set(digits)) < len(digits):
             self.report("D11", f"{what} is cut along an axis twice", self.main)
-            return Form()
+            return Kind()
         if is_static(local) and (wanted := resolved.local_shape(whole)) != tuple(local):
             text = f"{what} has parts of {list(local)}, which do not tile {list(whole)}: "
             self.report("D11", f"{text}they have {list(wanted)}", self.main)
@@ -740,7 +740,7 @@ class Values:
     def prepare(self, func: FuncOp) -> None:
         """The forms of weights that are computed when the program is loaded."""
         block = func.body.block
-        forms: dict[SSAValue, Form] = {
+        forms: dict[SSAValue, Kind] = {
             arg: self.stated(self.tables(func.arg_attrs, i), shape_of(arg), f"argument {i}")
             for i, arg in enumerate(block.args)
         }
@@ -749,7 +749,7 @@ class Values:
                 own = [forms[v] for v in op.operands]
                 found = list(self.tensors.op(op, own))
                 if isinstance(op, GraphConstantOp) and isinstance(op.value, WeightAttr):
-                    found = [self.weights.get(op.value.data, Form())]
+                    found = [self.weights.get(op.value.data, Kind())]
                 forms |= zip(op.results, found, strict=True)
                 self.take_problems(op)
             elif isinstance(op, ReturnOp):
@@ -771,7 +771,7 @@ class Values:
         except ValueError:
             return None
 
-    def read(self, value: SSAValue) -> Form:
+    def read(self, value: SSAValue) -> Kind:
         owner = owner_of(value)
         if isinstance(owner.owner, ConstantOp):
             form = self.constant(owner.owner)
@@ -782,11 +782,11 @@ class Values:
             if span is not None:
                 entries = [x for x in entries if x[1] is None or x[1].overlaps(span)]
         if not entries:
-            return Form()
+            return Kind()
         forms = [self.viewed(form, held, value) for held, _, form in entries]
         return forms[0] if len(forms) == 1 else joined(forms)
 
-    def viewed(self, form: Form, held: SSAValue, value: SSAValue) -> Form:
+    def viewed(self, form: Kind, held: SSAValue, value: SSAValue) -> Kind:
         """The form of a view of what is held."""
         before, after = data_type(held.type)[1], data_type(value.type)[1]
         if held is value or not form.axes:
@@ -799,12 +799,12 @@ class Values:
             return replace(form, cuts=tuple(kept), varies=(*form.varies, *lost), known=None)
         return form.varying()
 
-    def constant(self, op: ConstantOp) -> Form:
+    def constant(self, op: ConstantOp) -> Kind:
         if isinstance(op.value, WeightAttr):
-            return self.weights.get(op.value.data, Form())
+            return self.weights.get(op.value.data, Kind())
         return constant_form(op.value, data_type(op.result.type)[1], self.tensors.devices)
 
-    def write(self, value: SSAValue, form: Form) -> None:
+    def write(self, value: SSAValue, form: Kind) -> None:
         owner = owner_of(value)
         entries = self.held.get(owner, [])
         if value is owner:
@@ -844,7 +844,7 @@ class Values:
         own = tuple(self.read(v) for v in op.ins)
         key = None if any(f.known is not None for f in own) else (op.callee, own)
         if key is None or (results := self.results.get(key)) is None:
-            forms = dict[SSAValue, Form](zip(kernel.body.block.args, own, strict=True))
+            forms = dict[SSAValue, Kind](zip(kernel.body.block.args, own, strict=True))
             results = self.tensors.block(kernel.body.block, forms)
             if key is not None and not self.tensors.problems:
                 self.results[key] = results
@@ -867,7 +867,7 @@ class Values:
     def branch(self, op: IfOp | CaseOp) -> None:
         self.check_condition(op.condition if isinstance(op, IfOp) else op.index, op)
         before, ends = self.copied(), list[dict[SSAValue, list[Entry]]]()
-        results: list[list[Form]] = [[] for _ in op.results]
+        results: list[list[Kind]] = [[] for _ in op.results]
         decided = self.read(op.condition if isinstance(op, IfOp) else op.index).axes
         for region in op.regions:
             self.held = {owner: list(entries) for owner, entries in before.items()}
@@ -881,7 +881,7 @@ class Values:
             form = joined(forms)
             self.write(value, everywhere(form.axes | decided) if decided else form)
 
-    def yielded(self, block: Block, results: Sequence[list[Form]]) -> None:
+    def yielded(self, block: Block, results: Sequence[list[Kind]]) -> None:
         last, new = block.last_op, iter(results)
         if not isinstance(last, YieldOp):
             return
@@ -890,7 +890,7 @@ class Values:
             given = given[1:]
         for move, form in given:
             if move.target is None:
-                next(new, list[Form]()).append(form)
+                next(new, list[Kind]()).append(form)
             elif owner_of(move.value) is not owner_of(move.target):
                 self.write(move.target, replace(form, cuts=()).varying() if move.row else form)
 
@@ -902,11 +902,11 @@ class Values:
         carried = args[2:]  # after the number of the iteration and the condition
         for arg, init in zip(carried, op.inits, strict=False):
             self.write(arg, self.read(init))
-        results: list[list[Form]] = [[self.read(i)] for i in op.inits]
+        results: list[list[Kind]] = [[self.read(i)] for i in op.inits]
         results += [[] for _ in op.results[len(op.inits) :]]
         for _ in range(6):
             before = self.copied()
-            new: list[list[Form]] = [[] for _ in op.results]
+            new: list[list[Kind]] = [[] for _ in op.results]
             self.walk(op.body.block)
             if isinstance(last := op.body.block.last_op, YieldOp):
                 self.check_condition(last.values[0], op)
@@ -919,7 +919,7 @@ class Values:
             if self.held == before:
                 break
         for value, own in zip(op.results, results, strict=True):
-            self.write(value, joined(own) if own else Form())
+            self.write(value, joined(own) if own else Kind())
 
     def copied(self) -> dict[SSAValue, list[Entry]]:
         return {owner: list(entries) for owner, entries in self.held.items()}
@@ -944,7 +944,7 @@ class Values:
             stated = self.stated(state.attributes, data_type(state.result.type)[1], "state")
             self.check_result("state", self.read(state.result), stated, op)
 
-    def check_result(self, what: str, form: Form, stated: Form, op: ReturnOp) -> None:
+    def check_result(self, what: str, form: Kind, stated: Kind, op: ReturnOp) -> None:
         said = stated.axes
         for axis in sorted(form.axes - said):
             if axis in form.terms:

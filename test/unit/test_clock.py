@@ -446,7 +446,7 @@ def test_report(timeline: Timeline) -> None:
         "timed_by",
     ]
     assert list(report) == first
-    assert set(report["idle"]) == set(CAUSES)
+    assert set(report["idle"]) == {*CAUSES} - {"communication"}  # there is one device
     cube = report["engines"]["cube"]
     assert cube["utilization"] == pytest.approx(cube["busy_us"] / report["latency_us"])
     assert profiler.summary_table(timeline).startswith("latency ")

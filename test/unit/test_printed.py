@@ -58,7 +58,7 @@ SAID = {
     "ge-run m.mlir --timing-only --what-if launch_us=2x": ("launch_us=2x", "note: "),
     "ge-run p.mlir --sanitize --fuzz-schedule 2": ("2 random timings", ""),
     "ge-run m.mlir --timing-only --tiles --target 910b2": ("latency", ""),
-    "ge-scale m.mlir --mesh tp=1..2 --target 910b2 --jobs 1": ("| tp=2 |", "mesh tp=2, shard auto: "),
+    "ge-scale m.mlir --mesh tp=1..2 --target 910b2 --jobs 1": ("| tp=2 |", "mesh tp=2, shard"),
     "ge-sweep m.mlir --vary fusion off default --jobs 1": ("| fusion |", "fusion off: "),
     "ge-shims install --folder .": ("import ascend_npu is import ge", ""),
     "ge-tune tiled.mlir --limit 2": ("kernels are faster", ""),
