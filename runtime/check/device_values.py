@@ -56,7 +56,7 @@ from ge.dialects.support.digits import Axes, all_digits
 from ge.dialects.support.functions import functions
 from ge.dialects.support.mesh import SUM, Axis, Mesh, Sharding
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Shape, array_ints, element_type, is_static, shape_of
+from ge.dialects.support.types import Shape, array_ints, element_type, is_static, rank_of, shape_of
 from ge.runtime.check.memory import MemrefBytes, span_of
 from ge.runtime.check.problems import Problem, name_of
 
@@ -371,7 +371,11 @@ class Tensors:
                     found = [form] * len(op.results)
                 else:
                     found = [self.local(op, own, r) for r in range(len(op.results))]
-                loose = any(f.loose for f in own)
+                # what is repeated along a dimension is the same in all parts of it
+                is_view = isinstance(op, View | BroadcastToOp)
+                grows = is_view and rank_of(op.results[0]) > rank_of(op.operands[0])
+                repeats = isinstance(op, BroadcastToOp) or grows
+                loose = repeats or any(f.loose for f in own)
                 return [replace(f, known=known, loose=loose) for f in found]
 
     def known(self, op: TensorOp, own: Sequence[Kind]) -> Numbers | None:
