@@ -965,8 +965,8 @@ class Values:
             if set(cut.axes) & {*form.varies, *form.terms, *form.unsure}:
                 continue
             own = next((x for x in form.cuts if cut.dims[0] in x.dims), None)
-            if own is None and (form.free or form.loose):
-                continue
+            if own is None and not form.axes & set(cut.axes):
+                continue  # what is the same on all devices may be parts that are equal
             if own is None or own.axes != cut.axes:
                 has = "whole" if own is None else f"cut by {names(own.axes)}"
                 text = f"{what} says that dimension {cut.dims[0]} is cut by {names(cut.axes)}"
