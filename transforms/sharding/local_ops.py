@@ -28,7 +28,14 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.creation import FillOp
 from ge.dialects.graph.elementwise import AddOp, AndOp, CastOp, CompareOp, MulOp, SelectOp, SubOp
-from ge.dialects.graph.indexing import OneHotOp, Picking, Placing, TensorScatterOp, TopKOp
+from ge.dialects.graph.indexing import (
+    OneHotOp,
+    Picking,
+    Placing,
+    ScatterElementsOp,
+    TensorScatterOp,
+    TopKOp,
+)
 from ge.dialects.graph.normalization import BatchNormOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.reduction import ReduceKind, ReduceOp
@@ -111,6 +118,8 @@ def may_cut(op: TensorOp, dim: int) -> bool:
     if isinstance(op, OneHotOp | TensorScatterOp):
         rank = len(shape_of(op.results[0]))
         return dim != normalize_axis(op.axis.value.data, rank)
+    if isinstance(op, ScatterElementsOp) and dim not in op.indexed_axes():
+        return shape_of(op.indices)[dim] == shape_of(op.input)[dim]  # else some have no updates
     if isinstance(op, Placing):
         return dim not in op.indexed_axes() or len(op.indexed_axes()) == 1
     return isinstance(op, RowsInterface | Picking)
