@@ -2,7 +2,7 @@
 
     dp=2, tp=4                  a mesh of 8 devices; device 5 is at dp 1, tp 1 (row-major)
     [{"dp"}, {"tp":(1)2, ?}]    dimension 0 in 2 parts by dp; dimension 1 in 2 parts by the major
-                                digit of tp, and more axes may be added (`?`)
+                                digit of tp; `?`: it may be cut further, in Shardy
     unreduced<max>={"tp"}       the greatest of all parts along tp is the value
 
 Axes of a dimension are ordered from major to minor. Parts are of ceil(size / parts) elements: the
@@ -97,7 +97,8 @@ class Mesh:
 @dataclass(frozen=True, slots=True)
 class Sharding:
     """How a value is cut: for each dimension the axes, major to minor. Dimensions that are `open`
-    may get more axes. The parts along `unreduced` axes are still to be combined by `kind`."""
+    may get more axes in Shardy; here they are cut as stated. The parts along `unreduced` axes are
+    still to be combined by `kind`."""
 
     dims: tuple[tuple[Axis, ...], ...]
     open: frozenset[int] = frozenset()

@@ -73,20 +73,23 @@ def in_one(
 ) -> Iterator[tuple[list[Collective], int]]:
     """The collectives of a block, and how many times each runs. Exchanges that each complete the
     result of the last one, the pieces of one value, are one."""
-    last: list[Collective] = []
-    count = 0
+    found: list[tuple[list[Collective], int]] = []
+    made: dict[SSAValue, list[Collective]] = {}  # by what the last piece was put into
     for op, times in repeated(block, 1):
         inner = kernels.get(op.callee) if isinstance(op, LaunchOp) else op
         if not isinstance(inner, Collective):
             continue
-        if last and isinstance(inner, ExchangeOp) and inner.onto is not None and times == count:
-            last.append(inner)
-            continue
-        if last:
-            yield last, count
-        last, count = [inner], times
-    if last:
-        yield last, count
+        before = next((made[v] for v in op.operands if v in made), None)
+        if before is not None and isinstance(inner, ExchangeOp) and inner.onto is not None:
+            before.append(inner)
+            own = before
+        else:
+            own = [inner]
+            found.append((own, times))
+        if isinstance(inner, ExchangeOp):
+            results = op.outs if isinstance(op, LaunchOp) else op.results
+            made |= dict.fromkeys(results, own)
+    yield from found
 
 
 def sent(ops: Sequence[Collective], mesh: Mesh) -> tuple[str, int]:

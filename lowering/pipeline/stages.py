@@ -187,13 +187,13 @@ def partitioned(options: Options) -> Passes:
         return []
     for flag, value in (("--quantize", options.quantize), ("--precision", options.precision)):
         if value not in ("", ORIGIN):
-            hint = "quantize or convert the model first, and compile what --export writes"
+            hint = "quantize without --mesh, and compile what --export-qdq writes"
             raise GeError(f"{flag} is not for a mesh of devices", hint=hint)
     exact = options.fusion in ("off", "conservative")
     moves = [] if options.fusion == "off" else [SimplifyMovementPass(exact=exact)]
     _, auto = without_auto(options.shard)
     partition = PartitionSpmdPass(options.target, auto, options.memory_limit)
-    merged = [] if options.fusion == "off" else [MergeCollectivesPass()]
+    merged = [] if options.fusion == "off" else [MergeCollectivesPass(options.target)]
     return [*moves, partition, EliminateDeadCodePass(), *merged]
 
 

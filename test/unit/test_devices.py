@@ -376,3 +376,24 @@ def test_devices_keep_their_parts_of_state(level: str, tmp_path: Path) -> None:
     session.state.load(tmp_path / "s.npz")
     session.run({"x": x[2]})
     assert np.array_equal(session.state["s"], x[0] + x[1] + x[2])
+
+
+PIECES = """\
+graph.mesh @mesh ["tp"=4]
+func.func @main(%a: tensor<2x8xf32> {graph.sharding = #graph.sharding<@mesh, [{"tp"}, {}]>, graph.whole = array<i64: 8, 8>})
+    -> (tensor<4x8xf32> {graph.sharding = #graph.sharding<@mesh, [{"tp"}, {}]>, graph.whole = array<i64: 16, 8>},
+        tensor<2x8xf32> {graph.sharding = #graph.sharding<@mesh, [{}, {}]>, graph.whole = array<i64: 2, 8>}) {
+  %0 = graph.exchange %a shape [8, 8] has <@mesh, [{"tp":(1)4}, {}]> needs <["tp"=4 * 4 : 4], [0 : 8]> : (tensor<2x8xf32>) -> tensor<4x8xf32>
+  %1 = graph.all_reduce max %a over <"tp"=4> : (tensor<2x8xf32>) -> tensor<2x8xf32>
+  %2 = graph.exchange %a shape [8, 8] has <@mesh, [{"tp":(1)4}, {}]> needs <["tp"=4 * 4 + -8 : 4], [0 : 8]> onto %0 : (tensor<2x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %2, %1 : tensor<4x8xf32>, tensor<2x8xf32>
+}
+"""  # noqa: E501
+
+
+def test_pieces_of_one_value_are_one_exchange_whatever_stands_between():
+    """Each device sends its two rows of 32 bytes in each of the two exchanges, at most."""
+    module = parse_module(context(), SourceText("pieces", PIECES))
+    rows = device_figures(module)["devices"]["collectives"]
+    found = {(r["op"], r["bytes"], r["count"]) for r in rows}
+    assert found == {("shift", 128, 1), ("all_reduce", 64, 1)}

@@ -8,8 +8,8 @@ becomes
     %a = elements 0 to 512 of %1, %b = elements 512 to 544
 
 Each element is added in the same order as before. A start is saved for each, and two copies are
-paid: of values for which these take longer (`MOST_BYTES`) each keeps its own. None waits for
-another one's result: a reduction joins those before it until something uses one of them."""
+paid: of values for which these take longer on the target each keeps its own. None waits for another
+one's result: a reduction joins those before it until something uses one of them."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,17 +23,20 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.collectives import AllReduceOp
 from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.graph.sharding import mesh_of
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops, ops_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, element_type, has_size, shape_of
+from ge.dialects.targets.target import Target
+from ge.runtime.library.costs.collectives import cluster_of
+from ge.runtime.library.costs.estimates import hbm_bytes_per_us
 from ge.transforms.graph.control_flow import insert_before, replace_op
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.passes import BitExact, Relation
 
-# Four times over HBM at 1.4 TB/s take as long as a start of 10 us (see `dialects/targets`)
-MOST_BYTES = 4 << 20
+PASSES_OF_HBM = 4  # two copies, each of which reads and writes
 
 Key = tuple[Attribute, Attribute, Attribute]  # kind, axes and element type
 
@@ -45,10 +48,18 @@ class MergeCollectivesPass(ModulePass):
     name = "merge-collectives"
     RELATION: ClassVar[Relation] = BitExact()
 
+    target: str = ""
+    """whose memory and starts decide what is small; by default that of the package"""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        main = main_function(op)
-        for block in () if main is None else blocks(main.body.block):
-            for group in groups(block):
+        mesh, main = mesh_of(op), main_function(op)
+        if mesh is None or main is None:
+            return
+        target = Target.load(*filter(None, [self.target]))
+        start_us = cluster_of(target, mesh).start_us
+        most = start_us * hbm_bytes_per_us(target.cube_cores, target) / PASSES_OF_HBM
+        for block in blocks(main.body.block):
+            for group in groups(block, most):
                 merge(group)
 
 
@@ -59,15 +70,16 @@ def blocks(block: Block) -> Iterator[Block]:
             yield from region.blocks
 
 
-def groups(block: Block) -> Iterator[list[AllReduceOp]]:
-    """The small reductions over the same devices of which none is used before the last."""
+def groups(block: Block, most: float) -> Iterator[list[AllReduceOp]]:
+    """The reductions of at most so many bytes over the same devices of which none is used before
+    the last."""
     open_: dict[Key, list[AllReduceOp]] = {}
     for op in ops_of(block):
         used = set(_used(op))
         for key in [k for k, members in open_.items() if not used.isdisjoint(members)]:
             yield from _several(open_.pop(key))
         if isinstance(op, AllReduceOp) and has_size(op.input):
-            if byte_size(op.input.type) <= MOST_BYTES:
+            if byte_size(op.input.type) <= most:
                 key = op.kind, op.axes, element_type(op.input)
                 open_.setdefault(key, []).append(op)
     for members in open_.values():

@@ -118,23 +118,24 @@ class PartitionSpmdPass(ModulePass):
         if mesh is None or main is None or mesh_of_parts(op) is not None:
             return
         merge_moves(main)
-        assignment = self.assigned(main, mesh)
+        assignment, search = self.assigned(main, mesh)
         while in_two_levels(assignment):  # ops along a cut axis
-            assignment = self.assigned(main, mesh)
+            assignment, search = self.assigned(main, mesh)
+        if search is not None:
+            search.tell()
         Partition(op, main, mesh, assignment).run()
 
-    def assigned(self, main: FuncOp, mesh: Mesh) -> Assignment:
-        """Decide how each op is computed."""
+    def assigned(self, main: FuncOp, mesh: Mesh) -> tuple[Assignment, Search | None]:
+        """Decide how each op is computed; with the search for it, if there is one."""
         target = Target.load(*filter(None, [self.target]))
         if not self.auto:
             assignment = Assignment(main, mesh, Rates(target, mesh))
             assignment.choose()
-            return assignment
+            return assignment, None
         assignment = Assignment(main, mesh, TimedRates(target, mesh), free=True)
         search = Search(assignment, self.memory_limit or target.hbm_bytes)
         search.run()
-        search.tell()
-        return assignment
+        return assignment, search
 
 
 class Partition:
@@ -180,8 +181,11 @@ class Partition:
         """State how an argument or result is cut, and the shape of the whole."""
         func = self.main
         tables = func.arg_attrs if is_argument else func.res_attrs
-        count_ = len(func.body.block.args) if is_argument else len(func.function_type.outputs.data)
-        all_tables = list(tables.data) if tables is not None else [DictionaryAttr({})] * count_
+        ends = func.function_type
+        values = func.body.block.args if is_argument else ends.outputs.data
+        all_tables = (
+            list(tables.data) if tables is not None else [DictionaryAttr({}) for _ in values]
+        )
         stated = {
             **all_tables[index].data,
             SHARDING: ShardingAttr(own),

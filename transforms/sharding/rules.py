@@ -5,7 +5,7 @@
     {"mesh": {"dp": 2, "tp": 4},           --shard rules.json
      "shard": {"x": [["dp"]],              dimension 0 is cut along dp, the others are not
                "w_*": [[], ["tp"]],        a glob
-               "p": [["tp:(1)2", "?"]]}}   along a sub-axis; propagation may add axes
+               "p": [["tp:(1)2", "?"]]}}   along a sub-axis; `?` as in Shardy
 
 The file may have the second table alone. A list "parameters" says which weights count as such in
 reports; others are constants. What else stands in it is left to others. A rule with the
