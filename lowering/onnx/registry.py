@@ -30,6 +30,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import OptOperandDef, VarOperandDef
 
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.support.constraints import INT
 from ge.dialects.support.errors import GeError
@@ -334,6 +335,9 @@ class Node:
     def emit(self, op: type[TensorOp], *operands: Any, **params: Param | Operand) -> SSAValue:
         """Append an op and return its first result."""
         return self.build(op, *operands, **params).results[0]
+
+    def cast(self, value: SSAValue, to: Attribute) -> SSAValue:
+        return value if element_type(value) == to else self.emit(CastOp, value, to=to)
 
     def const(self, array: Any, element: Attribute | None = None) -> SSAValue:
         """A constant in the text. `element` converts to that element type first."""

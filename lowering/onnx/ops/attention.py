@@ -5,7 +5,6 @@ from xdsl.dialects.builtin import i1
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.attention import STAGES, AttentionOp, AttentionScoresOp, RotaryEmbeddingOp
-from ge.dialects.graph.elementwise import CastOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.shape import ReshapeOp, ShapeOfOp, TransposeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
@@ -40,14 +39,12 @@ def _positions(n: Node) -> dict[str, Param]:
     return {"causal": bool(n.int("is_causal")), **windows}
 
 
-def _offset(n: Node) -> tuple[SSAValue | None, int | None]:
-    past = n.get(4)
+def first_position(n: Node, past: SSAValue | None) -> tuple[SSAValue | None, int | None]:
+    """Position of the first query among the keys, behind those of the past: operand or number."""
     if past is None:
-        return None, None
+        return None, 0
     length = shape_of(past)[2]
-    if length != DYNAMIC:
-        return None, length
-    return n.emit(ShapeOfOp, past, start=2, end=3), None
+    return (n.emit(ShapeOfOp, past, start=2, end=3), None) if length == DYNAMIC else (None, length)
 
 
 def _mask(n: Node, query: SSAValue) -> SSAValue | None:
@@ -55,8 +52,7 @@ def _mask(n: Node, query: SSAValue) -> SSAValue | None:
     mask = n.get(3)
     if mask is None or element_type(mask) == i1:
         return mask
-    to = element_type(query)
-    return mask if element_type(mask) == to else n.emit(CastOp, mask, to=to)
+    return n.cast(mask, element_type(query))
 
 
 @onnx_op("Attention")
@@ -76,7 +72,7 @@ def attention(n: Node) -> SSAValue | tuple[SSAValue | None, ...]:
             if n.wants(3):
                 raise Unsupported("scores of keys that the mask leaves out")
             k, v = (n.emit(SliceOp, x, starts=(0,), ends=(known,), axes=(2,)) for x in (k, v))
-    offset_value, offset = _offset(n)
+    offset_value, offset = (None, None) if past_key is None else first_position(n, past_key)
     params: dict[str, Param] = {
         **_positions(n),
         "offset": offset,

@@ -27,8 +27,8 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, ShapeOfOp, SqueezeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.support.tensor_op import Param
-from ge.dialects.support.types import DYNAMIC, element_type, rank_of, shape_of, shape_text
-from ge.lowering.onnx.ops.attention import rotate, split_heads, swap_heads
+from ge.dialects.support.types import DYNAMIC, rank_of, shape_of, shape_text
+from ge.lowering.onnx.ops.attention import first_position, rotate, split_heads, swap_heads
 from ge.lowering.onnx.ops.contrib_layers import plus
 from ge.lowering.onnx.registry import ANY, Node, Unsupported, contrib_op
 
@@ -45,8 +45,7 @@ def counted(n: Node, x: SSAValue, axis: int, element: Attribute = i64) -> SSAVal
     if size != DYNAMIC:
         return n.const(np.arange(size), element)
     limit = n.emit(SqueezeOp, size_of(n, x, axis), axes=(0,))
-    numbers = n.emit(RangeOp, n.const(0), limit, n.const(1))
-    return n.emit(e.CastOp, numbers, to=element) if element == i32 else numbers
+    return n.cast(n.emit(RangeOp, n.const(0), limit, n.const(1)), element)
 
 
 def rows_from(n: Node, table: SSAValue, start: int, x: SSAValue, axis: int) -> SSAValue:
@@ -61,10 +60,6 @@ def rows_from(n: Node, table: SSAValue, start: int, x: SSAValue, axis: int) -> S
     return n.emit(UnsqueezeOp, rows, axes=(0,))
 
 
-def as_i64(n: Node, x: SSAValue) -> SSAValue:
-    return x if element_type(x) == i64 else n.emit(e.CastOp, x, to=i64)
-
-
 def _tables(n: Node, tokens: int) -> list[SSAValue]:
     """Cosines and sines [B or 1, S, R / 2] at the positions of the node: [B, S] of them, or one
     that the first token has. The input has its tokens in dimension `tokens`."""
@@ -73,7 +68,7 @@ def _tables(n: Node, tokens: int) -> list[SSAValue]:
         return [n.emit(GatherOp, t, positions, axis=0) for t in (n[2], n[3])]
     if (known := n.constant_ints(1)) is not None and len(known) == 1:
         return [rows_from(n, t, known[0], n[0], tokens) for t in (n[2], n[3])]
-    places = n.emit(e.AddOp, counted(n, n[0], tokens), as_i64(n, positions))
+    places = n.emit(e.AddOp, counted(n, n[0], tokens), n.cast(positions, i64))
     places = n.emit(ReshapeOp, places, shape=(1, -1))
     return [n.emit(GatherOp, t, places, axis=0) for t in (n[2], n[3])]
 
@@ -127,7 +122,6 @@ def joined(n: Node, y: SSAValue) -> SSAValue:
 
 
 def parts(n: Node, x: SSAValue, axis: int, count: int) -> Sequence[SSAValue]:
-    """`count` equal parts along an axis."""
     return n.build(SplitOp, x, None, axis=axis, results=count).results
 
 
@@ -193,16 +187,6 @@ def padding_mask(n: Node, index: int, heads: Heads) -> SSAValue | None:
 # ---- the core ----------------------------------------------------------------------------------
 
 
-def _offset(n: Node, heads: Heads) -> tuple[SSAValue | None, int | None]:
-    """The first query's position among the keys, as operand or number."""
-    if heads.past is None:
-        return None, 0
-    length = shape_of(heads.past)[2]
-    if length == DYNAMIC:
-        return n.emit(ShapeOfOp, heads.past, start=2, end=3), None
-    return None, length
-
-
 def _last_sees_all(n: Node, heads: Heads) -> SSAValue:
     """Return which keys each query of a cross attention [S, T] sees in order: the last one all."""
     queries, keys = counted(n, heads.query, 2), counted(n, heads.key, 2)
@@ -226,7 +210,7 @@ def attended(n: Node, heads: Heads, mask: int, bias: int, scores: int) -> Sequen
         low = n.like(float("-inf"), heads.query)
         masks = (*masks, n.emit(e.SelectOp, seen, n.like(0, heads.query), low))
         causal = False
-    offset_value, offset = _offset(n, heads) if causal else (None, None)
+    offset_value, offset = first_position(n, heads.past) if causal else (None, None)
     params: dict[str, Param] = {
         "causal": causal,
         "offset": offset,
@@ -322,15 +306,15 @@ def _in_buffer(
 ) -> tuple[Heads, Sequence[SSAValue]]:
     """New keys and values behind the first `length` (one number) of buffers, which are the inputs
     `past` and the next; and the buffers with them."""
-    first = n.emit(BroadcastToOp, as_i64(n, length), size_of(n, heads.query, 0))
-    end = n.emit(e.AddOp, as_i64(n, length), size_of(n, heads.key, 2))
+    first = n.emit(BroadcastToOp, n.cast(length, i64), size_of(n, heads.query, 0))
+    end = n.emit(e.AddOp, n.cast(length, i64), size_of(n, heads.key, 2))
     buffers = [
         n.emit(TensorScatterOp, n[past + i], new, first)
         for i, new in enumerate((heads.key, heads.value))
     ]
     begin, keys, values = (
         n.emit(SliceOp, x, None, to, starts=(0,), axes=(2,))
-        for x, to in ((n[past], as_i64(n, length)), *((b, end) for b in buffers))
+        for x, to in ((n[past], n.cast(length, i64)), *((b, end) for b in buffers))
     )
     return Heads(heads.query, keys, values, begin), buffers
 
@@ -376,7 +360,7 @@ def _of_beams(n: Node, heads: Heads, beams: SSAValue) -> Heads:
     column = n.emit(UnsqueezeOp, rows, axes=(1,))
     leader = n.emit(e.SubOp, column, n.emit(e.ModOp, column, n.const(count)))
     shape = n.emit(ConcatOp, [size_of(n, heads.query, 0), n.const([-1])], axis=0)
-    chosen = n.emit(ReshapeOp, as_i64(n, beams), shape)
+    chosen = n.emit(ReshapeOp, n.cast(beams, i64), shape)
     chosen = n.emit(SliceOp, chosen, None, size_of(n, heads.key, 2), starts=(0,), axes=(1,))
     is_new = n.emit(
         e.CompareOp, counted(n, heads.key, 2), size_of(n, heads.past, 2), predicate="ge"
@@ -483,7 +467,7 @@ def _cache(n: Node) -> Cache:
     before = shape_of(past)[2]
     if n.shape(0)[0] == 1 and DYNAMIC not in (before, new) and _rows(n, past) == new:
         return Cache(past=before)
-    ends = n.emit(e.AddOp, as_i64(n, n.emit(ReshapeOp, n[5], shape=(-1,))), n.const([1]))
+    ends = n.emit(e.AddOp, n.cast(n.emit(ReshapeOp, n[5], shape=(-1,)), i64), n.const([1]))
     tokens = size_of(n, n[0], 1)
     ends = n.emit(e.MaximumOp, ends, tokens)  # of a first prompt, all tokens are in the cache
     return Cache(first=n.emit(e.SubOp, ends, tokens), lengths=ends)
@@ -524,7 +508,7 @@ def _given_places(n: Node) -> SSAValue | None:
     if ids is None or not is_first:
         return ids
     first = n.emit(SliceOp, ids, starts=(0, 0), ends=(1, 1), axes=(0, 1))
-    return n.emit(e.AddOp, as_i64(n, first), counted(n, n[0], 1))
+    return n.emit(e.AddOp, n.cast(first, i64), counted(n, n[0], 1))
 
 
 def _rotated(n: Node, cache: Cache, values: Sequence[SSAValue]) -> Sequence[SSAValue]:

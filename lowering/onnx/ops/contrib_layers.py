@@ -27,10 +27,10 @@ from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, ShapeOfOp, TransposeOp
 from ge.dialects.graph.slicing import SliceOp, SplitOp
-from ge.dialects.support.tensor_op import Param, TensorOp
-from ge.dialects.support.types import DYNAMIC, element_type, normalize_axis, rank_of, shape_of
-from ge.lowering.onnx.ops.layers import conv_params, gemm, multiply, scaled, window_params
-from ge.lowering.onnx.ops.normalization import rms_norm
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import DYNAMIC, normalize_axis, rank_of, shape_of
+from ge.lowering.onnx.ops.layers import conv_params, gemm, multiply, pool_params, scaled
+from ge.lowering.onnx.ops.normalization import rms_norm, statistics
 from ge.lowering.onnx.registry import ANY, DOMAIN, Node, Unsupported, contrib_op
 
 # op type -> how its gelu is approximated
@@ -90,26 +90,14 @@ def activated(n: Node, value: SSAValue, params: list[float]) -> SSAValue:
     return n.emit(op, value, **dict(zip(names, params, strict=False)))
 
 
-def _statistics(n: Node, x: SSAValue, epsilon: float, centered: bool) -> tuple[SSAValue, SSAValue]:
-    """Mean, and 1 / standard deviation, of the rows in f32; with `centered` off the mean counts as
-    0 in the deviation."""
-    wide = x if element_type(x) == f32 else n.emit(e.CastOp, x, to=f32)
-    mean = n.emit(ReduceOp, wide, kind="mean", axes=(-1,), keep_dims=True)
-    rest = n.emit(e.SubOp, wide, mean) if centered else wide
-    square = n.emit(e.MulOp, rest, rest)
-    variance = n.emit(ReduceOp, square, kind="mean", axes=(-1,), keep_dims=True)
-    root = n.emit(e.SqrtOp, n.emit(e.AddOp, variance, n.like(epsilon, variance)))
-    return mean, n.emit(e.ReciprocalOp, root)
-
-
 def _outputs(
     n: Node, total: SSAValue, y: SSAValue, epsilon: float, centered: bool
 ) -> Sequence[SSAValue | None]:
     """The result, mean and deviation if they are asked for, and the sum that was normalized."""
-    statistics: Sequence[SSAValue | None] = (None, None)
+    deviations: Sequence[SSAValue | None] = (None, None)
     if n.wants(1) or n.wants(2):
-        statistics = _statistics(n, total, epsilon, centered)
-    return (y, *statistics, total)
+        deviations = statistics(n, n.cast(total, f32), (-1,), epsilon, centered)
+    return (y, *deviations, total)
 
 
 @contrib_op("SkipLayerNormalization", epsilon=ANY)
@@ -138,7 +126,8 @@ def simplified_layer_norm(n: Node) -> SSAValue | Sequence[SSAValue]:
         return y
     if normalize_axis(n.int("axis", -1), n.rank(0)) != n.rank(0) - 1:
         raise Unsupported("output 1 'inv_std_var' of several axes is not supported")
-    return y, _statistics(n, n[0], n.float("epsilon", 1e-5), centered=False)[1]
+    rows, epsilon = n.cast(n[0], f32), n.float("epsilon", 1e-5)
+    return y, statistics(n, rows, (-1,), epsilon, centered=False)[1]
 
 
 # ---- embeddings --------------------------------------------------------------------------------
@@ -330,10 +319,3 @@ def nhwc_fused_conv(n: Node) -> SSAValue:
 def nhwc_max_pool(n: Node) -> SSAValue:
     x = channels_first(n, n[0])
     return channels_back(n, n.emit(PoolOp, x, kind="max", **pool_params(n, x)))
-
-
-def pool_params(n: Node, x: SSAValue) -> dict[str, Param]:
-    """The properties of pooling over x, whose channels come first."""
-    kernel = n.ints("kernel_shape")
-    ceil_mode = bool(n.int("ceil_mode")) and n.str("auto_pad", "NOTSET") == "NOTSET"
-    return {**window_params(n, kernel, shape_of(x)[2:]), "kernel": kernel, "ceil_mode": ceil_mode}

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from xdsl.dialects.builtin import i8
+from xdsl.dialects.builtin import f32, i8
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import elementwise as e
@@ -27,7 +27,7 @@ from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp, UnsqueezeOp
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
 from ge.dialects.support.element_types import i2, i4, is_float, ui2, ui4, ui8
-from ge.dialects.support.types import element_type, is_static, numel, rank_of, shape_of, tensor
+from ge.dialects.support.types import element_type, rank_of, shape_of, tensor
 from ge.lowering.onnx.model import node_name
 from ge.lowering.onnx.ops.contrib_attention import self_attention
 from ge.lowering.onnx.ops.contrib_layers import (
@@ -35,19 +35,19 @@ from ge.lowering.onnx.ops.contrib_layers import (
     channels_back,
     channels_first,
     plus,
-    pool_params,
 )
 from ge.lowering.onnx.ops.layers import (
-    as_f32,
     conv_params,
     dequantize,
     dequantized,
+    has_one_element,
     layer,
     multiply,
+    pool_params,
     quantize,
     quantized,
 )
-from ge.lowering.onnx.registry import ANY, Node, Unsupported, contrib_op
+from ge.lowering.onnx.registry import ANY, Node, Unsupported, contrib_op, onnx_op
 from ge.runtime.data.arrays import Array, dtype_of, unpacked
 
 NO_INPUT = 1 << 30  # the index of none
@@ -55,13 +55,13 @@ NO_INPUT = 1 << 30  # the index of none
 
 def real(n: Node, index: int) -> SSAValue:
     """Quantized input `index` as f32; scale and zero point, each of one element, are the next."""
-    return n.emit(DequantizeOp, n[index], as_f32(n, n[index + 1]), n.get(index + 2))
+    return n.emit(DequantizeOp, n[index], n.cast(n[index + 1], f32), n.get(index + 2))
 
 
 def stored(n: Node, y: SSAValue, index: int, like: int) -> SSAValue:
     """A result quantized with scale `index` and the zero point after it, which may be absent, to
     the type of input `like`."""
-    return n.emit(QuantizeOp, y, as_f32(n, n[index]), n.get(index + 1), to=n.element(like))
+    return n.emit(QuantizeOp, y, n.cast(n[index], f32), n.get(index + 1), to=n.element(like))
 
 
 # ---- elementwise -------------------------------------------------------------------------------
@@ -130,21 +130,18 @@ def qlinear_average_pool(n: Node) -> SSAValue:
 # ---- products ----------------------------------------------------------------------------------
 
 
-def _is_scalar(scale: SSAValue) -> bool:
-    return is_static(shape_of(scale)) and numel(shape_of(scale)) == 1
-
-
 def bias_of(n: Node, bias: SSAValue | None, scales: Sequence[SSAValue]) -> SSAValue | None:
     """A bias of integers, whose scale is the product of those, as f32: one, or one for each of its
     elements."""
     if bias is None:
         return None
-    first, second = (as_f32(n, s) for s in scales)
+    first, second = (n.cast(s, f32) for s in scales)
     scale = n.emit(e.MulOp, first, second)
-    axis = None if _is_scalar(scale) else rank_of(bias) - 1
+    axis = None if has_one_element(scale) else rank_of(bias) - 1
     return n.emit(DequantizeOp, bias, scale, axis=axis)
 
 
+@onnx_op("QLinearConv")
 @contrib_op("QLinearConv", channels_last=ANY, group=ANY, **WINDOW)
 def qlinear_conv(n: Node) -> SSAValue:
     """ONNX's op, and the same with channels last, but for the weight."""
@@ -170,8 +167,8 @@ def qgemm(n: Node) -> SSAValue:
 
 def _weight(n: Node, index: int, scale: int, zero: int) -> SSAValue:
     """A quantized matrix with one scale, or one for each column."""
-    scales = as_f32(n, n[scale])
-    axis = None if _is_scalar(scales) else n.rank(index) - 1
+    scales = n.cast(n[scale], f32)
+    axis = None if has_one_element(scales) else n.rank(index) - 1
     return n.emit(DequantizeOp, n[index], scales, n.get(zero), axis=axis)
 
 
@@ -217,11 +214,11 @@ def real_weights(n: Node, index: int, scale_index: int) -> SSAValue:
     and the zero point after it are for each direction, or for each gate of a direction too."""
 
     def wide(value: SSAValue) -> SSAValue:
-        value = as_f32(n, value)
+        value = n.cast(value, f32)
         axes = (1, 2) if rank_of(value) == 1 else (1,)
         return n.emit(UnsqueezeOp, value, axes=axes)
 
-    weights = n.emit(e.SubOp, as_f32(n, n[index]), wide(n[scale_index + 1]))
+    weights = n.emit(e.SubOp, n.cast(n[index], f32), wide(n[scale_index + 1]))
     weights = n.emit(e.MulOp, weights, wide(n[scale_index]))
     return n.emit(TransposeOp, weights, permutation=(0, 2, 1))
 

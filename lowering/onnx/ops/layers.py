@@ -114,8 +114,7 @@ def same_width(n: Node, lhs: SSAValue, rhs: SSAValue) -> tuple[SSAValue, SSAValu
     """Both operands as i32 when one of them is."""
     if i32 not in (element_type(lhs), element_type(rhs)):
         return lhs, rhs
-    lhs, rhs = (v if element_type(v) == i32 else n.emit(e.CastOp, v, to=i32) for v in (lhs, rhs))
-    return lhs, rhs
+    return n.cast(lhs, i32), n.cast(rhs, i32)
 
 
 def sum_of(n: Node, value: SSAValue, axes: Sequence[int], keep_dims: bool = True) -> SSAValue:
@@ -147,20 +146,20 @@ def matmul_integer(n: Node) -> SSAValue:
 
 def dequantized(n: Node, index: int, axis: int) -> SSAValue:
     """Quantized input `index`, with scale and zero point the next two inputs, as f32."""
-    scale, zero = as_f32(n, n[index + 1]), n.get(index + 2)
-    if is_static(shape_of(scale)) and numel(shape_of(scale)) == 1:
+    scale, zero = n.cast(n[index + 1], f32), n.get(index + 2)
+    if has_one_element(scale):
         return n.emit(DequantizeOp, n[index], scale, zero)
     if rank_of(scale) != 1 or not rank_of(n[index]):
         raise Unsupported(f"a scale of rank {rank_of(scale)} for a tensor of rank {n.rank(index)}")
     return n.emit(DequantizeOp, n[index], scale, zero, axis=axis % rank_of(n[index]))
 
 
-def as_f32(n: Node, value: SSAValue) -> SSAValue:
-    return value if element_type(value) == f32 else n.emit(e.CastOp, value, to=f32)
+def has_one_element(value: SSAValue) -> bool:
+    return is_static(shape_of(value)) and numel(shape_of(value)) == 1
 
 
 def quantized(n: Node, value: SSAValue, index: int) -> SSAValue:
-    scale = as_f32(n, n[index])
+    scale = n.cast(n[index], f32)
     return n.emit(QuantizeOp, value, scale, n[index + 1], to=n.element(index + 1))
 
 
@@ -277,7 +276,7 @@ def conv_integer(n: Node) -> SSAValue:
     """Pad with the zero point of the input, which comes with the sums of the weight into the
     bias."""
     params, zero, known = conv_params(n, n[1], n.shape(0)[2:]), zero_point(n, 2), n.constant(2)
-    one = zero is not None and is_static(shape_of(zero)) and numel(shape_of(zero)) == 1
+    one = zero is not None and has_one_element(zero)
     padded = params["pads"] is not None or params["auto_pad"] is not None
     if zero_point(n, 3) is not None or (zero is not None and not one):
         x, w = same_width(n, centered(n, 0, 2, axis=0), centered(n, 1, 3, axis=0))
@@ -291,19 +290,6 @@ def conv_integer(n: Node) -> SSAValue:
     sums = sum_of(n, n[1], range(1, n.rank(1)), keep_dims=False)
     bias = n.emit(e.NegOp, n.emit(e.MulOp, sums, along(n, zero, 0, 1)))
     return n.emit(ConvOp, n[0], n[1], bias, **params)
-
-
-@onnx_op("QLinearConv")
-def qlinear_conv(n: Node) -> SSAValue:
-    x, w = dequantized(n, 0, axis=1), dequantized(n, 3, axis=0)
-    bias = n.get(8)
-    if bias is not None:
-        # The bias is quantized with the product of the scales of input and weight.
-        scale = n.emit(e.MulOp, as_f32(n, n[1]), as_f32(n, n[4]))
-        one = is_static(shape_of(scale)) and numel(shape_of(scale)) == 1
-        bias = n.emit(DequantizeOp, bias, scale, axis=None if one else 0)
-    y = n.emit(ConvOp, x, w, bias, **conv_params(n, n[3], n.shape(0)[2:]))
-    return quantized(n, y, 6)
 
 
 @onnx_op("CausalConvWithState")
@@ -333,8 +319,9 @@ def activated(n: Node, value: SSAValue) -> SSAValue:
     return n.emit(SiluOp, value)
 
 
-def pool_params(n: Node) -> dict[str, Param]:
-    kernel, spatial = n.ints("kernel_shape"), n.shape(0)[2:]
+def pool_params(n: Node, x: SSAValue | None = None) -> dict[str, Param]:
+    """The properties of pooling over x (input 0 by default), whose channels come first."""
+    kernel, spatial = n.ints("kernel_shape"), shape_of(n[0] if x is None else x)[2:]
     ceil_mode = bool(n.int("ceil_mode")) and n.str("auto_pad", "NOTSET") == "NOTSET"
     return {**window_params(n, kernel, spatial), "kernel": kernel, "ceil_mode": ceil_mode}
 
@@ -417,8 +404,8 @@ def max_roi_pool(n: Node) -> SSAValue:
 
 
 def _granularity(n: Node) -> dict[str, Param]:
-    scale, block = n.shape(1), n.int("block_size")
-    if is_static(scale) and numel(scale) == 1 and not block:
+    block = n.int("block_size")
+    if has_one_element(n[1]) and not block:
         return {}
     return {"axis": n.int("axis", 1), "block_size": block}
 
@@ -461,9 +448,7 @@ def dequantize(n: Node) -> SSAValue:
     if to is not None and bitwidth(to) > bitwidth(element_type(scale)):
         scale = n.emit(CastOp, scale, to=to)
     result = n.emit(DequantizeOp, n[0], scale, _zero_point(n), **_granularity(n))
-    if to is not None and to != element_type(result):
-        result = n.emit(CastOp, result, to=to)
-    return result
+    return result if to is None else n.cast(result, to)
 
 
 # ONNX's name -> ours, and the defaults of alpha and beta where they are used

@@ -2,7 +2,7 @@
 training) are computed beside the op that normalizes."""
 
 from onnx import TensorProto
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import SSAValue
 
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph.normalization import (
@@ -37,12 +37,14 @@ def _mean_square(n: Node, x: SSAValue, axes: tuple[int, ...], keep_dims: bool = 
     return _mean(n, n.emit(e.MulOp, x, x), axes, keep_dims)
 
 
-def _cast(n: Node, x: SSAValue, to: Attribute) -> SSAValue:
-    return x if element_type(x) == to else n.emit(e.CastOp, x, to=to)
-
-
-def _stash_type(n: Node) -> Attribute:
-    return element_of_onnx(n.int("stash_type", TensorProto.FLOAT))
+def statistics(
+    n: Node, x: SSAValue, axes: tuple[int, ...], epsilon: float, centered: bool = True
+) -> tuple[SSAValue, SSAValue]:
+    """Mean, and 1 / standard deviation; with `centered` off the mean counts as 0 in the latter."""
+    mean = _mean(n, x, axes)
+    variance = _mean_square(n, n.emit(e.SubOp, x, mean) if centered else x, axes)
+    deviation = n.emit(e.SqrtOp, n.emit(e.AddOp, variance, n.like(epsilon, variance)))
+    return mean, n.emit(e.ReciprocalOp, deviation)
 
 
 @onnx_op("LayerNormalization")
@@ -52,11 +54,8 @@ def layer_norm(n: Node) -> SSAValue | tuple[SSAValue, ...]:
     if not (n.wants(1) or n.wants(2)):
         return y
     axes = tuple(range(normalize_axis(axis, n.rank(0)), n.rank(0)))
-    x = _cast(n, n[0], _stash_type(n))
-    mean = _mean(n, x, axes)
-    variance = _mean_square(n, n.emit(e.SubOp, x, mean), axes)
-    deviation = n.emit(e.SqrtOp, n.emit(e.AddOp, variance, n.like(epsilon, variance)))
-    return (y, mean, n.emit(e.ReciprocalOp, deviation))
+    x = n.cast(n[0], element_of_onnx(n.int("stash_type", TensorProto.FLOAT)))
+    return (y, *statistics(n, x, axes, epsilon))
 
 
 @onnx_op("RMSNormalization")
@@ -65,10 +64,10 @@ def rms_norm(n: Node) -> SSAValue:
     x, scale = n[0], n[1]
     to = element_type(scale)
     if bitwidth(to) > bitwidth(element_type(x)):
-        x = _cast(n, x, to)
-    scale = _cast(n, scale, element_type(x))
+        x = n.cast(x, to)
+    scale = n.cast(scale, element_type(x))
     axis, epsilon = n.int("axis", -1), n.float("epsilon", 1e-5)
-    return _cast(n, n.emit(RmsNormOp, x, scale, axis=axis, epsilon=epsilon), to)
+    return n.cast(n.emit(RmsNormOp, x, scale, axis=axis, epsilon=epsilon), to)
 
 
 def _channels(n: Node) -> int:
@@ -124,7 +123,7 @@ def batch_normalized(n: Node, training: bool) -> tuple[SSAValue | None, ...]:
     if not training:
         y = n.emit(BatchNormOp, *n.tensors(), epsilon=epsilon)
         return (y, None, None, None, None)  # old models name outputs of training
-    x = _cast(n, n[0], n.element(3))
+    x = n.cast(n[0], n.element(3))
     axes = (0, *range(2, n.rank(0)))
     mean = _mean(n, x, axes, keep_dims=False)
     centered = n.emit(e.SubOp, x, _mean(n, x, axes))

@@ -19,6 +19,7 @@ from ge.dialects.support.types import DYNAMIC, agree, normalize_axis, shape_text
 from ge.lowering.onnx.forms import FORMS
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.ops import elementwise, normalization, random
+from ge.lowering.onnx.ops.layers import scaled
 from ge.lowering.onnx.ops.normalization import mean_variance_normalized
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op, parameter
 
@@ -123,30 +124,28 @@ def upsample(n: Node) -> SSAValue:
 LAST_EXPERIMENTAL = 9
 
 
-def scaled(n: Node, value: SSAValue, attribute: str) -> SSAValue:
-    """The value times an attribute, 1 by default."""
-    factor = n.float(attribute, 1.0)
-    return value if factor == 1.0 else n.emit(e.MulOp, value, n.like(factor, value))
+def times(n: Node, value: SSAValue, attribute: str) -> SSAValue:
+    return scaled(n, value, n.float(attribute, 1.0))
 
 
 @onnx_op("Affine", until=LAST_EXPERIMENTAL)
 def affine(n: Node) -> SSAValue:
-    return n.emit(e.AddOp, scaled(n, n[0], "alpha"), n.like(n.float("beta"), n[0]))
+    return n.emit(e.AddOp, times(n, n[0], "alpha"), n.like(n.float("beta"), n[0]))
 
 
 @onnx_op("Scale", until=LAST_EXPERIMENTAL)
 def scale(n: Node) -> SSAValue:
-    return scaled(n, n[0], "scale")
+    return times(n, n[0], "scale")
 
 
 @onnx_op("ScaledTanh", until=LAST_EXPERIMENTAL)
 def scaled_tanh(n: Node) -> SSAValue:
-    return scaled(n, n.emit(e.TanhOp, scaled(n, n[0], "beta")), "alpha")
+    return times(n, n.emit(e.TanhOp, times(n, n[0], "beta")), "alpha")
 
 
 @onnx_op("ParametricSoftplus", until=LAST_EXPERIMENTAL)
 def parametric_softplus(n: Node) -> SSAValue:
-    return scaled(n, n.emit(a.SoftplusOp, scaled(n, n[0], "beta")), "alpha")
+    return times(n, n.emit(a.SoftplusOp, times(n, n[0], "beta")), "alpha")
 
 
 @onnx_op("ImageScaler", until=LAST_EXPERIMENTAL)
@@ -156,7 +155,7 @@ def image_scaler(n: Node) -> SSAValue:
     if not isinstance(bias, list) or n.rank(0) != 4:
         raise Unsupported("images have 4 dimensions, and a bias for each channel")
     column = n.const([[[float(b)]] for b in bias], n.element(0))  # pyright: ignore
-    return n.emit(e.AddOp, scaled(n, n[0], "scale"), column)
+    return n.emit(e.AddOp, times(n, n[0], "scale"), column)
 
 
 @onnx_op("Crop", until=LAST_EXPERIMENTAL)

@@ -61,18 +61,14 @@ def happens(n: Node, probability: SSAValue, sizes: Sizes) -> SSAValue:
     """Draw whether something of this probability happens, for each element of a tensor of these
     sizes."""
     wide = f64 if element_type(probability) == f64 else f32
-    below = probability if element_type(probability) == wide else _cast(n, probability, wide)
+    below = n.cast(probability, wide)
     drawn = draw(n, RandomUniformOp, sizes, wide)
     return n.emit(e.CompareOp, drawn, below, predicate="lt")
 
 
-def _cast(n: Node, value: SSAValue, element: Attribute) -> SSAValue:
-    return value if element_type(value) == element else n.emit(e.CastOp, value, to=element)
-
-
 @onnx_op("Bernoulli")
 def bernoulli(n: Node) -> SSAValue:
-    return _cast(n, happens(n, n[0], sizes_like(n, n[0])), element_asked(n, n.element(0)))
+    return n.cast(happens(n, n[0], sizes_like(n, n[0])), element_asked(n, n.element(0)))
 
 
 @onnx_op("Multinomial")
@@ -83,7 +79,7 @@ def multinomial(n: Node) -> SSAValue:
     if n.rank(0) != 2:
         raise Unsupported(f"logits have 2 dimensions, not {n.rank(0)}")
     count = n.int("sample_size", 1)
-    logits = _cast(n, n[0], f32)
+    logits = n.cast(n[0], f32)
     highest = n.emit(ReduceOp, logits, kind="max", axes=(1,), keep_dims=True)
     weights = n.emit(e.ExpOp, n.emit(e.SubOp, logits, highest))
     sums = n.emit(CumulativeOp, weights, kind="sum", axis=1)
@@ -96,7 +92,7 @@ def multinomial(n: Node) -> SSAValue:
     found = n.emit(
         ReduceOp, n.emit(e.CastOp, before, to=i32), kind="sum", axes=(2,), keep_dims=False
     )
-    return _cast(n, found, element_asked(n, i32))
+    return n.cast(found, element_asked(n, i32))
 
 
 def _samples(n: Node, count: int) -> Sizes:
@@ -117,7 +113,7 @@ def dropout(n: Node) -> SSAValue | tuple[SSAValue, ...]:
         return all_kept(n)
     if ratio is not None and not 0 <= ratio.item() < 1:
         raise Unsupported(f"a ratio of {ratio.item()} is not in 0 to 1, 1 excluded")
-    share = n.const(ratio, n.element(0)) if ratio is not None else _cast(n, n[1], n.element(0))
+    share = n.const(ratio, n.element(0)) if ratio is not None else n.cast(n[1], n.element(0))
     return dropped(n, share, None if known is not None else training)
 
 
@@ -145,4 +141,4 @@ def _ones(n: Node) -> SSAValue:
         return n.const(np.ones(n.shape(0), np.bool_))
     unknown = n.emit(e.IsNanOp, n[0])
     mask = n.emit(e.OrOp, unknown, n.emit(e.NotOp, unknown))
-    return mask if n.opset >= 10 else _cast(n, mask, n.element(0))
+    return mask if n.opset >= 10 else n.cast(mask, n.element(0))

@@ -5,14 +5,10 @@ from collections.abc import Sequence
 from typing import cast
 
 import numpy as np
-from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i64
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import creation as c
-from ge.dialects.graph import elementwise as e
-from ge.dialects.graph.indexing import (
-    GatherOp,
-)
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import (
     DepthToSpaceOp,
@@ -22,10 +18,10 @@ from ge.dialects.graph.shape import (
     SqueezeOp,
     TransposeOp,
 )
-from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp, even_sizes
+from ge.dialects.graph.slicing import ConcatOp, PadOp, SplitOp, even_sizes
 from ge.dialects.graph.support.parameters import element_axis
 from ge.dialects.support.element_types import is_float
-from ge.dialects.support.types import DYNAMIC, is_static, normalize_axis, numel
+from ge.dialects.support.types import DYNAMIC, is_static, numel
 from ge.lowering.onnx.model import element_of_onnx
 from ge.lowering.onnx.registry import Node, Unsupported, onnx_op, parameter
 from ge.runtime.data.arrays import element_of
@@ -132,36 +128,3 @@ def pad(n: Node) -> SSAValue:
     value = n.like(n.float("value"), n[0]) if n.float("value") else n.get(2)
     mode = n.str("mode", "constant")
     return n.emit(PadOp, n[0], operand, axes_operand, value, pads=pads, axes=axes, mode=mode)
-
-
-@onnx_op("CenterCropPad")
-def center_crop_pad(n: Node) -> SSAValue:
-    """The middle of each axis that is too long, and as many zeros on both sides of each that is
-    too short; an odd element is taken or added at the end."""
-    axes = [normalize_axis(a, n.rank(0)) for a in n.ints("axes", range(n.rank(0)))]
-    target, shape = n.constant_ints(1), n.shape(0)
-    sizes = [shape[a] for a in axes]
-    if target is None or DYNAMIC in sizes:
-        return center_at_run_time(n, axes)
-    starts = [max(d - t, 0) // 2 for d, t in zip(sizes, target, strict=True)]
-    ends = [s + min(d, t) for s, d, t in zip(starts, sizes, target, strict=True)]
-    missing = [max(t - d, 0) for d, t in zip(sizes, target, strict=True)]
-    middle = n.emit(SliceOp, n[0], starts=starts, ends=ends, axes=axes)
-    if not any(missing):
-        return middle
-    pads = [m // 2 for m in missing] + [m - m // 2 for m in missing]
-    return n.emit(PadOp, middle, pads=pads, axes=axes)
-
-
-def center_at_run_time(n: Node, axes: Sequence[int]) -> SSAValue:
-    """Crop or pad each of `axes` around its middle to sizes that come as an operand."""
-    target, zero, two = n.emit(e.CastOp, n[1], to=i64), n.const(0), n.const(2)
-    sizes = n.emit(GatherOp, n.emit(ShapeOfOp, n[0]), n.const(list(axes)))
-    surplus = n.emit(e.SubOp, sizes, target)
-    starts = n.emit(e.DivOp, n.emit(e.MaximumOp, surplus, zero), two)
-    ends = n.emit(e.AddOp, starts, n.emit(e.MinimumOp, sizes, target))
-    middle = n.emit(SliceOp, n[0], starts, ends, axes=axes)
-    missing = n.emit(e.MaximumOp, n.emit(e.NegOp, surplus), zero)
-    before = n.emit(e.DivOp, missing, two)
-    pads = n.emit(ConcatOp, [before, n.emit(e.SubOp, missing, before)], axis=0)
-    return n.emit(PadOp, middle, pads, axes=axes)
