@@ -9,8 +9,14 @@ unexport PYTHONDONTWRITEBYTECODE  # else each of hundreds of processes compiles 
 
 .PHONY: demo docs check lint test lit unit torch-check soak machines clean
 
+DEMO := test/models/bert_base.tiny
+
 demo: $(VENV)/.demo       ## a real model goes down every level and runs on the emulated NPU
-	$(BIN)/python -m ge.tools.demo test/models/bert_base.tiny.onnx
+	@for level in graph fused tasks buffers program; do \
+	  echo "--- $$level"; $(BIN)/ge-compile $(DEMO).onnx -o - --until $$level --quiet | \
+	    sed -n '/@main/,$$p' | grep -m 1 -A 6 -E 'fused_op|wait|launch|graph.(matmul|conv)' | cut -c -110; done
+	$(BIN)/ge-run $(DEMO).onnx --timing-only
+	$(BIN)/ge-run $(DEMO).onnx --inputs $(DEMO).npz --compare $(DEMO).npz
 
 check:                    ## everything that must pass, what is independent side by side
 	$(MAKE) -j2 lint test

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "docs" / "examples"))  # kernels by hand
 sys.path.insert(0, str(Path(__file__).parent))
 from kept_programs import folder
 from packages_beside import packages_beside

@@ -18,6 +18,8 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Shape
 from ge.runtime.data.arrays import Array
 
+PREFIX = "in:"  # before the names of inputs, in a file that may have other arrays too
+
 WITHOUT_MEMORY = "--timing-only needs no memory"
 
 

@@ -6,7 +6,7 @@
 
 The second one goes on after the cases of F, the third one runs each kernel without a fault.
 
-A case is one of the example kernels (`lowering/building/example_kernels.py`) or one that
+A case is one of the example kernels (`docs/examples/kernels_by_hand.py`) or one that
 `lower-kernels` wrote, some with a result over an operand. It must pass the checker
 (`ge.runtime.check.tiles`), and then gets one fault: a flag's set, its wait or both are dropped, or
 the padding of a load; a flag
@@ -65,6 +65,9 @@ from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator
 from xdsl.utils.exceptions import VerifyException
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs" / "examples"))
+import kernels_by_hand as examples
+
 from ge import tile
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import KernelOp as TaskKernelOp
@@ -77,7 +80,6 @@ from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import BarrierOp, CoreOp, CoresOp, KernelOp
 from ge.dialects.tile.transfers import LoadOp, StoreOp
 from ge.dialects.tile.types import Memory
-from ge.lowering.building import example_kernels as examples
 from ge.lowering.building.tile_kernels import TileProgram
 from ge.lowering.driver.compiler import context
 from ge.lowering.steps.lower_kernels import LowerKernelsPass

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import kernels_by_hand as examples
 import numpy as np
 import pytest
 
@@ -11,7 +12,6 @@ from ge.dialects.targets.target import Target
 from ge.dialects.tile.instruction import Instruction
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.transfers import LoadOp
-from ge.lowering.building import example_kernels as examples
 from ge.lowering.driver.compiler import compile_file
 from ge.lowering.pipeline.options import Options
 from ge.runtime.clock.clock import ProgramClock

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import combinations
 from typing import Any, ClassVar
 
+import kernels_by_hand as examples
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,6 @@ from xdsl.ir import SSAValue
 from ge import tile
 from ge.dialects.support.errors import GeError
 from ge.dialects.tile.buffers import ReadOp
-from ge.lowering.building import example_kernels as examples
 from ge.lowering.building.tile_kernels import TileProgram
 from ge.runtime.check.tile_device import Use
 from ge.runtime.check.tile_numbers import IndexValues

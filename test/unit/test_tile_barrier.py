@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+from kernels_by_hand import split_k
 from sums import assert_matmul
 
 from ge.dialects.support.errors import GeError
@@ -16,7 +17,6 @@ from ge.dialects.targets.target import Target
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile.kernel import KernelOp
 from ge.lowering.building import tile_kernels as tile
-from ge.lowering.building.example_kernels import split_k
 from ge.lowering.building.tile_kernels import Tensor, TileProgram
 from ge.lowering.driver.context import context
 from ge.runtime.check.tile_device import Use

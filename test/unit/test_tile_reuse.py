@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import kernels_by_hand as examples
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +14,6 @@ from xdsl.ir import Block
 
 import ge
 from ge.dialects.targets.target import Target
-from ge.lowering.building import example_kernels as examples
 from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.costs.nest import Turn, again, count_of_turns, loaded_again
 from ge.runtime.library.matmul import matmul

@@ -11,12 +11,12 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+import kernels_by_hand as examples
 from tile_lowering import lowered
 
 import ge
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp
-from ge.lowering.building import example_kernels as examples
 from ge.runtime.cores import replay
 from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.cores.replay import (

@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kernels_by_hand import gemm
 
 from ge import tile
 from ge.dialects.support.errors import GeError
-from ge.lowering.building.example_kernels import gemm
 from ge.lowering.building.tile_kernels import Tunings, tune
 from ge.tools.commands import ge_tune
 
 A = tile.Tensor((256, 256), "f16")
-PLACE = "ge.lowering.building.example_kernels:gemm"
+PLACE = "kernels_by_hand:gemm"
 TYPES = ["a=256x256xf16", "b=256x256xf16", "out=256x256xf16"]
 
 

@@ -303,7 +303,7 @@ def shims_parser() -> ArgumentParser:
 TUNE_EPILOG = """\
 examples:
   ge-tune kernels.py:gemm a=1024x1024xf16 b=1024x1024xf16 out=1024x1024xf16 M=64,128 N=128,256
-  ge-tune ge.lowering.building.example_kernels:rms_norm x=4096x4096xf16 weight=4096xf16 \\
+  ge-tune my_package.kernels:rms_norm x=4096x4096xf16 weight=4096xf16 \\
       out=4096x4096xf16 M=2,4,8 -o tunings.json
   ge-tune program.mlir -o tunings.json
 
@@ -583,7 +583,8 @@ def run_parser() -> ArgumentParser:
     parser.add_argument("input", metavar="IN", help="a .mlir module of any level, or a .onnx model")
 
     add = parser.section("numbers")
-    add("--inputs", metavar="X.npz", help="input arrays by name (default: seeded random ones)")
+    add("--inputs", metavar="X.npz", help="input arrays by name, or as in:NAME (default: "
+        "seeded random ones)")  # fmt: skip
     add("--outputs", metavar="Y.npz", help="where the output arrays go (default: only figures of "
         "them are printed)")  # fmt: skip
     add("--load-state", metavar="S.npz", help="state that the run begins with, by names of "

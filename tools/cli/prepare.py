@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -18,6 +17,7 @@ from ge.dialects.support.dims import symbols
 from ge.dialects.support.effort import effort
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import print_result
+from ge.dialects.support.types import Shape
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import TARGET, Target, target_for
 from ge.dialects.text.values import parse_dims, parse_shapes
@@ -27,9 +27,9 @@ from ge.lowering.driver.tiles import Coverage
 from ge.lowering.levels.level import Level, level_of
 from ge.runtime.check.schedule import useless_events
 from ge.runtime.data.arrays import Array, statistics
-from ge.runtime.data.npz import read_npz
+from ge.runtime.data.npz import PREFIX, read_npz
 from ge.runtime.data.weights import Fallback, Payload, RandomPayload
-from ge.runtime.device.ports import caller_ports, check_shape, input_ports, output_ports
+from ge.runtime.device.ports import Port, caller_ports, check_shape, input_ports, output_ports
 from ge.runtime.device.random_inputs import chosen_sizes, random_inputs
 from ge.runtime.device.ranks import require_devices
 from ge.runtime.device.session import Session, check_inputs, main_of
@@ -69,7 +69,7 @@ def load_model(
     inputs = None
     if args.inputs:
         ports = caller_ports(main_of(loaded.module))
-        inputs = read_npz(args.inputs, [p.name for p in ports], partial(check_shape, ports))
+        inputs = read_inputs(args.inputs, ports)
         check_inputs(ports, inputs)
         open_dims = any(size < 0 for p in ports for size in p.shape)
         fixed = options.static_shape is not False and not any(options.gears)
@@ -79,6 +79,18 @@ def load_model(
     if args.random_weights:
         loaded.payload = Fallback(loaded.payload, RandomPayload(loaded.module, args.seed))
     return loaded, inputs
+
+
+def read_inputs(path: str, ports: Sequence[Port]) -> dict[str, Array]:
+    """The arrays of a file by the names of inputs or, as samples may have it, `in:` and the name:
+    beside those there may be others, such as outputs."""
+
+    def fits(name: str, shape: Shape) -> None:
+        check_shape(ports, name.removeprefix(PREFIX), shape)
+
+    found = read_npz(path, [n for p in ports for n in (p.name, PREFIX + p.name)], fits)
+    own = {p.name: found[PREFIX + p.name] for p in ports if PREFIX + p.name in found}
+    return own or found
 
 
 def compiled_for(module: ModuleOp) -> str | None:

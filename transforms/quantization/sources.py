@@ -32,11 +32,9 @@ from ge.dialects.support.types import (
     tensor_type,
 )
 from ge.runtime.data.arrays import Array, array_on, dtype_of, is_tensor, kind_of
-from ge.runtime.data.npz import read_npz, read_shapes
+from ge.runtime.data.npz import PREFIX, read_npz, read_shapes
 from ge.transforms.quantization.data import CHUNK, Samples
 from ge.transforms.quantization.layers import argument_name
-
-PREFIX = "in:"
 
 READING = 0.5  # of the time limit, at most
 
