@@ -399,8 +399,6 @@ def to_tasks(options: Options, remedies: Remedies) -> Passes:
         passes.append(RematerializePass(options.target, SLOWER_FOR_LIMIT, limit))
     elif recomputes(options, remedies):
         passes.append(RematerializePass(options.target, remedies.slower))
-    if options.tiles and tile_cache(options):
-        passes += tile_programs(options, begin=True)
     return passes
 
 
@@ -441,13 +439,12 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
     ]
 
 
-def tile_programs(options: Options, begin: bool = False) -> Passes:
-    """Return passes that write a program for the cores beside each kernel that they can, or with
-    `begin` begin to."""
+def tile_programs(options: Options) -> Passes:
+    """Return passes that write a program for the cores beside each kernel that they can."""
     from ge.lowering.steps.lower_kernels import LowerKernelsPass
 
     cache, tunings = tile_cache(options), options.tile_tunings
-    return [LowerKernelsPass(options.target, True, cache, begin, tunings)]
+    return [LowerKernelsPass(options.target, True, cache, tunings)]
 
 
 def tile_cache(options: Options) -> str:

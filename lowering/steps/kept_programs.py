@@ -22,28 +22,25 @@ cut that a later version no longer knows is passed over."""
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache, cached_property, partial
 from hashlib import sha256
 from importlib.metadata import version as version_of
-from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 from ge.dialects.fused_op import CustomOp
-from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.diagnostics import remark, warning
 from ge.dialects.support.distribution import version
 from ge.dialects.support.environment import WRONG, Unsound, read_entry, write_entry
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import all_ops
-from ge.dialects.support.processes import helpers
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import Target
 from ge.dialects.text.kept import own_files
@@ -55,7 +52,6 @@ from ge.runtime.library.costs.estimates import figures_of, keep, keep_as, read_f
 from ge.runtime.library.costs.structure import data_of, unseen
 from ge.runtime.library.launch import (
     Choice,
-    Launch,
     NotLowered,
     author_of,
     choosing,
@@ -70,21 +66,11 @@ OWN = ("ge", "xdsl")  # packages whose ops are the same as long as these are
 
 MOST_PARSED = 256  # programs whose ops are kept
 
-WORTH = 6  # programs that take longer to write than helpers to begin
-
 _parsed: dict[str, TileKernelOp] = {}
 
 Write: TypeAlias = Callable[[], TileKernelOp]
 
 """Writes the program of a kernel. Raises NotLowered."""
-
-
-class Key(NamedTuple):
-    """The text that a program follows from, with the cut that it is asked to have (empty: its
-    own)."""
-
-    text: str
-    cut: str
 
 
 @dataclass
@@ -96,47 +82,28 @@ class Shared:
     texts: dict[Any, str] = field(default_factory=dict[Any, str])  # of attributes
     written: dict[str, TileKernelOp | str] = field(default_factory=dict[str, TileKernelOp | str])
     passed_over: set[str] = field(default_factory=set[str])  # keys with a cut that does not fit
-    keys: dict[KernelOp, Key | None] = field(default_factory=dict[KernelOp, Key | None])
-    hidden: dict[KernelOp, list[ConstantOp]] = field(
-        default_factory=dict[KernelOp, list[ConstantOp]]
-    )
 
     @cached_property
     def outline(self) -> Outline:
         return Outline(self.texts)
 
     def program(self, kernel: KernelOp, write: Write) -> TileKernelOp:
-        """The program of a kernel: that of an equal one, or what `write` writes. Raises
+        """The program of a kernel: that of an equal one, or what `write` writes; always that if it
+        depends on a plugin, or a kernel by hand, whose code may have changed since. Raises
         NotLowered."""
-        if (key := self.key(kernel)) is None:
+        ops = all_ops(kernel.body.blocks)
+        if any(map(is_foreign, ops)):
             return write()
-        choice = Choice(key.cut)
-        with unseen(self.hidden[kernel]), choosing(choice) if key.cut else nullcontext():
-            program = self.found(kernel, key.text, write)
-        if key.cut and (choice.is_passed_over if choice.taken else key.text in self.passed_over):
-            self.passed_over.add(key.text)
-            text = f"@{kernel.sym_name.data} has no cut {key.cut} that fits, as the tunings say"
+        with unseen(data_of(ops)):
+            cut = self.cut(kernel)
+            key, choice = f"{self.facts}{self.outline.of(kernel, ('sym_name',))}{cut}", Choice(cut)
+            with choosing(choice) if cut else nullcontext():
+                program = self.found(kernel, key, write)
+        if cut and (choice.is_passed_over if choice.taken else key in self.passed_over):
+            self.passed_over.add(key)
+            text = f"@{kernel.sym_name.data} has no cut {cut} that fits, as the tunings say"
             warning(kernel, f"{text}: it has its own; ge-tune finds out anew which is the fastest")
         return program
-
-    def key(self, kernel: KernelOp) -> Key | None:
-        """Return what the program of a kernel follows from; None if it depends on a plugin, or a
-        kernel by hand, whose code may have changed since."""
-        if kernel not in self.keys:
-            self.keys[kernel] = None
-            ops = all_ops(kernel.body.blocks)
-            if not any(map(is_foreign, ops)):
-                self.hidden[kernel] = data_of(ops)
-                with unseen(self.hidden[kernel]):
-                    cut, text = self.cut(kernel), self.outline.of(kernel, ("sym_name",))
-                self.keys[kernel] = Key(f"{self.facts}{text}{cut}", cut)
-        return self.keys[kernel]
-
-    def begin(self, writers: Mapping[KernelOp, Write]) -> None:
-        """Have helpers begin to write programs that will be asked for."""
-
-    def prepare(self, writers: Mapping[KernelOp, Write]) -> None:
-        """Write the programs asked for next, with the help of other processes if there are any."""
 
     def found(self, kernel: KernelOp, key: str, write: Write) -> TileKernelOp:
         """The program for a key that says all that it follows from. Raises NotLowered."""
@@ -170,40 +137,6 @@ class Kept(Shared):
     ) -> "Kept":
         facts = compiler() + json.dumps(asdict(target), default=str)
         return cls(facts, cut, folder=Path(folder), target=target, ctx=ctx)
-
-    def begin(self, writers: Mapping[KernelOp, Write]) -> None:
-        if (crew := helpers()) is None or not (most := crew.most):
-            return
-        if not self.missing(islice(writers, WORTH)):
-            return  # probably the folder has all: it is not searched further
-        kernels = self.missing(writers)
-        count = min(most, len(kernels) // WORTH)
-        if count and not crew.children:
-            import_lowerings(kernels.values(), self.target)
-            crew.begin([*kernels], lambda name: self.write(kernels[name], writers), count)
-
-    def prepare(self, writers: Mapping[KernelOp, Write]) -> None:
-        if (crew := helpers()) is None:
-            return
-        self.begin(writers)
-        if crew.children:
-            for name, kernel in self.missing(writers).items():
-                if crew.take(name):
-                    self.write(kernel, writers)
-            crew.finish()
-
-    def missing(self, kernels: Iterable[KernelOp]) -> dict[str, KernelOp]:
-        """Return the kernels of whose programs the folder has none, by the names of entries."""
-        found = dict[str, KernelOp]()
-        for kernel in kernels:
-            if (key := self.key(kernel)) is not None:
-                found.setdefault(name_of(key.text), kernel)
-        return {name: k for name, k in found.items() if not (self.folder / name).exists()}
-
-    def write(self, kernel: KernelOp, writers: Mapping[KernelOp, Write]) -> None:
-        """Have the folder keep a kernel's program, or why there is none."""
-        with suppress(NotLowered):
-            self.program(kernel, writers[kernel])
 
     def found(self, kernel: KernelOp, key: str, write: Write) -> TileKernelOp:
         name = name_of(key)
@@ -253,15 +186,6 @@ def keep_entry(path: Path, entry: Mapping[str, Any], place: Operation) -> None:
         write_entry(path, entry)
     except OSError as e:
         remark(place, f"{path.parent}: no tile program is kept: {e}")
-
-
-def import_lowerings(kernels: Iterable[KernelOp], target: Target) -> None:
-    """Import what writes the programs of kernels: helpers have it then, and need not do so."""
-    from ge.lowering.steps.written import lowering_of
-
-    for kernel in kernels:
-        with suppress(NotLowered):
-            lowering_of(Launch(kernel, target))
 
 
 def new_entry(write: Write, texts: dict[Any, str], target: Target) -> dict[str, Any]:

@@ -36,7 +36,6 @@ from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.support.diagnostics import remark, warning
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops, ops_of
-from ge.dialects.support.processes import helpers
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.targets.target import STATE_IT, Target, target_for
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
@@ -67,10 +66,6 @@ class LowerKernelsPass(ModulePass):
     """Folder that keeps finished programs by what they follow from (empty: none). Programs that it
     has are texts, and become ops when they are looked into."""
 
-    begin: bool = False
-    """Change nothing: processes that help, where there may be any, begin to write what the folder
-    lacks, while other passes run. The pass is to run again."""
-
     tunings: str = ""
     """File of `ge-tune` with cuts of kernels that are faster than those of estimates."""
 
@@ -79,8 +74,6 @@ class LowerKernelsPass(ModulePass):
     bound to some."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if self.begin and helpers() is None:
-            return
         bind_open_programs(op)
         if not self.write:
             return
@@ -95,18 +88,13 @@ class LowerKernelsPass(ModulePass):
         cut = self.cuts(target)
         programs = Kept.at(self.cache, target, ctx, cut) if is_kept else Shared(cut=cut)
         refused = refusals(kernels, overwritten(op, kernels))
-        writers = {k: partial(self.written, k, target, around) for k in kernels if k not in refused}
-        if self.begin:
-            programs.begin(writers)
-            return
-        programs.prepare(writers)
         tell_passed_over(kernels, target)
         written = dict[KernelOp, TileKernelOp]()
         for kernel in kernels:
             try:
                 if kernel in refused:
                     raise refused[kernel]
-                program = programs.program(kernel, writers[kernel])
+                program = programs.program(kernel, partial(self.written, kernel, target, around))
             except NotLowered as e:
                 kernel.attributes[NO_TILES] = StringAttr(str(e))
                 remark(kernel, f"@{kernel.sym_name.data} has no tile program: {e}")

@@ -1,8 +1,6 @@
 """What tile programs add to compile time: processor time and wall clock of `ge-compile MODEL -o
 FILE` without `--tiles`, with it and an empty folder of kept programs, and with a folder that has
-them all. The three take turns; the least of each counts. Programs are written by several processes
-where there are processors for them: then the wall clock says how long one waits, on a machine that
-does nothing else, and the processor time (that of helpers, too) how much work it is.
+them all. The three take turns; the least of each counts.
 
     python test/bench/tile_compile.py MODEL.onnx ... [--rounds 3] [--target 910b2]
 
@@ -21,7 +19,7 @@ from shutil import rmtree
 
 
 def seconds(arguments: Sequence[str], bytecode: str) -> tuple[float, float]:
-    """Processor time of a process and its helpers, and wall clock. Exits where it fails."""
+    """Processor time of a process, and wall clock. Exits where it fails."""
     environment = os.environ | {"PYTHONPYCACHEPREFIX": bytecode, "PYTHONDONTWRITEBYTECODE": ""}
     begin = time.perf_counter()
     process = subprocess.Popen(

@@ -10,14 +10,12 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
 from ge.dialects.support.environment import truth, variables
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.processes import with_helpers
 from ge.dialects.support.streams import (
     be_quiet,
     drop_output,
@@ -45,17 +43,12 @@ def guarded(
     if {"--quiet", "-quiet"} & set(args):  # before anything is printed
         be_quiet()
     try:
-        return guarded_run(tool, args, run, with_helpers() if argv is None else nullcontext())
+        return guarded_run(tool, args, run)
     finally:
         sys.stderr = stderr
 
 
-def guarded_run(
-    tool: str,
-    args: list[str],
-    run: Callable[[list[str]], int],
-    helpers: AbstractContextManager[object],
-) -> int:
+def guarded_run(tool: str, args: list[str], run: Callable[[list[str]], int]) -> int:
     """As `guarded`, within streams that are prepared."""
     if {"--version", "-v"} & set(args):  # before the compiler is imported
         print(version_text(tool))
@@ -66,8 +59,7 @@ def guarded_run(
         for line in unknown_variables(names):
             print(f"warning: {line}", file=sys.stderr)
     try:
-        with helpers:
-            status = run(args)
+        status = run(args)
         sys.stdout.flush()
         return status
     except BrokenPipeError:
