@@ -66,9 +66,13 @@ def packages_off() -> tuple[str, ...]:
 RANKS = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 
 
+def own_rank() -> str | None:
+    """The number of this process, if an `mpiexec` started it as one of several."""
+    return next((os.environ[name] for name in RANKS if name in os.environ), None)
+
+
 def has_ranks() -> bool:
-    """True if an `mpiexec` started this process, as one of several."""
-    return any(name in os.environ for name in RANKS)
+    return own_rank() is not None
 
 
 PROFILING = "ASCEND_PROFILING_ENABLE"

@@ -108,12 +108,39 @@ class Kind:
     def cut_of(self, axis: Axis) -> Cut | None:
         return next((cut for cut in self.cuts if axis in cut.axes), None)
 
+    def lacks(self, axes: Axes) -> bool:
+        """Tell whether devices along some axes surely have the same."""
+        return not (self.free or self.loose or self.axes >= {*axes})
+
     def after(self, other: "Kind") -> "Kind":
         """This form, which follows from another one."""
         return replace(self, unsure=other.unsure & self.axes)
 
     def varying(self) -> "Kind":
-        return everywhere(self.axes, self.free)
+        """The form of some of the elements."""
+        form = everywhere(self.axes - {*self.terms}, self.free)
+        return replace(form, terms=self.terms, kind=self.kind)
+
+    def of_ones(self, shape: Shape) -> "Kind":
+        """This form, of a value that comes from elsewhere: to transpose dimensions of one element
+        moves nothing, and is not in a program. So a cut of one may be that of any of them."""
+        if not any(shape[cut.dims[0]] == 1 for cut in self.cuts):
+            return self
+        ones = [d for d, size in enumerate(shape) if size == 1]
+        cuts = [
+            replace(cut, dims=tuple(dict.fromkeys((*cut.dims, *ones))))
+            if shape[cut.dims[0]] == 1
+            else cut
+            for cut in self.cuts
+        ]
+        return replace(self, cuts=tuple(cuts))
+
+    def cut_at(self, dim: int, stated: Mapping[int, Axes]) -> Cut | None:
+        """The cut of a dimension, one as is stated if there are several that it may have."""
+        own = [cut for cut in self.cuts if dim in cut.dims]
+        exact = next((cut for cut in own if cut.axes == stated.get(dim)), None)
+        elsewhere = [x for x in own if any(x.axes == stated.get(d) for d in x.dims)]
+        return exact or next((cut for cut in own if cut not in elsewhere), None)
 
 
 def form_of(sharding: Sharding, mesh: Mesh, whole: Shape | None = None) -> Kind:
@@ -137,12 +164,14 @@ def joined(forms: Sequence[Kind]) -> Kind:
         same = len(first.cuts) == len(other.cuts) and all(
             (a.axes, a.dims) == (b.axes, b.dims) for a, b in pairs
         )
-        if same and (first.terms, first.varies) == (other.terms, other.varies):
+        terms = first.terms if (first.terms, first.kind) == (other.terms, other.kind) else ()
+        if same and terms == first.terms and first.varies == other.varies:
             cuts = tuple(a if a == b else Cut(a.axes, a.dims) for a, b in pairs)
             unsure = first.unsure | other.unsure
             first = replace(first, cuts=cuts, free=free, unsure=unsure, known=None)
         else:
-            first = everywhere(first.axes | other.axes, free)
+            form = everywhere((first.axes | other.axes) - {*terms}, free)
+            first = replace(form, terms=terms, kind=first.kind)
     return replace(first, loose=any(f.loose for f in forms))
 
 
@@ -302,6 +331,8 @@ def viewed(form: Kind, held: MemoryView, view: MemoryView) -> Kind:
         own = [(n, s) for n, s in zip(view.sizes, view.strides, strict=True)]
         ones = [d for d, (n, s) in enumerate(own) if n == 1 and s % end == 0]
         main = [d for d, (n, s) in enumerate(own) if n > 1 and s >= step and n * s == end]
+        if size == 1:
+            main = [d for d, (n, _) in enumerate(own) if n == 1 and d not in ones]
         dims = (*ones, *main)
         if dims:
             cuts.append(Cut(cut.axes, dims, cut.whole, cut.fill) if len(dims) == 1 and
@@ -500,7 +531,7 @@ class Tensors:
             same = all(own[i].kind == theirs for i in holders)
             if any(axis in f.axes for f in others) or not keeps_terms(op, holders, theirs) \
                     or not same or axis in terms or (terms and kind != theirs):  # fmt: skip
-                if not any(axis in own[i].unsure for i in holders):
+                if not any(axis in f.unsure for f in own):  # these may be terms as well
                     text = f"takes terms of a {theirs} along {axis.name} before they are combined"
                     self.report("D12", op, text)
                 varies.append(axis)
@@ -564,9 +595,9 @@ class Tensors:
         has = [all_digits(axes) for axes in op.has.data.dims]
         senders = {a for axes in has for a in axes}
         for dim, axes in enumerate(has):
-            cut = next((x for x in form.cuts if dim in x.dims), None)
+            cut = form.cut_at(dim, dict(enumerate(has)))
             both = {*axes, *(() if cut is None else cut.axes)}
-            unknown = both & {*form.unsure, *form.varies}
+            unknown = both & {*form.unsure, *form.varies} and not form.lacks(axes)
             unknown = unknown or (cut is None and (form.free or form.loose))
             if not unknown and axes != (() if cut is None else cut.axes):
                 what = "the same on all devices" if cut is None else f"cut by {names(cut.axes)}"
@@ -623,7 +654,7 @@ class Tensors:
         axes, dim = all_digits(op.axes.data), op.dim.value.data
         cut = next((x for x in form.cuts if set(x.axes) & set(axes)), None)
         both = {*axes, *(() if cut is None else cut.axes)}
-        doubt = both & {*form.unsure, *form.varies}
+        doubt = both & {*form.unsure, *form.varies} and not form.lacks(axes)
         doubt = doubt or (cut is None and (form.free or form.loose))
         if set(axes) & set(form.terms):
             self.report("D12", op, "gathers terms of a sum before they are combined")
@@ -796,7 +827,7 @@ class Values:
         if len(after) > len(before):  # a new dimension may be that of parts that are all equal
             form = replace(form, loose=True)
         if held is value or not form.axes:
-            return form
+            return form.of_ones(after)
         if is_static(before) and is_static(after) and prod(before) == prod(after):
             return viewed(form, view_of(held), view_of(value))
         if len(before) == len(after):  # some of the elements along some dimensions
@@ -961,10 +992,11 @@ class Values:
                 self.report("D11", text, op)
         if set(form.terms) & said and not set(stated.terms) & set(form.terms):
             self.report("D12", f"{what} is terms of a {form.kind} that nobody combines", op)
+        by_dim = {cut.dims[0]: cut.axes for cut in stated.cuts}
         for cut in stated.cuts:
             if set(cut.axes) & {*form.varies, *form.terms, *form.unsure}:
                 continue
-            own = next((x for x in form.cuts if cut.dims[0] in x.dims), None)
+            own = form.cut_at(cut.dims[0], by_dim)
             if own is None and not form.axes & set(cut.axes):
                 continue  # what is the same on all devices may be parts that are equal
             if own is None or own.axes != cut.axes:

@@ -6,11 +6,14 @@ alone; what is computed is the same as in one process, to the bit.
 MPI waits for ever where a rank fails, stops or stays away. So each rank has a thread that answers
 others: how long ago this rank got on, that is, computed, or met others that did. A rank that waits
 asks those that are missing; when none of these has got on for some time, it ends with an error that
-names the collective and who is missing. A rank that fails tells all others the reason."""
+names the collective and who is missing. A rank that fails tells all others the reason. Where one is
+killed, `mpiexec` ends all others at once: a rank is a child of the process that `mpiexec` knows,
+which says first which rank it was."""
 
 import atexit
 import importlib
 import os
+import signal
 import sys
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -28,7 +31,7 @@ from xdsl.dialects.func import FuncOp
 
 from ge.dialects.support.context import having
 from ge.dialects.support.distribution import version
-from ge.dialects.support.environment import has_ranks
+from ge.dialects.support.environment import has_ranks, own_rank
 from ge.dialects.support.errors import Ended, GeError
 from ge.dialects.support.mesh import Mesh
 from ge.dialects.support.streams import be_quiet
@@ -82,6 +85,7 @@ class Answering(Thread):
     doing: str = "before the run"
     failure: str = ""
     computed: float = 0.0  # processor time of the rest of this process
+    parent: int = field(default_factory=os.getppid)
     got_on: float = field(default_factory=time.monotonic)
     ended: Event = field(default_factory=Event)
     patience_s: float = 8.0  # that nobody who is missing gets on
@@ -93,6 +97,8 @@ class Answering(Thread):
 
     def run(self) -> None:
         while not self.ended.is_set():
+            if os.getppid() != self.parent:  # nobody waits for this process any more
+                os._exit(1)
             self.look()
             with suppress(Exception):  # the others may be gone
                 while self.comm.iprobe():
@@ -163,6 +169,8 @@ def wait_for(requests: Sequence[Any], ranks: Sequence[int], what: str) -> None:
                 raise Ended(thread.failure)
             if now - max(begin, asked) > ASKING_S:
                 asked = now
+                who = ", ".join(f"rank {r}" for r in missing[:4])
+                thread.doing = f"waits in {what} for {who}"
                 for rank in missing:
                     thread.tell(rank, "asks")
             late = [r for r in missing if now - thread.heard.get(r, begin) > patience(thread, r)]
@@ -312,6 +320,7 @@ def telling_others(rank: int, count: int) -> Generator[None]:
 def together(run: Callable[[int], int]) -> int:
     """Run a command, which is given the number of the rank: what it prints and writes is that of
     rank 0. Where it fails on one, it ends on all, with the reason."""
+    go_on_in_a_child()
     comm = world()
     answering()
     if comm.rank:
@@ -324,6 +333,24 @@ def together(run: Callable[[int], int]) -> int:
             time.sleep(0.1 + 0.02 * comm.rank)
         atexit.register(comm.Abort, 1)  # when the error is told
         raise
+
+
+def go_on_in_a_child() -> None:
+    """Go on in a child of this process, which waits, and ends as the child does. Where that is
+    killed, it says of which rank."""
+    if not hasattr(os, "fork") or not (child := os.fork()):
+        return
+
+    def pass_on(number: int, _: object) -> None:
+        os.kill(child, number)
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, pass_on)
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if status < 0:
+        name = signal.Signals(-status).name
+        os.write(2, f"ge-run: error: rank {own_rank()} was ended by {name}\n".encode())
+    os._exit(status if status >= 0 else 128 - status)
 
 
 def require_devices(mesh: Mesh | None, patience_s: float) -> None:

@@ -5,10 +5,10 @@ change a result, or make devices wait for ever?
 
 A case is a random graph, cut over a random mesh (`random_shardings.py`) and compiled all the way
 down. The program as it is must be proved, and give the same bits in every random timing of all
-devices. Then it gets one fault: a wait or an acknowledgement is dropped or moved, collectives are
-of other axes or another kind, of another stream or in another order, a buffer that they use lies
-elsewhere, an argument or an exchange says another sharding, a mask is taken away. Where all devices
-together give other bits, or fail, the fault must have been reported."""
+devices. Then copies of it get a fault each: a wait or an acknowledgement is dropped or moved,
+collectives are of other axes or another kind, of another stream or in another order, a buffer that
+they use lies elsewhere, an argument or an exchange says another sharding, a mask is taken away.
+Where all devices together give other bits, or fail, the fault must have been reported."""
 
 import argparse
 import random
@@ -37,11 +37,12 @@ from ge.dialects.graph.constant import WeightAttr
 from ge.dialects.graph.elementwise import CastOp, CompareOp, SelectOp
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.graph.sharding import SHARDING, AxesAttr, ShardingAttr, mesh_of
+from ge.dialects.graph.stated import name_of
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, SlotOp, WaitOp
 from ge.dialects.support.editing import replace_uses
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.functions import main_function
+from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.mesh import Axis, Mesh, Sharding
 from ge.dialects.support.types import element_type, is_dynamic, shape_of
 from ge.lowering.driver.compiler import context, lower
@@ -52,6 +53,7 @@ from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
 
 Given = tuple[Mapping[str, Any], RandomPayload]  # inputs, weights
+Bits = dict[str, bytes]  # of outputs
 
 
 def program(seed: int, graphs: Graphs, ctx: Context) -> tuple[ModuleOp, Given] | None:
@@ -271,9 +273,22 @@ def is_of_place(module: ModuleOp, value: SSAValue) -> bool:
         return parent is not None and is_of_place(module, parent.operands[value.index])
     users = (op for op in launches(module, object) if op.callee == parent.sym_name.data)
     owners = [op.ins[value.index].owner for op in users]
-    keys = [o.value.data for o in owners if isinstance(o, ConstantOp)
-            and isinstance(o.value, WeightAttr)]  # fmt: skip
-    return len(keys) == len(owners) and all(key.startswith("prepared.") for key in keys)
+    made = prepared(module)
+    values = [
+        made.get(o.value.data)
+        for o in owners
+        if isinstance(o, ConstantOp) and isinstance(o.value, WeightAttr)
+    ]
+    return len(values) == len(owners) and all(v and is_of_place(module, v) for v in values)
+
+
+def prepared(module: ModuleOp) -> dict[str, SSAValue]:
+    """What is computed when the program is loaded, by name."""
+    func = functions(module).get("prepare")
+    if func is None or func.res_attrs is None or (last := func.body.block.last_op) is None:
+        return {}
+    pairs = zip(func.res_attrs.data, last.operands, strict=True)
+    return {name: value for table, value in pairs if (name := name_of(table.data)) is not None}
 
 
 FAULTS: tuple[Callable[[ModuleOp, random.Random], str | None], ...] = (
@@ -298,14 +313,20 @@ class Tally:
     wrong: list[str] = field(default_factory=list[str])
 
 
-def outcome(module: ModuleOp, given: Given, timings: int, seed: int) -> dict[str, bytes] | str:
-    """The bits of all outputs, or the reason why there are none; in random timings as well."""
+ERRORS = GeError, VerifyException, ValueError, KeyError, IndexError, AssertionError
+
+
+def outcome(
+    module: ModuleOp, given: Given, timings: int, seed: int, want: Bits | None = None
+) -> Bits | str:
+    """The bits of all outputs, or the reason why there are none. Where they are those that are
+    wanted, if any are, in random timings as well."""
     try:
         session = Session(module, given[1], poison=True, sanitize=False)
         found = {name: array.tobytes() for name, array in session.run(given[0]).items()}
-        if timings:
+        if timings and want in (None, found):
             session.fuzz_schedule(given[0], timings, seed)
-    except (GeError, VerifyException, ValueError, KeyError, IndexError, AssertionError) as e:
+    except ERRORS as e:
         return f"{type(e).__name__}: {e}"
     return found
 
@@ -325,39 +346,53 @@ def problems_of(module: ModuleOp) -> list[str]:
     return [p.message for p in check_program(module, with_tiles=False).problems]
 
 
+EACH = 4
+"""Faults planted in one program, each alone, in a copy of it."""
+
+
 def check_case(seed: int, graphs: Graphs, ctx: Context, timings: int, tally: Tally) -> None:
-    """Check one program as it is, and with one fault."""
+    """Check one program as it is, and with some faults."""
     made = program(seed, graphs, ctx)
     if made is None:
         return
     module, given = made
-    if isinstance(outcome(module, given, 0, seed), str):
+    problems = problems_of(module)
+    want = outcome(module, given, max(timings // 4, 1), seed)
+    if isinstance(want, str) and isinstance(outcome(module, given, 0, seed), str):
         return  # it refuses its inputs
     tally.programs += 1
-    if problems := problems_of(module):
+    if problems:
         tally.wrong.append(f"seed {seed}: false alarm: {problems[0]}")
-        return
-    want = outcome(module, given, max(timings // 4, 1), seed)
-    if isinstance(want, str):
+    elif isinstance(want, str):
         tally.wrong.append(f"seed {seed}: the program depends on timing: {want}")
-        return
-    rng = random.Random(seed)
-    fault = None
+    else:
+        check_faults(seed, made, want, timings, tally)
+
+
+def check_faults(
+    seed: int, made: tuple[ModuleOp, Given], want: Bits, timings: int, tally: Tally
+) -> None:
+    """Plant faults of several kinds. What those do that are reported is seen of one in each
+    program."""
+    rng, planted, is_seen = random.Random(seed), 0, False
     for plant in rng.sample(FAULTS, len(FAULTS)):
-        if (fault := plant(module, rng)) is not None:
-            break
-    if fault is None:
-        return
-    tally.faults[fault] += 1
-    problems = problems_of(module)
-    tally.reported[fault] += bool(problems)
-    tally.rules.update({p[p.rindex("[") + 1 : -1] for p in problems})
-    got = outcome(module, given, timings if not problems else max(timings // 4, 1), seed + 1)
-    if got != want:
-        tally.harmful[fault] += 1
-        if not problems:
-            why = f": {got[:200]}" if isinstance(got, str) else ""
-            tally.wrong.append(f"seed {seed}: {fault} does harm and is not reported{why}")
+        module = made[0].clone()
+        if planted == EACH or (fault := plant(module, rng)) is None:
+            continue
+        planted += 1
+        tally.faults[fault] += 1
+        problems = problems_of(module)
+        tally.reported[fault] += bool(problems)
+        tally.rules.update({p[p.rindex("[") + 1 : -1] for p in problems})
+        if problems and is_seen:
+            continue
+        is_seen = is_seen or bool(problems)
+        got = outcome(module, made[1], timings, seed + 1, want)
+        if got != want:
+            tally.harmful[fault] += 1
+            if not problems:
+                why = f": {got[:200]}" if isinstance(got, str) else ""
+                tally.wrong.append(f"seed {seed}: {fault} does harm and is not reported{why}")
 
 
 PROGRESS = 250
@@ -375,7 +410,7 @@ def run_cases(faults: int, timings: int, seed: int = 0) -> Tally:
         for line in tally.wrong[known:]:
             print(line, flush=True)
         seed += 1
-        if (now := tally.faults.total()) > planted and now % PROGRESS == 0:
+        if (now := tally.faults.total()) // PROGRESS > planted // PROGRESS:
             print(f"{now} faults, next seed {seed}, {len(tally.wrong)} wrong", flush=True)
         planted = now
     return tally
@@ -383,7 +418,7 @@ def run_cases(faults: int, timings: int, seed: int = 0) -> Tally:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--cases", type=int, default=5000, help="programs with a planted fault")
+    parser.add_argument("--cases", type=int, default=5000, help="planted faults")
     parser.add_argument("--seed", type=int, default=0, help="first seed")
     parser.add_argument("--timings", type=int, default=8, help="of a faulty program")
     args = parser.parse_args()

@@ -81,6 +81,36 @@ func.func @main(%c: tensor<1xi1> {graph.sharding = #graph.sharding<@mesh, [{}]>,
   return %y : tensor<4xf32>
 }"""
 
+# A transposition of dimensions that have one element on a device is not in its program
+TURNED = """graph.mesh @mesh ["a"=2, "b"=4]
+func.func @main(%x: tensor<2x1x1x2xf32> {graph.whole = array<i64: 2, 4, 2, 2>,
+                    graph.sharding = #graph.sharding<@mesh, [{}, {"b"}, {"a"}, {}]>})
+    -> (tensor<2x1x1x2xf32> {graph.whole = array<i64: 2, 2, 4, 2>,
+                    graph.sharding = #graph.sharding<@mesh, [{}, {"a"}, {"b"}, {}]>}) {
+  %0 = graph.relu %x : (tensor<2x1x1x2xf32>) -> tensor<2x1x1x2xf32>
+  %1 = graph.transpose %0 permutation [0, 2, 1, 3] : (tensor<2x1x1x2xf32>) -> tensor<2x1x1x2xf32>
+  return %1 : tensor<2x1x1x2xf32>
+}"""
+
+# Terms of two sums in one buffer, and a dimension whose one element is a term
+TERMS = """graph.mesh @mesh ["tp"=2]
+func.func @main(%x: tensor<1x4x8xf32> {graph.whole = array<i64: 2, 4, 8>,
+                    graph.sharding = #graph.sharding<@mesh, [{"tp"}, {}, {}]>},
+                %k: tensor<4x4xf32> {graph.whole = array<i64: 4, 8>,
+                    graph.sharding = #graph.sharding<@mesh, [{}, {"tp"}]>},
+                %w: tensor<4x8xf32> {graph.whole = array<i64: 8, 8>,
+                    graph.sharding = #graph.sharding<@mesh, [{"tp"}, {}]>}) -> tensor<64xf32> {
+  %0 = graph.reshape %x shape [4, 8] : (tensor<1x4x8xf32>) -> tensor<4x8xf32>
+  %1 = graph.matmul %k, %w : (tensor<4x4xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %2 = graph.add %0, %1 : (tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
+  %3 = graph.neg %1 : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %4 = graph.reshape PART shape [32] : (tensor<4x8xf32>) -> tensor<32xf32>
+  %5 = graph.reshape %3 shape [32] : (tensor<4x8xf32>) -> tensor<32xf32>
+  %6 = graph.concat %4, %5 axis 0 : (tensor<32xf32>, tensor<32xf32>) -> tensor<64xf32>
+  %7 = graph.all_reduce sum %6 over <"tp"=2> : (tensor<64xf32>) -> tensor<64xf32>
+  return %7 : tensor<64xf32>
+}"""
+
 
 def compiled(text: str) -> str:
     module = parse_module(context(), SourceText("test.mlir", text))
@@ -111,7 +141,7 @@ def after(program: str, first: str, second: str) -> str:
     return program.replace(first, "", 1).replace(second, second + first, 1)
 
 
-@pytest.mark.parametrize("text", [MLP, PADDED, HALO, BRANCH])
+@pytest.mark.parametrize("text", [MLP, PADDED, HALO, BRANCH, TURNED, TERMS.replace("PART", "%2")])
 def test_programs_are_proved(text: str):
     assert rules(compiled(text)) == {}
 
@@ -219,6 +249,12 @@ def test_d11_parts_tile_what_they_are_parts_of(mlp: str, old: str, new: str, mes
 def test_d12_terms_of_a_sum_are_combined_once(mlp: str, old: str, new: str, message: str):
     assert old in mlp
     assert message in rules(mlp.replace(old, new, 1))["D12"]
+
+
+def test_d12_terms_of_several_sums_in_one_buffer():
+    program = compiled(TERMS.replace("PART", "%1"))
+    assert rules(program) == {}
+    assert "combines by max" in rules(program.replace("all_reduce sum", "all_reduce max"))["D12"]
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
+
+import failing_ranks
+
 from ge.dialects.support.errors import GeError
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
@@ -38,19 +42,23 @@ func.func @main(
 }
 """
 
-# On rank 1 the third exchange with others fails, or is waited for in vain
+# On rank 1 the third exchange with others fails, or is waited for in vain, or its process is killed
 FAULT = """
+import os
+import signal
 import sys
 import time
 import ge_npu
 from ge.runtime.numbers.collectives import Member
 
-swap, met, stays = Member.swap, [], sys.argv.pop(1) == "stay"
+swap, met, how = Member.swap, [], sys.argv.pop(1)
 
 def faulty(self, *args):
     met.append(args)
     if self.device == 1 and len(met) == 3:
-        time.sleep(60 * stays)
+        if how == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(60 * (how == "stay"))
         raise ValueError("the third one fails")
     return swap(self, *args)
 
@@ -112,6 +120,7 @@ def test_as_many_ranks_as_devices(files: Path) -> None:
             "rank 1 of 2: graph.all_reduce of (tensor<5x5xf16>) cannot be computed: the third",
         ),
         ("stay", "waits in graph.all_reduce sum of tensor<5x5xf16> over tp=2 for rank 1"),
+        ("kill", "ge-run: error: rank 1 was ended by SIGKILL"),
     ],
 )
 def test_what_fails_on_a_rank_ends_all(files: Path, how: str, text: str) -> None:
@@ -125,7 +134,8 @@ def test_what_fails_on_a_rank_ends_all(files: Path, how: str, text: str) -> None
         "--peer-timeout",
         2,
     )
-    assert (status, out) == (1, "")
+    assert status == (137 if how == "kill" else 1)
+    assert how == "kill" or not out  # in which mpiexec says the process
     assert text in error
     assert seconds < 40
 
@@ -164,3 +174,10 @@ def test_a_rank_that_waits_is_as_late_as_those_for_whom_it_waits() -> None:
     assert 20 <= age < 21
     thread.hear(2, "fails", 0.0, "rank 2 of 4: nothing works")
     assert thread.failure == "rank 2 of 4: nothing works"
+
+
+@needs_mpi
+@pytest.mark.soak
+def test_a_rank_that_fails_ends_all_in_time() -> None:
+    tally = failing_ranks.run_cases(100)
+    assert tally.wrong == []
