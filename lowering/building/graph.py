@@ -259,7 +259,6 @@ class Graph(Matcher):
         return self._constant(ConstantOp.make(dense(values), type_of(values)), "")
 
     def output(self, name: str, value: Value) -> Value:
-        """Make a value an output, by its name."""
         self._check_new("an output")
         if not isinstance(name, str) or not isinstance(value, Value):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise _error_here("an output has a name and a value, in this order")
@@ -425,10 +424,6 @@ def _property(constraint: AttrConstraint[Any], value: Any) -> Any:
     return tuple(cast("Sequence[Any]", value)) if isinstance(value, list | range) else value
 
 
-def _is_ssa(value: object) -> bool:
-    return isinstance(value, SSAValue | Operation)
-
-
 def _first_value(operands: Sequence[Any]) -> SSAValue | None:
     """The first value among operands and the members of lists of them."""
     for operand in operands:
@@ -441,6 +436,10 @@ def _first_value(operands: Sequence[Any]) -> SSAValue | None:
             if found is not None:
                 return found
     return None
+
+
+def _is_ssa(value: object) -> bool:
+    return isinstance(value, SSAValue | Operation)
 
 
 def _are_several(operands: Sequence[Any]) -> bool:

@@ -494,7 +494,6 @@ class Tunings:
         return Tunings({**self.entries, entry.key: entry})
 
     def rows(self) -> dict[str, Any]:
-        """Return the content of the file."""
         return {"tunings": [asdict(e) for e in self.entries.values()]}
 
     def parameters(self, kernel: "Kernel", types: Sequence[str], target: str) -> Parameters:

@@ -142,7 +142,8 @@ def table_for(
     wanted.kept = kept_names(program, options.keep_dtype)
     scheme = scheme_of(options.quantize) if options.quantize else Scheme("")
     check_rate(scheme, options.target)
-    if not tables and lacks_weights(program):
+    absent = (key for key in weights_of(program.module) if program.payload.get(key) is None)
+    if not tables and any(absent):
         what = "the weights are not there: the program can be timed, but not computed with"
         if scheme.is_calibrated:
             warning(main, f"{what}; the ranges of all activations are taken as [-1, 1]")
@@ -194,10 +195,6 @@ def check_rate(scheme: Scheme, target: str) -> None:
         others = [t for t in Target.presets() if scheme.rate in Target.load(t).macs_per_cycle]
         hint = f"{', '.join(others)} have one; w8a16 and w4a16 store weights alone in integers"
         raise GeError(f"target {target} has no rate for matmuls of {scheme.rate}", hint=hint)
-
-
-def lacks_weights(program: Program) -> bool:
-    return any(program.payload.get(key) is None for key in weights_of(program.module))
 
 
 def model_hash(path: str) -> str:

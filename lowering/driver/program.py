@@ -196,7 +196,6 @@ def _volume(size: Size) -> int:
 
 
 def lines(report: Mapping[str, Any]) -> list[str]:
-    """The report for people."""
     shown: list[str] = []
     for gear in report["gears"]:
         sizes = ", ".join(f"{n}={size}" for n, size in gear["sizes"].items())

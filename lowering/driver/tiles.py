@@ -91,7 +91,6 @@ def alone_us(kernel: KernelOp, program: TileKernelOp | None, target: Target) -> 
 
 
 def programs_of(module: ModuleOp) -> dict[KernelOp, TileKernelOp]:
-    """The tile programs of kernels."""
     known = {op.sym_name.data: op for op in module.ops if isinstance(op, TileKernelOp)}
     kernels = [op for op in module.ops if isinstance(op, KernelOp) and op.tiles is not None]
     return {k: known[k.tiles.data] for k in kernels if k.tiles and k.tiles.data in known}

@@ -274,7 +274,6 @@ class Bench:
 
     @property
     def rate(self) -> float:
-        """A second."""
         return 1e6 * self.count / self.default.latency_us
 
     @property

@@ -9,7 +9,7 @@ import math
 import mmap
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -336,13 +336,9 @@ def _sorted(nodes: Sequence[NodeProto], needs: Sequence[Sequence[int]]) -> list[
 def _cycle(nodes: Sequence[NodeProto], path: Mapping[int, object], back: int) -> GeError:
     members = list(path)
     cycle = members[members.index(back) :]
-    text = ", ".join(describe(nodes[i]) for i in _some(cycle))
+    text = ", ".join(describe(nodes[i]) for i in cycle[:3])
     more = f" and {len(cycle) - 3} more" if len(cycle) > 3 else ""
     return GeError(f"the graph has a cycle: {text}{more}")
-
-
-def _some(items: Iterable[int], most: int = 3) -> list[int]:
-    return list(items)[:most]
 
 
 STACK_TRACE = "pkg.torch.onnx.stack_trace"  # metadata of nodes

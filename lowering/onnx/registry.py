@@ -138,7 +138,6 @@ def _load_handlers(package: Installed, module: str) -> None:
 
 
 def _package_of(handler: Handler) -> Installed | None:
-    """The installed package whose handler it is."""
     top = handler.__module__.partition(".")[0]
     return next((p for p in installed() if p.module.partition(".")[0] == top), None)
 
@@ -312,7 +311,6 @@ class Node:
     # ---- random numbers
 
     def seed(self) -> SSAValue:
-        """The seed that random ops of the graph draw from."""
         return self.scope.seed()
 
     def stream(self) -> Int:

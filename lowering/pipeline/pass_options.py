@@ -118,7 +118,6 @@ class NestedPass(ModulePass):
 
 
 def targets(p: ModulePass, module: ModuleOp) -> list[Operation]:
-    """The ops that a pass runs on."""
     return [*ops_at(module, p.anchors)] if isinstance(p, NestedPass) else [module]
 
 

@@ -157,7 +157,6 @@ class Lowering:
 
 
 def engine_of(op: TensorOp, body: Body) -> Engine:
-    """Return the engine that a kernel of an op runs on."""
     engine = choose_engine(op, body.ops)
     warn_of_engine(body.ops, engine)
     return engine

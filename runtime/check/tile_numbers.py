@@ -173,7 +173,6 @@ class IndexValues:
 
 
 def loop_of(value: SSAValue) -> ForOp | None:
-    """The loop whose variable a value is."""
     loop = value.owner.parent_op() if isinstance(value.owner, Block) else None
     return loop if isinstance(loop, ForOp) else None
 

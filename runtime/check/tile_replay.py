@@ -71,7 +71,6 @@ class Core:
 
     @property
     def barriers(self) -> int:
-        """Number of barriers."""
         return max((step.phase for step in self.steps()), default=0)
 
     def grids(self, device: Device, ordered: set[SSAValue]) -> dict[SSAValue, DeviceGrid]:

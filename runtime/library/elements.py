@@ -114,7 +114,6 @@ class Lines(Generic[Op]):
         return BLOCK // min(self.bytes, self.index_bytes, 4)
 
     def shapes(self) -> dict[SSAValue, Shape]:
-        """Shapes of memrefs."""
         op, inner = self.op, () if self.is_last else (self.after,)
         axis = normalize_axis(op.axis.value.data, len(shape_of(op.input)))
         values = (*op.operands, *op.results)
@@ -332,7 +331,6 @@ class ScatterCut:
 
 
 def one_by_one(p: Scattered, cut: ScatterCut, target: Target) -> Written:
-    """The program."""
     cores = min(cut.items(p), target.vector_cores)
 
     def write(c: Tracer, given: Arguments) -> None:

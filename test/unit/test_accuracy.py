@@ -25,7 +25,7 @@ from ge.lowering.pipeline.options import Options
 from ge.runtime.data.accuracy import Arrays, cosine, decibels, powers, worst
 from ge.runtime.data.arrays import Array
 from ge.tools.commands import ge_calibrate, ge_compile
-from ge.tools.views.calibration import decibel_bar, range_bar, ranges
+from ge.tools.views.plots import decibel_bar, range_bar, ranges
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.choose_precision import Promotion, steps_of
 from ge.transforms.quantization.table import Table, read_table

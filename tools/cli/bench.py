@@ -1,9 +1,4 @@
-"""ge-bench: what the compiler makes of models, as tables for a report, beside what is published
-about GE and its neighbours.
-
-Each claim has its source, or says that none was found. None of them says on what machine, with
-what inputs or in what precision it was measured: what stands beside it is of the same kind, not
-the same experiment."""
+"""ge-bench; `parsers.py` says what it is for."""
 
 import argparse
 import dataclasses
@@ -19,6 +14,7 @@ from ge.lowering.driver.variants import Bench, measured
 from ge.runtime.data.files import Outputs, check_writable
 from ge.tools.cli.flags import options_from
 from ge.tools.cli.remarks import Remarks, printer
+from ge.tools.reference.markdown import table
 
 MIB = 1 << 20
 
@@ -34,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
             for number, path in enumerate(args.models, 1):
                 print(f"[{number} of {len(args.models)}] {path}", file=sys.stderr)
                 found.append(measured(path, options))
-        text = "\n".join(tables(found)) + "\n"
+        text = "\n\n".join(tables(found)) + "\n"
         if args.output:
             out.text(args.output, text)
         else:
@@ -45,20 +41,13 @@ def run(args: argparse.Namespace) -> int:
 
 
 def tables(found: Sequence[Bench]) -> Iterator[str]:
-    yield from speed_table(found)
-    yield ""
-    yield from memory_table(found)
+    yield speed_table(found)
+    yield memory_table(found)
     if rows := list(claim_rows(found)):
-        yield ""
-        yield from table(("model", "what", "published", "here", "source"), rows)
+        yield table(("model", "what", "published", "here", "source"), rows)
 
 
-def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    for cells in (head, ["---"] * len(head), *rows):
-        yield f"| {' | '.join(cell.replace('|', '/') for cell in cells)} |"
-
-
-def speed_table(found: Sequence[Bench]) -> Iterator[str]:
+def speed_table(found: Sequence[Bench]) -> str:
     """Set what fusion gains beside what there is without it."""
     head = (
         "model", "on", "launches, fusion off", "default", "ms, fusion off", "default",
@@ -82,7 +71,7 @@ def machines(bench: Bench) -> str:
     return default if off == default else f"{default} (fusion off: {off})"
 
 
-def memory_table(found: Sequence[Bench]) -> Iterator[str]:
+def memory_table(found: Sequence[Bench]) -> str:
     """The arena by level of memory, and all bytes on the device."""
     levels = list(found[0].levels)
     heads = (f"MiB of arena at memory level {n} (bound)" for n in levels)

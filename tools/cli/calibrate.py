@@ -1,5 +1,4 @@
-"""ge-calibrate: what quantization decides for a model from samples of its inputs, as a table that
-can be read and edited."""
+"""ge-calibrate; `parsers.py` says what it is for."""
 
 import argparse
 import os
@@ -15,7 +14,7 @@ from ge.runtime.data.files import Outputs
 from ge.runtime.data.weights import files_of
 from ge.tools.cli.flags import options_from
 from ge.tools.cli.remarks import Remarks, printer
-from ge.tools.views.calibration import page_of
+from ge.tools.views.plots import page_of
 from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.quantization.data import Calibration
 from ge.transforms.quantization.schemes import INT8

@@ -1,7 +1,4 @@
-"""ge-check: prove the memory plan, the schedule (streams, events, the limits of its target), the
-figures and the certificate of a program from its text; of tile programs, that no order of the pipes
-changes a result, and that every element of a result is stored. What a proof relies on is printed
-with it: "provided that"."""
+"""ge-check; `parsers.py` says what it is for."""
 
 import argparse
 import itertools

@@ -41,7 +41,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.input:
         raise GeError("no input", hint="give a .onnx or .mlir file; see ge-compile --help")
     made_anew = options.print_liveness or options.gear_histogram
-    remarks = Remarks.asked_for(args, known_names(options) if args.remarks_pass else ())
+    known = {*universe(*options.plugins).all_passes, *rules()} if args.remarks_pass else ()
+    remarks = Remarks.asked_for(args, known)
     if args.remarks or made_anew:
         options = replace(options, cache_dir="")  # these are made while compiling
     inputs = [options.target, *options.plugins, *options.read_files]
@@ -55,8 +56,8 @@ def run(args: argparse.Namespace) -> int:
             args.input, options, args.output, args.report, until=args.until, look=look_of(args),
             watch=watch if is_watched else None,
         )  # fmt: skip
-        with effort(options.time_limit) as known:
-            summary = request.run(known.report, printer(remarks), bool(args.remarks))
+        with effort(options.time_limit) as spent:
+            summary = request.run(spent.report, printer(remarks), bool(args.remarks))
     remarks.finish(list(map(str, request.inputs())))
     for page in watching:
         written = [path for path in (args.output, args.report) if path]
@@ -92,8 +93,3 @@ def watcher(
         return [validation, *watching]
 
     return watch
-
-
-def known_names(options: "Options") -> set[str]:
-    """Of all passes and rules."""
-    return {*universe(*options.plugins).all_passes, *rules()}

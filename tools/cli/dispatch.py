@@ -82,7 +82,6 @@ class Feeding:
         return [(program, random_inputs(module, self.args.seed, shapes, d)) for d in dims_of]
 
     def begin(self, state: "State") -> None:
-        """State before the first call."""
         state.reset()
         if self.args.load_state:
             state.load(self.args.load_state)

@@ -145,7 +145,8 @@ def list_ops(what: str, known: Universe) -> str:
         dialects = loaded(chosen, known.all_dialects)
     ops = {op.name: op for d in dialects.values() for op in d.operations}
     if "." not in what:
-        return table((name, of(_dialect(name)), first_sentence(ops[name].__doc__)) for name in ops)
+        named = ((op, of(d.name)) for d in dialects.values() for op in d.operations)
+        return table((op.name, package, first_sentence(op.__doc__)) for op, package in named)
     if what not in ops:
         hint = did_you_mean(what, tuple(ops), f"; --list-ops={dialect} lists them")
         raise GeError(f"there is no op '{what}'{hint}")
@@ -161,10 +162,6 @@ def named_op(what: str, known: Universe) -> str:
     return next((o.name for o in graph.operations if short_name(o.name) == short_name(what)), what)
 
 
-def _dialect(op: str) -> str:
-    return op.partition(".")[0]
-
-
 def op_help(op: type[Operation], package: str) -> str:
     """Meaning, syntax, operands, attributes, results, traits and an example."""
     lines = [f"{op.name} (of {package})"]
@@ -178,7 +175,7 @@ def op_help(op: type[Operation], package: str) -> str:
         ("attributes", reference.attribute_rows(op)),
         ("results", reference.result_rows(op)),
     ):
-        lines += _section(title, [f"{n}: {k} ({h})" for n, k, h in _plain_rows(rows)])
+        lines += _section(title, [_plain(f"{n}: {k} ({h})") for n, k, h in rows])
     regions = [name for name, _ in op.get_irdl_definition().regions]
     lines += _section("regions", regions)
     lines += _section("traits", [_plain(", ".join(reference.traits_of(op)))])
@@ -200,7 +197,3 @@ def _syntax(markdown: str) -> list[str]:
 
 def _plain(markdown: str) -> str:
     return markdown.replace("`", "")
-
-
-def _plain_rows(rows: Sequence[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    return [(_plain(a), _plain(b), _plain(c)) for a, b, c in rows]

@@ -1,6 +1,4 @@
-"""ge-lsp: a language server for .mlir files, over standard input and output. An editor starts it;
-it tells what is wrong while one types, and answers what a name is, where it is defined and used,
-and what may come next."""
+"""ge-lsp; `parsers.py` says what it is for."""
 
 import argparse
 import logging

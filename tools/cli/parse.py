@@ -54,7 +54,6 @@ def describe(args: argparse.Namespace) -> int:
 
 
 def show_about(args: argparse.Namespace, about: dict[str, Any]) -> int:
-    """Print what is known of a file."""
     if args.json:
         print_result(json.dumps(plain(about), indent=2))
     else:
@@ -69,7 +68,6 @@ def counts(level: LevelGraph) -> dict[str, int]:
 
 
 def lines(about: dict[str, Any], most: int) -> list[str]:
-    """Write the lines that people are shown."""
     found: list[str] = []
     if nodes := about.get("nodes"):
         listed = ", ".join(f"{n} {op}" for op, n in list(nodes.items())[:most])

@@ -424,7 +424,6 @@ CALLS = 2  # the first one fills the caches, the second one finds them full
 
 
 def add_dispatch_arguments(parser: ArgumentParser) -> None:
-    """Add the flags of a host that feeds the device."""
     add = parser.section("the host that feeds the device")
     add("--dispatch", metavar="MODE", help="eager, operations, graph, two-stage, three-stage, "
         "captured, updated, sunk, or all: prints a table of the calls")  # fmt: skip
@@ -440,8 +439,6 @@ def add_dispatch_arguments(parser: ArgumentParser) -> None:
 
 
 def check_dispatch_flags(args: argparse.Namespace) -> None:
-    """Raise GeError for flags of the host that do not go together."""
-
     host = {"calls": args.calls, "steps": args.steps or None, "grow": args.grow}
     host |= {name: getattr(args, name) for name in CACHES}
     given = ["--" + name.replace("_", "-") for name, value in host.items() if value is not None]
@@ -473,7 +470,6 @@ SLOWEST = 5  # kernels that are explained where no number is given
 
 
 def add_explain_arguments(parser: ArgumentParser) -> None:
-    """Add `--explain`, and what belongs to it."""
     add = parser.section("time, at the program level")
     add("--explain", type=argument(whole(1)), default=0, metavar="N", help="what the latency is "
         f"made of, what bounds each of the N slowest kernels (default {SLOWEST}) and, with a tile "
@@ -500,8 +496,6 @@ def about_time_alone(args: argparse.Namespace) -> bool:
 
 
 def check_explain_flags(args: argparse.Namespace) -> None:
-    """Raise GeError for flags that have nothing to do."""
-
     if args.explain_variants is not None and not args.explain:
         raise GeError("--explain-variants needs --explain", hint="add --explain")
     if args.model is not None and not (args.explain or args.what_if_recompile or args.compare):
@@ -512,7 +506,6 @@ def check_explain_flags(args: argparse.Namespace) -> None:
 
 
 def add_what_if_arguments(parser: ArgumentParser) -> None:
-    """Add `--what-if`, and what belongs to it."""
     add = parser.section("time, at the program level")
     add("--what-if", action="append", default=[], metavar="NAME=2x,...",
         help="also the time on a target that differs: hbm_bandwidth, l2_bandwidth, cube, vector, "
@@ -524,7 +517,6 @@ def add_what_if_arguments(parser: ArgumentParser) -> None:
 
 
 def add_compare_arguments(parser: ArgumentParser) -> None:
-    """Add `--compare`, and what belongs to it."""
     add = parser.section("numbers beside those of another program")
     add("--compare", metavar="PEER", help="compare the outputs with those that PEER gives for the "
         "same inputs: onnxruntime (of the model IN, or --model), torch (of a program of "
@@ -555,8 +547,6 @@ def tolerance(text: str) -> "Tolerance":
 
 
 def check_compare_flags(args: argparse.Namespace) -> None:
-    """Raise GeError for flags that have nothing to do."""
-
     for flag, value in (
         ("--compare-layers", args.compare_layers), ("--tolerance", args.tolerance),
     ):  # fmt: skip

@@ -113,19 +113,15 @@ def lower_for(
     goal = Level(args.level or default)
     if goal.depth < level.depth:
         raise GeError(f"the module is at the {level} level, it cannot go back to {goal}")
-    if flag_value(args, "precision") not in (None, ORIGIN) and level is not Level.GRAPH:
-        hint = f"this is at {level}: compile the model with --precision"
-        raise GeError("the precision of a model is chosen at the graph level", args.input, hint)
-    if flag_value(args, "quantize") and level is not Level.GRAPH:
-        hint = f"this is at {level}: compile the model with --quantize"
-        raise GeError("a model is quantized at the graph level", args.input, hint)
-    gears = [
-        f for f in ("dynamic_batch", "dynamic_image_size", "dynamic_dims") if flag_value(args, f)
-    ]
-    if gears and level is not Level.GRAPH:
-        flag = f"--{gears[0].replace('_', '-')}"
-        hint = f"this is at {level}: compile the model with {flag}"
-        raise GeError("gears are made at the graph level", args.input, hint)
+    of_graphs = {
+        "precision": "the precision of a model is chosen",
+        "quantize": "a model is quantized",
+    }
+    gears = "dynamic_batch", "dynamic_image_size", "dynamic_dims"
+    for name, what in (of_graphs | dict.fromkeys(gears, "gears are made")).items():
+        if flag_value(args, name) not in (None, ORIGIN, "") and level is not Level.GRAPH:
+            hint = f"this is at {level}: compile the model with --{name.replace('_', '-')}"
+            raise GeError(f"{what} at the graph level", args.input, hint)
     if timed and goal is not Level.PROGRAM:
         raise GeError(f"time is known at the program level only, not at {goal}")
     if goal == level and not onnx and not options.outputs:
@@ -294,12 +290,8 @@ def other_program(
             session.state.load(args.load_state)
         return session
 
-    title = f"{path} ({'ge, ' if path.endswith('.onnx') else ''}{level_name(program)} level)"
+    title = f"{path} ({'ge, ' if path.endswith('.onnx') else ''}{level_of(program.module)} level)"
     return OtherProgram(program, title, session_of)
-
-
-def level_name(program: "Program") -> str:
-    return str(level_of(program.module))
 
 
 def compute(

@@ -1,5 +1,4 @@
-"""ge-run: runs a module of any level, a model, or a kernel of tiles on the emulated NPU: numbers,
-time, or both."""
+"""ge-run; `parsers.py` says what it is for."""
 
 import argparse
 import dataclasses
@@ -334,7 +333,6 @@ SHOWN_ELEMENTS = 12  # arrays up to this size are shown whole
 
 
 def print_outputs(outputs: Mapping[str, Array]) -> None:
-    """Print a line for each output."""
     if lines := list(output_lines(outputs)):
         print_result(*lines)
 

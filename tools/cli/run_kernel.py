@@ -27,18 +27,8 @@ from ge.runtime.device.random_inputs import random_array
 from ge.runtime.profile.what_if import WhatIf, changed
 from ge.tools.cli.flags import flag_value
 
-OF_PROGRAMS = (
-    *(
-        "load_state",
-        "save_state",
-        "random_weights",
-        "op_summary",
-        "op_statistic",
-        "runs",
-        "explain",
-    ),
-    *("prefetch", "dispatch", "level", "sanitize", "tiles"),
-)
+OF_PROGRAMS = """load_state save_state random_weights op_summary op_statistic runs explain prefetch
+    dispatch level sanitize tiles""".split()
 """Flags that kernels have no use for. Their memories are poisoned anyway."""
 
 

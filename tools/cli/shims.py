@@ -1,5 +1,4 @@
-"""ge-shims: lets scripts for an NPU import ge by other names (`import ascend_npu as npu`): writes a
-module of one line for each name beside the installed packages, or removes it."""
+"""ge-shims; `parsers.py` says what it is for."""
 
 import argparse
 import sys

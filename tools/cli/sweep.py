@@ -3,6 +3,7 @@ devices."""
 
 import argparse
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 
 from ge.dialects.support.errors import GeError
@@ -10,9 +11,9 @@ from ge.dialects.support.streams import print_result
 from ge.lowering.driver.sweep import Row, best_rows, configurations, option_name
 from ge.lowering.driver.sweep import run as run_all
 from ge.runtime.data.files import Outputs, check_writable
-from ge.tools.cli.bench import table
 from ge.tools.cli.flags import options_from
-from ge.tools.views.sweep import Point, page_of, scatter
+from ge.tools.reference.markdown import table
+from ge.tools.views.plots import Point, page, scatter, section
 from ge.transforms.sharding.rules import read_mesh
 
 MIB = 1 << 20
@@ -21,6 +22,10 @@ SHOWN = ("ms", "MiB a device", "dB", "devices")
 
 
 def run(args: argparse.Namespace) -> int:
+    return sweep(args) if "vary" in args else scale(args)
+
+
+def sweep(args: argparse.Namespace) -> int:
     """Compute the rows of a sweep; the status is 1 where all have failed."""
     varied: dict[str, Sequence[str]] = {}
     for name, *values in args.vary:
@@ -40,7 +45,7 @@ def run(args: argparse.Namespace) -> int:
             for r in rows if "us" in r
         ]  # fmt: skip
         draw(args, f"{summary}; {made}.", (points, "ms", "MiB a device", False), head, cells)
-    print_result("\n".join([*table(head, cells), "", f"{summary}; {made}"]))
+    print_result(f"{table(head, cells)}\n\n{summary}; {made}")
     return int(bool(rows) and all("error" in r for r in rows))
 
 
@@ -66,7 +71,7 @@ def scale(args: argparse.Namespace) -> int:
         cells.append(line)
     if args.plot:
         draw(args, f"By devices, {shard}.", (points, "devices", "ms", True), head, cells)
-    print_result("\n".join(table(head, cells)))
+    print_result(table(head, cells))
     return int(all("error" in r for r in rows))
 
 
@@ -94,7 +99,9 @@ def draw(
 ) -> None:
     """Write the page with a plot and the table."""
     with Outputs([args.model]) as out:
-        out.text(args.plot, page_of(Path(args.model).stem, summary, scatter(*plot), head, cells))
+        rows = [[escape(c) for c in row] for row in cells]
+        parts = scatter(*plot), section("Configurations", "", head, rows)
+        out.text(args.plot, page(Path(args.model).stem, summary, *parts))
 
 
 def meshes_of(text: str) -> list[str]:

@@ -1,5 +1,4 @@
-"""ge-tune: the fastest parameters of a kernel in Python, or the fastest cuts of the kernels of a
-program, by the time that emulated cores take."""
+"""ge-tune; `parsers.py` says what it is for."""
 
 import argparse
 import json

@@ -1,5 +1,4 @@
-"""ge-visualizer: one HTML file with the graph at every level, the timeline, memory and what rules
-did; it opens from disk, without a network."""
+"""ge-visualizer; `parsers.py` says what it is for."""
 
 import argparse
 import os

@@ -38,7 +38,6 @@ class Watching:
     def instrumentations(
         self, passes: Sequence[ModulePass], verify_each: bool = True
     ) -> list[Instrumentation]:
-        """Return the watches on these passes."""
         args = self.args
         if args.dump_pass_pipeline:
             count = len(top_level(passes))
@@ -80,7 +79,6 @@ class Watching:
         return [printing]
 
     def report(self) -> None:
-        """Print what is told at the end."""
         args = self.args
         if args.mlir_pass_statistics:
             print(self.statistics.report(args.mlir_pass_statistics_display), file=sys.stderr)

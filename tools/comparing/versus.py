@@ -336,7 +336,6 @@ class Result:
         return not any(o.complaint for o in self.outputs)
 
     def report(self) -> dict[str, Any]:
-        """The figures for JSON."""
         return {
             "with": self.title,
             "tolerance": str(self.tolerance),
@@ -347,7 +346,6 @@ class Result:
         }
 
     def text(self) -> str:
-        """Tables for people."""
         rows = [("output", "type", "error", "of the largest", "cosine", "SNR", "verdict")]
         rows += [(o.name, o.type, *figures(o.measured), o.complaint or "agrees")
                  for o in self.outputs]  # fmt: skip

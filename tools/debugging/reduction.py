@@ -42,7 +42,7 @@ from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.traits import IsTerminator
 
 from ge.dialects.fused_op import FusedOp
-from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.stated import DIMS
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.errors import GeError
@@ -215,7 +215,7 @@ class _Reduction:
 
     def finish(self, module: ModuleOp) -> ModuleOp:
         """Return the module with arguments in place of weights, if weights do not matter."""
-        weights = [o for o in module.walk() if _is_weight(o)]
+        weights = [o for o in module.walk() if isinstance(o, ConstantOp) and o.key is not None]
         for chosen in [weights, *([w] for w in weights)]:
             if chosen and not self.late:
                 candidate = with_arguments(module, [_index(module, o) for o in chosen])
@@ -233,10 +233,6 @@ class _Reduction:
             return new
 
         return part(self.fewest(ops, lambda some: self.shows(part(some))))
-
-
-def _is_weight(op: Operation) -> bool:
-    return isinstance(op, ConstantOp) and isinstance(op.value, WeightAttr)
 
 
 def _index(module: ModuleOp, op: Operation) -> int:

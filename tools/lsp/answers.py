@@ -62,14 +62,10 @@ def edits_for(part: TextChunk, problem: ChunkProblem) -> Iterator[Edit]:
     yield Edit(f'Insert "expected-{kind}" for this diagnostic', Extent(line, line), comment)
 
 
-def has_comments(text: str) -> bool:
-    return any(m[0].startswith("//") for m in TOKEN.finditer(text))
-
-
 def formatted(part: TextChunk) -> str | None:
     """A part as the printer writes it; None where it cannot be parsed, or has comments, which no
     module keeps."""
-    if part.module is None or has_comments(part.text):
+    if part.module is None or any(m[0].startswith("//") for m in TOKEN.finditer(part.text)):
         return None
     if isinstance(part.record.ops[0].op, ModuleOp):
         return op_text(part.module) + "\n"
@@ -105,10 +101,6 @@ def change_of(change: lsp.TextDocumentContentChangeEvent) -> Change:
     if isinstance(change, lsp.TextDocumentContentChangePartial):
         return Change(change.text, place_of(change.range.start), place_of(change.range.end))
     return Change(change.text)
-
-
-def uri_of(path: str) -> str:
-    return from_fs_path(path) or path
 
 
 @dataclass(frozen=True)
@@ -179,7 +171,8 @@ class Translation:
     def line_in(self, line: LineIn) -> lsp.Location:
         """A place in another file, whose text is not read: columns count characters."""
         position = lsp.Position(line.line - 1, line.column - 1)
-        return lsp.Location(uri_of(str(line.file)), lsp.Range(position, position))
+        uri = from_fs_path(str(line.file)) or str(line.file)
+        return lsp.Location(uri, lsp.Range(position, position))
 
     # ---- outline and proposals ---------------------------------------------------------------
 

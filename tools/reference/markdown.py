@@ -12,8 +12,8 @@ def cell(text: str) -> str:
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table; nothing if it has no rows."""
-    lines = [f"| {' | '.join(map(cell, row))} |" for row in rows]
-    return "\n".join([f"| {' | '.join(head)} |", "|---" * len(head) + "|", *lines]) if lines else ""
+    lines = [f"| {' | '.join(map(cell, row))} |" for row in (head, ["---"] * len(head), *rows)]
+    return "\n".join(lines) if len(lines) > 2 else ""
 
 
 def code(text: str) -> str:

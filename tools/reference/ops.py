@@ -177,7 +177,6 @@ def dialect_page(name: str) -> str:
 
 
 def op_section(op: type[IRDLOperation]) -> str:
-    """Return the section of one op."""
     example = example_of(op.name)
     facts = [("Traits", ", ".join(traits_of(op))), ("Access", access_of(op))]
     return paragraphs(

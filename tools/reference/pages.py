@@ -228,5 +228,4 @@ PAGES: Mapping[str, Callable[[], str]] = {
 
 
 def generated_pages() -> dict[str, str]:
-    """Make all of them."""
     return {path: make() for path, make in PAGES.items()}

@@ -134,7 +134,6 @@ def rules_page() -> str:
 
 
 def pass_section(cls: type[ModulePass]) -> str:
-    """Return the section of one pass."""
     module = sys.modules[cls.__module__]
     facts = [("Level", level_of_pass(cls)), ("Statistics", ", ".join(map(code, rules_of(cls))))]
     if (relation := numbers_of(cls)) is not None:

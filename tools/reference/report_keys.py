@@ -11,6 +11,36 @@ from ge.tools.reference.markdown import code, paragraphs, table
 
 MACHINE = "the target that times are of, and whether they are simulated or estimated"
 
+# Figures that stand in several parts of a report
+MEASURED = {
+    "error": "the largest error",
+    "share": "that error as part of the largest magnitude",
+    "cos": "cosine of the two arrays",
+    "snr_db": "signal to noise; not there where there is no noise",
+    "differ": "elements that are not equal, of integers",
+    "strange": "elements that are nan or infinite in one of the two",
+}
+COVERAGE = {
+    "launches": "launches of kernels",
+    "us": "their estimated time, each launch alone",
+    "on_tiles.launches": "those with a tile program",
+    "on_tiles.us": "their time",
+    "others.[].reason": "why launches have none",
+    "others.[].launches": "how many",
+    "others.[].us": "their time",
+}
+WHAT_IF = {
+    "change": "a change of the target",
+    "latency_us": "the latency with it",
+    "ratio": "that, over the latency without",
+    "machine": MACHINE,
+}
+
+
+def under(path: str, keys: Mapping[str, str], more: str = "") -> Mapping[str, str]:
+    return {f"{path}.{key}": meaning + more for key, meaning in keys.items()}
+
+
 KEYS: Mapping[str, str] = {
     "model": "name of the file, without its ending",
     "target": "name of the target, or path of its file",
@@ -79,13 +109,7 @@ KEYS: Mapping[str, str] = {
     "engines.latency_us": "latency with that choice",
     "engines.without_us": "latency without",
     "engines.machine": MACHINE,
-    "tiles.launches": "launches of kernels",
-    "tiles.us": "their estimated time, each launch alone",
-    "tiles.on_tiles.launches": "those with a tile program",
-    "tiles.on_tiles.us": "their time",
-    "tiles.others.[].reason": "why launches have none",
-    "tiles.others.[].launches": "how many",
-    "tiles.others.[].us": "their time",
+    **under("tiles", COVERAGE),
     # programs of many devices
     "devices.count": "devices of the mesh",
     "devices.plan": "lines about the shardings that were searched for, and the next best",
@@ -131,12 +155,7 @@ KEYS: Mapping[str, str] = {
     "compared.tolerance": "what they have to keep",
     "compared.agrees": "whether all of them do",
     "compared.outputs.*.type": "element type and shape of an output",
-    "compared.outputs.*.error": "its largest error",
-    "compared.outputs.*.share": "that error as part of the largest magnitude",
-    "compared.outputs.*.cos": "cosine of the two arrays",
-    "compared.outputs.*.snr_db": "signal to noise; not there where there is no noise",
-    "compared.outputs.*.differ": "elements that are not equal, of integers",
-    "compared.outputs.*.strange": "elements that are nan or infinite in one of the two",
+    **under("compared.outputs.*", MEASURED),
     "compared.outputs.*.verdict": "agrees, or what is beyond the tolerance",
     "compared.not_compared.*": "why an output has nothing beside it",
     "compared.layers.compared": "nodes that both programs have results of",
@@ -147,29 +166,12 @@ KEYS: Mapping[str, str] = {
     "compared.layers.nodes.[].op": "its op, or the kernel of its launch",
     "compared.layers.nodes.[].sources": "itself, and what it is computed from that is not compared",
     "compared.layers.nodes.[].type": "element type and shape of its result in the program",
-    "compared.layers.nodes.[].error": "the largest error of its result",
-    "compared.layers.nodes.[].share": "that error as part of the largest magnitude",
-    "compared.layers.nodes.[].cos": "cosine of the two results",
-    "compared.layers.nodes.[].snr_db": "signal to noise of its result",
-    "compared.layers.nodes.[].differ": "elements that are not equal, of integers",
-    "compared.layers.nodes.[].strange": "elements that are nan or infinite in one of the two",
-    "compared.layers.nodes.[].alone.error": "the same beside the peer's of the program's operands, "
-    "beyond a step: its largest error",
-    "compared.layers.nodes.[].alone.share": "that error as part of the largest magnitude",
-    "compared.layers.nodes.[].alone.cos": "cosine of the two results",
-    "compared.layers.nodes.[].alone.snr_db": "signal to noise",
-    "compared.layers.nodes.[].alone.differ": "elements that are not equal, of integers",
-    "compared.layers.nodes.[].alone.strange": "elements that are nan or infinite in one of the two",
+    **under("compared.layers.nodes.[]", MEASURED),
+    **under("compared.layers.nodes.[].alone", MEASURED, ", beside the peer's of its own operands"),
     "compared.layers.nodes.[].verdict": "agrees, differs, wrong, or why it is not to blame",
     "compared.layers.nodes.[].complaint": "what is beyond the tolerance",
     "numerics.tiles.run": "which cores ran tile programs: all, or a sample",
-    "numerics.tiles.launches": "launches of kernels",
-    "numerics.tiles.us": "their estimated time, each launch alone",
-    "numerics.tiles.on_tiles.launches": "those that ran as tile programs",
-    "numerics.tiles.on_tiles.us": "their time",
-    "numerics.tiles.others.[].reason": "why launches did not",
-    "numerics.tiles.others.[].launches": "how many",
-    "numerics.tiles.others.[].us": "their time",
+    **under("numerics.tiles", COVERAGE),
     # time, of ge-run
     "time.machine": MACHINE,
     "time.latency_us": "from the first task to the end of the last one",
@@ -223,14 +225,8 @@ KEYS: Mapping[str, str] = {
     "time.runs.slowest_stage": "the stage that decides it",
     "time.runs.stages_us.*": "time of a stage: inputs, compute, outputs",
     "time.runs.io_bytes": "memory of all sets",
-    "time.what_if.[].change": "a change of the target, with the program as it is",
-    "time.what_if.[].latency_us": "the latency with it",
-    "time.what_if.[].ratio": "that, over the latency without",
-    "time.what_if.[].machine": MACHINE,
-    "time.what_if_compiled.[].change": "a change of the target that the model was compiled for",
-    "time.what_if_compiled.[].latency_us": "the latency with it",
-    "time.what_if_compiled.[].ratio": "that, over the latency without",
-    "time.what_if_compiled.[].machine": MACHINE,
+    **under("time.what_if.[]", WHAT_IF, ", with the program as it is"),
+    **under("time.what_if_compiled.[]", WHAT_IF, ", of the model compiled for it"),
     "time.explained.made_of_us.*": "the latency along the critical path, by cause",
     "time.explained.bytes": "memory that the device holds",
     "time.explained.kernels.[].kernel": "a kernel, or copies one way over the link",
@@ -292,7 +288,6 @@ def report_page() -> str:
 
 
 def explained_paths() -> set[tuple[str, ...]]:
-    """All paths that have a meaning."""
     paths: set[tuple[str, ...]] = set()
     for path in KEYS:
         if path.endswith("CALL"):

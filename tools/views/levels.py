@@ -261,7 +261,7 @@ def set_modules(nodes: Sequence[LevelNode], modules: Modules) -> None:
         if node.parent >= 0:
             inner[node.parent] += node.sources
     for number, node in enumerate(nodes):
-        node.module = modules.module_of(dict_order(inner.get(number, []), node.sources))
+        node.module = modules.module_of([*dict.fromkeys([*inner.get(number, []), *node.sources])])
         if not node.module and node.op in COPIES and node.operands:  # of what is copied
             maker = node.operands[0].node
             node.module = nodes[maker].module if maker >= 0 else ""
@@ -272,7 +272,3 @@ def inherit(fused: Sequence[LevelNode], program: Sequence[LevelNode]) -> None:
     for node in fused:
         if node.parent < 0 and node.task >= 0:
             program[node.task].module = node.module
-
-
-def dict_order(*names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(name for part in names for name in part))

@@ -155,10 +155,6 @@ def looks_of(module: ModuleOp) -> dict[Operation, Looks]:
     }  # fmt: skip
 
 
-def final_level(module: ModuleOp, steps: int) -> tuple[LevelGraph, Numbers]:
-    return level_graph(module, level_of(module), steps)
-
-
 # Changes that a page gives the time of, and their names on it
 CHANGES = {
     "hbm_bandwidth=2x": "HBM twice as fast",
@@ -199,10 +195,10 @@ def payload(seen: Seen) -> dict[str, Any]:
     sources = [*sources_in(levels[0])] if levels else []
     numbers: Numbers = {}
     if seen.module is not None:
-        last, numbers = final_level(seen.module, len(watcher.steps))
+        last, numbers = level_graph(seen.module, level_of(seen.module), len(watcher.steps))
         levels = [level for level in levels if level.name != last.name] + [last]
     if seen.path.endswith(".onnx") and levels and levels[0].name == "model":
-        sources = _named_sources(seen.path)
+        sources = model_level(seen.path)[1]
     link(levels, Modules.of(sources))
     blame(levels[:1], complaints(seen))
     shown: dict[str, Any] = {
@@ -286,10 +282,6 @@ def model_levels(seen: Seen) -> list[LevelGraph]:
     if read.name in seen.watcher.levels:
         read.name = "model"
     return [read]
-
-
-def _named_sources(path: str) -> list[Sourced]:
-    return model_level(path)[1]
 
 
 def sources_in(level: LevelGraph) -> Sequence[Sourced]:

@@ -227,13 +227,11 @@ NUMBERS = {name: number for number, name in enumerate(ENUMS["DataType"])}
 
 
 def message(name: str) -> Any:
-    """The class of a message."""
     return messages()[name]
 
 
 @cache
 def messages() -> dict[str, Any]:
-    """The classes of all messages."""
     file = descriptor_pb2.FileDescriptorProto(name="ge_text.proto", package="ge_text")
     kinds = descriptor_pb2.FieldDescriptorProto
     for name, values in ENUMS.items():

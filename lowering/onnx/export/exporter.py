@@ -204,7 +204,6 @@ class ModelWriter:
         return "" if self._op is None else self.label(self._op)
 
     def label(self, op: Operation) -> str:
-        """Return the name for nodes and results of an op."""
         return prefix_of(op)
 
     def refuse(self, why: str) -> NoReturn:

@@ -263,7 +263,6 @@ def _split(n: Node, packed: SSAValue) -> Heads:
     qkv_hidden_sizes=ANY, rotary_embedding_dim=0, scale=ANY, unidirectional=ANY,
 )  # fmt: skip
 def attention(n: Node) -> Sequence[SSAValue | None]:
-    """Projections and attention."""
     packed = plus(n, n.emit(MatmulOp, n[0], n[1]), n.get(2))
     return self_attention(n, packed, n.get(4), mask=3, bias=5)
 

@@ -194,7 +194,6 @@ def channels_back(n: Node, y: SSAValue, attribute: str = "", default: int = 1) -
 
 
 def _group_norm(n: Node, x: SSAValue) -> SSAValue:
-    """Norm and activation of x as the node has it."""
     groups, epsilon = n.int("groups"), n.float("epsilon", 1e-5)
     first = channels_first(n, x, "channels_last")
     y = n.emit(GroupNormOp, first, n[1], n[2], groups=groups, epsilon=epsilon)

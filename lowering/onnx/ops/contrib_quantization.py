@@ -306,12 +306,6 @@ def _constant(
     return n.scope.constant(f"{node_name(n.proto)}.{what}", tensor(shape, t), array)
 
 
-def _signed(codes: Codes, array: Array) -> Array:
-    """Codes less the zero point in the middle."""
-    moved = array.astype(np.int16) - codes.middle
-    return moved.astype(dtype_of(_TYPES[codes.bits][0]))
-
-
 @dataclass(frozen=True)
 class Quantized:
     """Codes, and their zero points where these are integers (None: 0)."""
@@ -334,8 +328,9 @@ def _quantized(n: Node, codes: Codes) -> Quantized:
     shape, known = (codes.rows, codes.terms), _known(n, codes, 1, codes.terms)
     stored = known is not None or _is_without_bytes(n[1])
     if _symmetric(n, codes) and stored:
-        array = None if known is None else _signed(codes, known)
-        return Quantized(_constant(n, "codes", array, shape, signed), None)
+        if known is not None:
+            known = (known.astype(np.int16) - codes.middle).astype(dtype_of(signed))
+        return Quantized(_constant(n, "codes", known, shape, signed), None)
     if stored:
         weight = _constant(n, "codes", known, shape, unsigned)
     else:

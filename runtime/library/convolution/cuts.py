@@ -123,7 +123,6 @@ class ConvolutionProblem(Windows):
         return (self.batch, self.outs, *self.result)
 
     def shapes(self, cut: "ConvolutionCut") -> dict[SSAValue, Shape]:
-        """Shapes of memrefs."""
         op = self.op
         image = (prod(self.image),) if cut.image and cut.image.whole else self.image
         shapes: dict[SSAValue, Shape] = {

@@ -73,12 +73,10 @@ class Matrices:
 
     @cached_property
     def bits(self) -> int:
-        """Bits of an element."""
         return bitwidth(self.element)
 
     @cached_property
     def result_bits(self) -> int:
-        """Bits of an element of the result."""
         return bitwidth(self.result)
 
 

@@ -132,7 +132,6 @@ class MatmulOperand:
 
     @cached_property
     def sources(self) -> list[SSAValue]:
-        """The inputs that it is computed of."""
         values = dict.fromkeys(v for op in self.ops for v in op.operands)
         return [v for v in values if is_given(self.launch, v)]
 

@@ -119,7 +119,6 @@ class Sliding(Windows):
 
     @property
     def shapes(self) -> dict[SSAValue, Shape]:
-        """Shapes of memrefs."""
         shapes: dict[SSAValue, Shape] = {
             self.op.operands[0]: (self.batch, self.channels, *self.image)
         }
@@ -185,7 +184,6 @@ class SlidingCut:
         return self.rows * lines * self.cols * w.strides[-1]
 
     def bytes(self, w: Sliding, rest: Rest) -> int:
-        """Bytes in UB."""
         pixels = self.pixels(w) / 2 + self.loaded(w) if self.takes else self.pixels(w)
         bits = ceil(pixels * w.bits)
         bits += self.rows * self.lines * self.cols * rest.whole_bits
@@ -193,7 +191,6 @@ class SlidingCut:
         return bits // 4 + 2 * columns * align_up(self.rows * 4, BLOCK)
 
     def cycles(self, w: Sliding, target: Target) -> float:
-        """Cycles of the busiest core."""
         core, loads, size = Core.of(target), w.kernel[-1] * len(w.loads), w.bits / 8
         lines, taken = self.pixels(w) // self.cols, 0.0
         if self.takes:
@@ -423,7 +420,6 @@ class Pixels(Windows):
 
     @property
     def shapes(self) -> dict[SSAValue, Shape]:
-        """Shapes of memrefs."""
         weight, image = (self.channels, prod(self.kernel)), (*self.image, self.channels)
         if self.turns:
             image = (self.channels, *self.image)
@@ -459,7 +455,6 @@ class ChannelsLastCut:
         return pixels * self.channels * (copies * bits + 32 * (bits < 32)) // 8
 
     def cycles(self, w: Pixels, target: Target) -> float:
-        """Cycles of the busiest core."""
         core, size = Core.of(target), bitwidth(element_type(w.op.input)) / 8
         (high, wide), taps, row = self.loaded(w), prod(w.kernel), self.channels * 4
         if w.turns:

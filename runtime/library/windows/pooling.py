@@ -219,7 +219,6 @@ class Turned:
         return len(w.image) == 2 and inside and floats and w.image[-1] < LONGEST
 
     def bytes(self) -> int:
-        """Bytes in UB."""
         p, size, wide = self.p, self.p.w.bits // 8, bitwidth(self.p.sums) // 8
         rows = self.loaded + sum(self.around)
         total = 2 * self.cols * align_up(self.loaded * size, BLOCK)
@@ -229,7 +228,6 @@ class Turned:
         return total + 2 * self.cols * align_up(self.results * size, BLOCK) + 8 * self.results
 
     def cycles(self, target: Target) -> float:
-        """Cycles of the busiest core."""
         core, p, w = Core.of(target), self.p, self.p.w
         (high, across), (down, lines) = w.kernel, self.counts
         size, row = self.cols * w.bits / 8, self.cols * bitwidth(p.sums) // 8
@@ -391,7 +389,6 @@ class PoolingCut:
         return self.rows(p) - p.shift
 
     def bytes(self, p: Pool, rest: Rest) -> int:
-        """Bytes in UB."""
         size, wide = bitwidth(p.sums) // 8, self.rows(p) * p.wide(self.cols)
         loads = len(p.w.loads)
         total = 2 * loads * p.columns * wide * p.w.bits // 8
@@ -405,7 +402,6 @@ class PoolingCut:
         return total + pixels * rest.whole_bits // 4 + columns + others
 
     def cycles(self, p: Pool, target: Target) -> float:
-        """Cycles of the busiest core."""
         core, w, rows, wide = Core.of(target), p.w, self.rows(p), p.wide(self.cols)
         loads, taps = len(w.loads), sum(len(w.phases[phase]) for _, phase in w.loads)
         load = core.ub(rows, wide * w.bits / 8) * loads * p.columns

@@ -205,7 +205,6 @@ class ResizeCut:
         return *w.result[:-2], ceil(w.result[-2] / self.lines), ceil(w.result[-1] / self.cols)
 
     def cycles(self, w: Resizing, target: Target) -> float:
-        """Cycles of the busiest core."""
         core, wide = Core.of(target), w.wide(self.cols)
         piece = wide * bitwidth(element_type(w.op.input)) / 8
         load = w.loads * self.lines * core.ub(1, piece)

@@ -256,7 +256,6 @@ class Rest:
 
     @property
     def shapes(self) -> dict[SSAValue, Shape]:
-        """Shapes of memrefs."""
         of_kind: dict[Kind, Shape] = {
             "all": self.shape, "channel": self.column, "image": (*self.shape[:2], 1)
         }  # fmt: skip

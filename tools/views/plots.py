@@ -1,5 +1,6 @@
-"""The page of a calibration: how sensitive layers are, and how far activations reach, as bars. It
-needs neither a display nor a script: all is drawn as it is written."""
+"""Pages that need neither a display nor a script, as all is drawn as it is written: of a
+calibration, how sensitive layers are and how far activations reach, as bars; of a sweep, what
+configurations take in time and memory, as points."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,6 +10,10 @@ from importlib.resources import files
 from ge.transforms.quantization.table import LayerFacts, Table
 
 WIDTH, HEIGHT = 260, 12  # of a bar
+
+PLOT_WIDTH, PLOT_HEIGHT, MARGIN = 640, 320, 48
+
+Point = tuple[float, float, str, str]  # along, up, the class of the style, its text
 
 MOST = 80.0  # dB that fill a bar: more is no noise to speak of
 
@@ -29,6 +34,7 @@ body {{ display: block; overflow: auto; height: auto; padding: 16px 24px; }}
 td, th {{ padding: 3px 12px 3px 0; text-align: left; white-space: nowrap; }}
 td:last-child {{ white-space: normal; }}
 svg {{ vertical-align: middle; margin-right: 8px; }}
+svg text {{ fill: currentColor; font-size: 11px; }}
 svg .all {{ fill: rgba(128, 128, 128, 0.18); }}
 svg .good {{ fill: #3a8f5c; }} svg .fair {{ fill: #c9962e; }} svg .bad {{ fill: #c4453c; }}
 svg .span {{ fill: #4b78b8; }} svg .zero {{ stroke: currentColor; }}
@@ -43,6 +49,15 @@ svg .span {{ fill: #4b78b8; }} svg .zero {{ stroke: currentColor; }}
 """
 
 
+def page(title: str, summary: str, *sections: str) -> str:
+    """Return the text of a page."""
+    style = (files("ge.tools.views") / "page" / "style.css").read_text("utf-8")
+    return PAGE.format(
+        policy=POLICY, title=escape(title), style=style, summary=escape(summary),
+        sections="\n".join(sections),
+    )  # fmt: skip
+
+
 def page_of(title: str, scheme: str, facts: Iterable[LayerFacts], table: Table,
             left: Mapping[str, float]) -> str:  # fmt: skip
     """The text of a page: layers that add most noise first, and the ranges of the table."""
@@ -51,12 +66,7 @@ def page_of(title: str, scheme: str, facts: Iterable[LayerFacts], table: Table,
     count = sum(f.scheme not in ("float", "") for f in ordered)
     summary = f"{scheme}: {count} of {len(ordered)} layers are quantized"
     summary += f"; {outputs} are left on the samples." if outputs else "."
-    style = (files("ge.tools.views") / "page" / "style.css").read_text("utf-8")
-    sections = [sensitivity(ordered), ranges(table)]
-    return PAGE.format(
-        policy=POLICY, title=escape(title), style=style, summary=escape(summary),
-        sections="\n".join(sections),
-    )  # fmt: skip
+    return page(title, summary, sensitivity(ordered), ranges(table))
 
 
 def sensitivity(facts: Sequence[LayerFacts]) -> str:
@@ -133,3 +143,30 @@ def range_bar(low: float, high: float, reach: float) -> str:
     middle = f'x1="{WIDTH / 2}" x2="{WIDTH / 2}" y2="{HEIGHT}"'
     shapes = f'<rect class="span" {span}/>', f'<line class="zero" {middle}/>'
     return drawing(f"from {low:.4g} to {high:.4g}", *shapes)
+
+
+def scatter(points: Sequence[Point], along: str, up: str, line: bool = False) -> str:
+    """Draw points, from zero on, with what each is where one points at it, and a line through
+    them."""
+    right = max((x for x, *_ in points), default=1.0) or 1.0
+    top = max((y for _, y, *_ in points), default=1.0) or 1.0
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        return (
+            MARGIN + x / right * (PLOT_WIDTH - 2 * MARGIN),
+            PLOT_HEIGHT - MARGIN - y / top * (PLOT_HEIGHT - 2 * MARGIN),
+        )
+
+    shapes = [f'<rect class="all" width="{PLOT_WIDTH}" height="{PLOT_HEIGHT}"/>']
+    if line:
+        path = " ".join("{:.1f},{:.1f}".format(*place(x, y)) for x, y, *_ in points)
+        shapes.append(f'<polyline class="zero" fill="none" points="{path}"/>')
+    for x, y, kind, text in points:
+        a, b = place(x, y)
+        name = f"<title>{escape(text)}</title>"
+        shapes.append(f'<circle class="{kind}" cx="{a:.1f}" cy="{b:.1f}" r="5">{name}</circle>')
+    for name, end, y in ((along, right, PLOT_HEIGHT - 16), (up, top, 20)):
+        shapes.append(f'<text x="{MARGIN}" y="{y}">{escape(name)}: 0 to {end:,.4g}</text>')
+    label = escape(f"{up} by {along}")
+    size = f'width="{PLOT_WIDTH}" height="{PLOT_HEIGHT}" role="img" aria-label="{label}"'
+    return f"<svg {size}>{''.join(shapes)}</svg>"
