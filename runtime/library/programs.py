@@ -1,9 +1,10 @@
 """The program that a lowering writes, and a check that it fits into a core. Of several cuts each is
 written as far as its buffers fit; the program of the first that fits as a whole is kept."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, SSAValue
@@ -22,7 +23,9 @@ from ge.runtime.library.language.arith import erase_unused
 from ge.runtime.library.language.sides import OneNumber, Side, has_instructions, line_of
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Argument
-from ge.runtime.library.launch import Launch, NotLowered, Written
+from ge.runtime.library.launch import Launch, NotLowered, Written, no_room
+
+T = TypeVar("T")
 
 
 class Full(Exception):
@@ -120,6 +123,30 @@ def fitted(launch: Launch, written: Written) -> Written | None:
     except Full:
         return None
     return replace(written, program=program)
+
+
+def first_fitting(launch: Launch, cuts: Iterable[T], written: Callable[[T], Written]) -> Written:
+    """The program of the first cut that fits. Raises NotLowered where none does, or where there is
+    no program of the last one."""
+    last: Written | NotLowered = NotLowered("there is no block of it")
+    for cut in cuts:
+        try:
+            if (found := fitted(launch, last := written(cut))) is not None:
+                return found
+        except NotLowered as e:  # smaller ones may have no such tiles
+            last = e
+    if isinstance(last, NotLowered):
+        raise last
+    room = launch.target.core_memories
+    needs = {m: room[m] - left for m, left in bytes_left(launch, last).items()}
+    raise no_room(needs, launch.target)
+
+
+def halves(most: int) -> Iterator[int]:
+    """A number, and half of it again and again, down to one."""
+    while most:
+        yield most
+        most //= 2
 
 
 def bytes_left(launch: Launch, written: Written) -> dict[Memory, int]:

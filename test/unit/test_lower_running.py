@@ -173,7 +173,7 @@ def test_the_first_elements_in_order(name: str) -> None:
     [
         (best((4, 2000), 1025, "f32"), "would each pass over the whole row"),
         (best((4, 100), 3, "f32", axis=0), "sorted along another dimension"),
-        (best((1, 50257), 2, "f32"), "does not fit into ub"),
+        (best((1, 50257), 2, "f32"), "the least takes 1206528 bytes of ub"),
     ],
 )
 def test_what_is_not_sorted_says_why(text: str, reason: str) -> None:

@@ -13,6 +13,7 @@ are where images are large, since these take each element of a kernel one by one
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from math import ceil
 from typing import Any, TypeAlias
 
@@ -32,7 +33,6 @@ from ge.runtime.library.language.indices import Condition, Index, Scalar, Shared
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import (
     Argument,
-    Expression,
     Subview,
     Tile,
     Transposed,
@@ -319,25 +319,13 @@ class ConvolutionWriter:
             self.queue.push(self.sums[i].part(row, 0, (together, self.cut.n)))
             if self.parts > 1:
                 row = row + c.part * rows
-            known: dict[SSAValue, Expression] = {}
-            for value, ring in self.rings.items():
-                if self.rest.others[value] == "all":
-                    box = self.result(value, image, m + row, at, rows)
-                else:
-                    memref = self.arguments[value]
-                    box = self.rest.column_box(value, memref, image, group, m + row)
-                known[value] = c.load(ring[copy], box, pad=1)
+            block = partial(self.result, image=image, m=m + row, at=at, rows=rows)
+            place = image, group, m + row
+            known = self.rest.load(c, self.rings, copy, self.arguments, place, block)
             known[self.w.op.result] = self.queue.pop(self.popped[copy])
-
-            def keep(
-                out: SSAValue, value: Expression, copy: Index = copy, row: Scalar = row
-            ) -> Tile:
-                tile = self.stored[out][copy]
-                tile[:] = value
-                c.store(self.result(out, image, m + row, at, rows), tile)
-                return tile
-
-            self.rest.compute(known, (rows, self.cut.n), keep)
+            self.rest.compute(
+                known, self.stored, copy, lambda out, tile, at=block: c.store(at(out), tile)
+            )
 
 
 MOST = 96  # channels of a merged group: more are products of zeros

@@ -16,7 +16,7 @@ Each pass goes over all of the row, so that it is slow where k is large. A nan i
 is. The smallest elements are computed in the same way; where only nan is left, the first one is
 taken."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from math import ceil, nan, prod
 from typing import NamedTuple
@@ -33,12 +33,12 @@ from ge.dialects.graph.support.parameters import highest, lowest
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import Shape, align_up, element_type, normalize_axis, numel, shape_of
-from ge.dialects.tile.types import BLOCK, Memory
+from ge.dialects.tile.types import BLOCK
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written, in_order
-from ge.runtime.library.programs import bytes_left, fitted
+from ge.runtime.library.programs import first_fitting, halves
 from ge.runtime.library.pulling import Pull
 from ge.runtime.library.rows.axes import Rewritten, rewritten
 from ge.runtime.library.rows.simple_ops import EXACT
@@ -50,7 +50,7 @@ MOST_TURNS = 4  # of a core, where boxes could be as large as they fit: each sta
 
 def lower_vector(launch: Launch) -> Written:
     new = rewritten(launch)
-    return new.original(fitting(new, tilings(new), partial(by_boxes, new)))
+    return new.original(first_fitting(new, in_order(tilings(new)), partial(by_boxes, new)))
 
 
 class VectorCut(NamedTuple):
@@ -144,23 +144,6 @@ def place(number: Scalar, shape: Shape, sizes: Shape) -> tuple[Scalar, ...]:
 
 
 # ---- sizes -----------------------------------------------------------------------------------
-
-
-def fitting(
-    launch: Rewritten, candidates: Iterator[VectorCut], written: Callable[[VectorCut], Written]
-) -> Written:
-    """The program of the first cut that fits. Raises NotLowered where none do."""
-    last: Written | NotLowered = NotLowered("")
-    for cut in in_order(candidates):
-        try:
-            if (found := fitted(launch, last := written(cut))) is not None:
-                return found
-        except NotLowered as e:  # smaller ones may have no such tiles
-            last = e
-    if isinstance(last, NotLowered):
-        raise last
-    missing = -bytes_left(launch, last)[Memory.UB]
-    raise NotLowered(f"its tiles need {missing} bytes of ub more than there are")
 
 
 def row_dim(launch: Rewritten) -> int | None:
@@ -308,13 +291,7 @@ def lower_top_k(launch: Launch) -> Written:
     check(launch, op)
     lines, cols = prod(shape[:-1]), shape[-1]
     rows = min(ceil(lines / launch.target.vector_cores), 64)
-    while True:
-        written = fitted(launch, by_rows(launch, op, (lines, cols, count), rows))
-        if written is not None:
-            return written
-        if rows == 1:
-            raise NotLowered(f"a row of {cols} elements does not fit into ub")
-        rows //= 2
+    return first_fitting(launch, halves(rows), partial(by_rows, launch, op, (lines, cols, count)))
 
 
 def check(launch: Launch, op: TopKOp) -> None:

@@ -29,7 +29,7 @@ pixels of channels that are not last, which is faster than rows of a few pixels.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from itertools import product
 from math import ceil, prod
 from typing import Any
@@ -51,10 +51,10 @@ from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Index, Scalar, SharedIndex
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Expression, Tile, cast, wide
-from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written, in_order, no_room
-from ge.runtime.library.programs import fitted
+from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written, in_order
+from ge.runtime.library.programs import first_fitting
 from ge.runtime.library.pulling import Pull, number
-from ge.runtime.library.windows.windows import Rest, Windows, each_dimension, windows_of
+from ge.runtime.library.windows.windows import Rest, Windows, each_dimension, fastest, windows_of
 
 EXACT = 2**24 // 2**14  # products of i8 whose sums f32 has without rounding
 
@@ -231,12 +231,8 @@ def lower_sliding(launch: Launch) -> Written:
     op = next(op for op in launch.body.ops if isinstance(op, ConvOp))
     w = Sliding.of(op)
     rest = Rest(launch, op, (w.batch, w.channels, *w.result), (1, w.channels, 1))
-    room = launch.target.core_memories["ub"]
-    found = {c: c.bytes(w, rest) for c in sliding_cuts(w, rest.narrowest, launch.target)}
-    fitting = [cut for cut, size in found.items() if size <= room]
-    if not fitting:
-        raise no_room({"ub": min(found.values(), default=0)}, launch.target)
-    cut = next(iter(in_order(sorted(fitting, key=lambda cut: cut.cycles(w, launch.target)))))
+    sizes = {c: c.bytes(w, rest) for c in sliding_cuts(w, rest.narrowest, launch.target)}
+    cut = fastest(launch, sizes, lambda cut: cut.cycles(w, launch.target))
 
     def write(c: Tracer, arguments: Arguments) -> None:
         SlidingWriter(c, w, cut, arguments, rest).write()
@@ -283,29 +279,15 @@ class SlidingWriter:
         c, cut, w, rest = self.c, self.cut, self.w, self.rest
         for i in c.share(cut.blocks(w)):
             image, row, at = w.place(c, i, cut.counts(w), (cut.rows, cut.lines, cut.cols))
-            known: dict[SSAValue, Expression] = {}
-            for value, ring in self.rings.items():
-                if rest.others[value] == "all":
-                    box = self.box(value, image, row, at)
-                else:
-                    box = rest.column_box(value, self.arguments[value], image, 0, row)
-                known[value] = c.load(ring[i], box, pad=1)
+            block = partial(self.box, image=image, row=row, at=at)
+            known = rest.load(c, self.rings, i, self.arguments, (image, 0, row), block)
             if cut.takes:
                 self.take_lines(i, image, row, at)
             else:
                 for (plane, phase, col), ring in self.lines.items():
                     self.load_lines(ring[i], (*plane, w.phases[phase][0], col), image, row, at)
             known[w.op.results[0]] = self.convolved(i, row)
-
-            def keep(
-                out: SSAValue, value: Expression, i: SharedIndex = i, box: Any = (image, row, at)
-            ) -> Tile:
-                tile = self.stored[out][i]
-                tile[:] = value
-                c.store(self.box(out, *box), tile)
-                return tile
-
-            rest.compute(known, (cut.rows, self.pixels), keep)
+            rest.compute(known, self.stored, i, lambda out, tile, at=block: c.store(at(out), tile))
 
     def box(self, value: SSAValue, image: Scalar, row: Scalar, at: Sequence[Scalar]) -> Any:
         """A box of a value of the result's shape."""
@@ -500,10 +482,8 @@ def lower_channels_last(launch: Launch) -> Written:
             value = first.result
     if any(shape_of(out) != shape_of(value) for out in launch.body.outputs):
         raise NotLowered("a result has not the shape of the convolution's")
-    for cut in in_order(channels_last_cuts(w, launch.target)):
-        if (written := fitted(launch, by_blocks(launch, w, value, cut))) is not None:
-            return written
-    raise NotLowered("no block of it fits into ub")
+    cuts = in_order(channels_last_cuts(w, launch.target))
+    return first_fitting(launch, cuts, partial(by_blocks, launch, w, value))
 
 
 def by_blocks(launch: Launch, w: Pixels, value: SSAValue, cut: ChannelsLastCut) -> Written:

@@ -32,7 +32,7 @@ Pixels that are no place of a window, with strides, are left out at the end."""
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from math import ceil, prod
 
 from xdsl.dialects.builtin import f16, f32, i32
@@ -49,9 +49,9 @@ from ge.runtime.library.costs.paces import Core, cycles_of_blocks
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Index, Scalar, SharedIndex, minimum
 from ge.runtime.library.language.tracing import Tracer
-from ge.runtime.library.launch import Arguments, Launch, Written, in_order, no_room
+from ge.runtime.library.launch import Arguments, Launch, Written
 from ge.runtime.library.windows.depthwise import Sliding
-from ge.runtime.library.windows.windows import Rest
+from ge.runtime.library.windows.windows import Rest, fastest
 
 Combine = Callable[[v.Expression, v.Expression], v.Expression]
 
@@ -444,13 +444,8 @@ def lower_pool(launch: Launch) -> Written:
     p = Pool.of(op, launch.target)
     w = p.w
     rest = Rest(launch, op, (1, w.channels, *w.result), (1, w.channels, 1))
-    room = launch.target.core_memories["ub"]
-    found = {cut: cut.bytes(p, rest) for cut in cuts(p, rest)}
-    fitting = [cut for cut, size in found.items() if size <= room]
-    if not fitting:
-        raise no_room({"ub": min(found.values(), default=0)}, launch.target)
-    found = in_order(sorted(fitting, key=lambda cut: cut.cycles(p, launch.target)))
-    cut = next(iter(found))
+    sizes = {cut: cut.bytes(p, rest) for cut in cuts(p, rest)}
+    cut = fastest(launch, sizes, lambda cut: cut.cycles(p, launch.target))
     turned = fastest_turned(p, launch.target) if rest.is_empty else None
     if turned is not None and turned.cycles(launch.target) < cut.cycles(p, launch.target):
         return turned.written(launch.target)
@@ -504,25 +499,10 @@ class PoolingWriter:
             _, row, at = w.place(c, i, counts, (cut.channels, cut.lines, cut.cols))
             if self.p.covered and not whole:
                 self.share_out(at)
-            known: dict[SSAValue, v.Expression] = {}
-            for value, ring in self.rings.items():
-                if self.rest.others[value] == "all":
-                    box = self.box(value, row, at)
-                else:
-                    box = self.arguments[value][0, row:, 0:]
-                known[value] = c.load(ring[i], box, pad=1)
+            block = partial(self.box, row=row, at=at)
+            known = self.rest.load(c, self.rings, i, self.arguments, (0, 0, row), block)
             known[self.p.op.results[0]] = self.pooled(i, row, at)
-
-            def keep(
-                out: SSAValue, value: v.Expression, i: SharedIndex = i, row: Index = row,
-                at: Sequence[Scalar] = at,
-            ) -> v.Tile:  # fmt: skip
-                tile = self.stored[out][i]
-                tile[:] = value
-                self.store(out, tile, row, at)
-                return tile
-
-            self.rest.compute(known, (self.computed, cut.cols), keep)
+            self.rest.compute(known, self.stored, i, partial(self.store, row=row, at=at))
 
     def box(self, value: SSAValue, row: Scalar, at: Sequence[Scalar], count: int = 1) -> v.Subview:
         """Lines of a result's channels."""

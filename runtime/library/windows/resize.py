@@ -14,6 +14,7 @@ An element of the result lies between two of the input along each axis that is r
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 from math import ceil, prod
 from typing import Any, TypeAlias
 
@@ -34,7 +35,7 @@ from ge.runtime.library.language.values import Expression, Tile, cast, columns, 
 from ge.runtime.library.language.values import maximum as greater
 from ge.runtime.library.language.values import minimum as lesser
 from ge.runtime.library.launch import Arguments, Launch, NotLowered, Written, in_order
-from ge.runtime.library.programs import bytes_left, fitted
+from ge.runtime.library.programs import first_fitting
 from ge.runtime.library.rows.vector import place
 
 EXACT = 1 << 23  # whole numbers and a half from 0 on that f32 has
@@ -183,14 +184,7 @@ def lower_resize(launch: Launch) -> Written:
     if bitwidth(element) < 8 or (op.mode.data != "nearest" and not is_float(element)):
         raise NotLowered(f"images of {element} are not resized by mode {op.mode.data}")
     w = Resizing.of(op)
-    written: Written | None = None
-    for cut in in_order(cuts(w, launch.target)):
-        written = by_blocks(launch, w, cut)
-        if (found := fitted(launch, written)) is not None:
-            return found
-    assert written is not None
-    left = min(bytes_left(launch, written).values())
-    raise NotLowered(f"its least tiles need {-left} bytes of ub more than there are")
+    return first_fitting(launch, in_order(cuts(w, launch.target)), partial(by_blocks, launch, w))
 
 
 @dataclass(frozen=True)

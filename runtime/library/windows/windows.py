@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from xdsl.ir import Attribute, SSAValue
 
@@ -19,13 +19,13 @@ from ge.dialects.support.types import Shape, element_type, normalize_axis, numel
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Index, Scalar
 from ge.runtime.library.language.tracing import Tracer
-from ge.runtime.library.language.values import Argument, Copied, Expression, Tile
-from ge.runtime.library.launch import Launch, NotLowered
+from ge.runtime.library.language.values import Copied, Expression, Subview, Tile
+from ge.runtime.library.launch import Arguments, Launch, NotLowered, in_order, no_room
 from ge.runtime.library.pulling import number
 from ge.runtime.library.tile_ops import GridOp, is_pointwise, on_grid
 from ge.runtime.library.ways import WayOut
 
-Pair = tuple[int, int]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -135,6 +135,16 @@ class Known:
 
     def buffer(self, shape: v.Shape, like: SSAValue | Attribute) -> v.Tile:
         raise NotLowered("there are blocks of scales behind windows")
+
+
+def fastest(launch: Launch, sizes: Mapping[T, int], cycles: Callable[[T], float]) -> T:
+    """The fastest of the cuts that fit into UB, by the bytes that each takes. Raises NotLowered
+    where none does."""
+    room = launch.target.core_memories["ub"]
+    fitting = [cut for cut, size in sizes.items() if size <= room]
+    if not fitting:
+        raise no_room({"ub": min(sizes.values(), default=0)}, launch.target)
+    return next(iter(in_order(sorted(fitting, key=cycles))))
 
 
 Kind = Literal["all", "channel", "image"]
@@ -248,12 +258,6 @@ class Rest:
             return "image"
         raise NotLowered(f"{value.type} is broadcast to {self.op.results[0].type}")
 
-    def column_box(
-        self, value: SSAValue, memref: Argument, image: Scalar, group: Scalar, row: Scalar
-    ) -> v.Subview:
-        """A box of an operand that is no whole one."""
-        return memref[image if self.others[value] == "image" else group, row:, 0:]
-
     @property
     def shapes(self) -> dict[SSAValue, Shape]:
         of_kind: dict[Kind, Shape] = {
@@ -265,13 +269,43 @@ class Rest:
         joined = (*self.last.inputs, self.out)
         return shapes | {v: (self.shape[0], shape_of(v)[1], *self.shape[2:]) for v in joined}
 
+    def load(
+        self,
+        c: Tracer,
+        rings: Mapping[SSAValue, Tile],
+        copy: Index,
+        arguments: Arguments,
+        place: tuple[Scalar, Scalar, Scalar],
+        box: Callable[[SSAValue], Subview],
+    ) -> dict[SSAValue, Expression]:
+        """The values of `others` for a block at this image, group and row. `box`: the block's of a
+        whole one."""
+        image, group, row = place
+
+        def part(value: SSAValue, kind: Kind) -> Subview:
+            if kind == "all":
+                return box(value)
+            return arguments[value][image if kind == "image" else group, row:, 0:]
+
+        kinds = self.others
+        return {v: c.load(ring[copy], part(v, kinds[v]), pad=1) for v, ring in rings.items()}
+
     def compute(
         self,
         known: dict[SSAValue, Expression],
-        shape: Pair,
-        keep: Callable[[SSAValue, Expression], Tile],
+        tiles: Mapping[SSAValue, Tile],
+        copy: Index,
+        store: Callable[[SSAValue, Tile], None],
     ) -> None:
-        """The results, one after the other; `keep` stores one and says which tile it is in."""
+        """The results, one after the other, each in its tile, which `store` stores."""
+
+        def keep(out: SSAValue, value: Expression) -> Tile:
+            tile = tiles[out][copy]
+            tile[:] = value
+            store(out, tile)
+            return tile
+
+        shape = tiles[self.out][copy].shape
         first = self.op.results[0]
         if self.bias is not None:
             bias = number(self.launch, self.bias)
