@@ -138,7 +138,8 @@ def first_fitting(launch: Launch, cuts: Iterable[T], written: Callable[[T], Writ
     if isinstance(last, NotLowered):
         raise last
     room = launch.target.core_memories
-    needs = {m: room[m] - left for m, left in bytes_left(launch, last).items()}
+    left = bytes_left(launch, last)
+    needs: dict[str, int] = {memory: room[memory] - n for memory, n in left.items()}
     raise no_room(needs, launch.target)
 
 
