@@ -50,14 +50,13 @@ from ge.lowering.pipeline.instrumentation import PassRecord, dumps_for
 from ge.lowering.pipeline.options import Options, facts_of, flags_of
 from ge.lowering.pipeline.pass_manager import Instrumentation, paused_collector
 from ge.lowering.pipeline.reproducer import reproduce
-from ge.lowering.pipeline.stages import check_switches, stages
+from ge.lowering.pipeline.stages import check_switches, decides, stages
 from ge.lowering.plugins.extensions import universe
 from ge.runtime.clock.clock import UnknownShapes, simulate
 from ge.runtime.clock.timeline import Timeline
 from ge.runtime.data.weights import Payload, open_payload, payload_path, weights_at_hand
 from ge.runtime.library.costs.collectives import cluster_of
 from ge.transforms.precision import modes
-from ge.transforms.precision.modes import ORIGIN
 from ge.transforms.quantization.accuracy import Asked
 from ge.transforms.quantization.schemes import FLOAT
 from ge.transforms.rewriting.counts import disabling
@@ -198,10 +197,6 @@ def decisions(program: Program, options: Options) -> AbstractContextManager[obje
         calibration.table = table_for(program, options, ctx, calibration)
         estimate(program, options, ctx, calibration)
     return calibrating(calibration)
-
-
-def decides(options: Options) -> bool:
-    return bool(options.quantize) or options.precision != ORIGIN
 
 
 def layer_facts() -> dict[str, Any]:

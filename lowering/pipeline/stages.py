@@ -163,6 +163,7 @@ def to_graph(options: Options) -> Passes:
     return [
         *annotated(options),
         *to_calibrate(options),
+        *([*partitioned(options), *clean_up(options)] if decides(options) else []),
         *quantized_cache(options),
         *grown(options),
         *(lowered_quantization(options) if options.precision == ORIGIN else []),
@@ -180,15 +181,16 @@ def annotated(options: Options) -> Passes:
     return [AnnotateShardingsPass(options.mesh, options.shard, options.pad)]
 
 
+def decides(options: Options) -> bool:
+    """Return whether something is decided by running the model: on whole values, before these are
+    cut."""
+    return bool(options.quantize) or options.precision != ORIGIN
+
+
 def partitioned(options: Options) -> Passes:
-    """Return the passes that make one device's program of a module for many. Raises GeError for
-    what is decided by running the program, which is not done on several devices."""
+    """Return the passes that make one device's program of a module for many."""
     if not options.mesh:
         return []
-    for flag, value in (("--quantize", options.quantize), ("--precision", options.precision)):
-        if value not in ("", ORIGIN):
-            hint = "quantize without --mesh, and compile what --export-qdq writes"
-            raise GeError(f"{flag} is not for a mesh of devices", hint=hint)
     exact = options.fusion in ("off", "conservative")
     moves = [] if options.fusion == "off" else [SimplifyMovementPass(exact=exact)]
     _, auto = without_auto(options.shard)
@@ -230,7 +232,7 @@ def to_quantized(options: Options) -> Passes:
         FoldConstantsPass(),
         *([SimplifyControlFlowPass()] if options.fusion != "off" else []),
         *([ExpandEinsumPass()] if options.fusion not in ("off", "conservative") else []),
-        *partitioned(options),
+        *([] if decides(options) else partitioned(options)),
         *composites(options),
         *clean_up(options),
         *composites(options),

@@ -34,6 +34,7 @@ from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.creation import RandomOp
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TransposeOp, View
 from ge.dialects.graph.sharding import WHOLE, AxisIndexOp, ShardOp, parts_of, sharding_of
@@ -284,6 +285,8 @@ def keeps_terms(op: TensorOp, own: set[int], kind: str) -> bool:
         return len(own) == count
     if isinstance(op, e.MulOp | MatmulOp | ConvOp):
         return len(own) == 1 and 2 not in own
+    if isinstance(op, DequantizeOp):  # x times a scale, unless something is taken from x before
+        return own == {0} and op.zero_point is None
     is_sum = isinstance(op, ReduceOp) and op.kind.data in ("sum", "mean")
     return (isinstance(op, e.NegOp | e.DivOp | GatherOp) and own == {0}) or is_sum
 

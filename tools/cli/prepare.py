@@ -22,9 +22,10 @@ from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import TARGET, Target, target_for
 from ge.dialects.text.values import parse_dims, parse_shapes
 from ge.lowering.driver.binding import Binder, check_sizes, is_open
-from ge.lowering.driver.compiler import decides, decisions, load, lower_program
+from ge.lowering.driver.compiler import decisions, load, lower_program
 from ge.lowering.driver.tiles import Coverage
 from ge.lowering.levels.level import Level, level_of
+from ge.lowering.pipeline.stages import decides
 from ge.runtime.check.schedule import useless_events
 from ge.runtime.data.arrays import Array, statistics
 from ge.runtime.data.npz import PREFIX, read_npz

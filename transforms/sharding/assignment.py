@@ -18,10 +18,11 @@ The cost of what is sent is its time at the links' rate, that of an op the time 
 element-operations in parts, or of the bytes of products and of rows in HBM, where that is longer
 (`rates.py`). Ties go to fewer collectives."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from math import inf, prod
 
+import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.func import ReturnOp as FuncReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
@@ -30,7 +31,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import LoopOp, YieldOp
 from ge.dialects.graph.sharding import SHARDING, ShardingAttr, ShardOp
 from ge.dialects.graph.stated import argument_attributes
-from ge.dialects.support.digits import all_digits
+from ge.dialects.support.digits import all_digits, joined
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.mesh import Mesh, Sharding
 from ge.dialects.support.tensor_op import TensorOp
@@ -44,6 +45,7 @@ from ge.transforms.sharding.strategies import Need, Rules, Strategy
 PASSES = 3  # along the program, at most
 ROUNDS = 4  # over all ops after each, at most
 STEP_S = 1e-12  # what decides between ways that send as much
+WAYS = 3  # for all users of a value, that are compared
 MOST = 24  # strategies of an op; of one whose are proposed these, and a third as many
 
 
@@ -65,7 +67,7 @@ class OpNode:
     work: list[float] = field(default_factory=list[float])
     parameters: list[float] = field(default_factory=list[float])  # bytes of constants
     cost: list[float] = field(default_factory=list[float])  # work, and what memory is worth
-    best: list[float] = field(default_factory=list[float])
+    best: np.ndarray | None = None  # what leads to each strategy, at least
     allowed: Sequence[int] = ()  # strategies that are compared
     inputs: list[list["Group"]] = field(default_factory=list[list["Group"]])
     outputs: list["Group"] = field(default_factory=list["Group"])
@@ -75,6 +77,11 @@ class OpNode:
     wants: list[list[int]] = field(default_factory=list[list[int]])
     chosen: int = 0
     is_new: bool = True  # something around it has changed since it was compared
+
+    @property
+    def is_end(self) -> bool:
+        """Return whether it has the results, which are alike where they are wanted alike."""
+        return isinstance(self.op, FuncReturnOp)
 
     def result(self, k: int, index: int) -> Sharding:
         """Return how one of its values is cut by a strategy."""
@@ -96,6 +103,7 @@ class Group:
     bits: int
     costs: dict[tuple[int, int], float]  # of one value, by its form and the one that is needed
     is_new: bool = True
+    table: tuple[dict[int, int], np.ndarray] | None = None  # costs by strategy and by need
 
     def wants(self) -> set[tuple[int, int]]:
         """Return what its users need as they are chosen, and how often; each need counts once."""
@@ -103,24 +111,34 @@ class Group:
 
 
 class Assignment:
-    """Strategies of the ops of a function, and the shardings of its values. `free`: arguments of
-    which nothing is stated may be cut."""
+    """Strategies of the ops of a function, and the shardings of its values. Some ops are computed
+    `whole`. `free`: arguments of which nothing is stated may be cut."""
 
-    def __init__(self, main: FuncOp, mesh: Mesh, rates: Rates, free: bool = False) -> None:
+    def __init__(
+        self,
+        main: FuncOp,
+        mesh: Mesh,
+        rates: Rates,
+        whole: Set[Operation] = frozenset(),
+        free: bool = False,
+    ) -> None:
         self.main, self.mesh, self.rates, self.free = main, mesh, rates, free
+        self.whole = whole
         self.fixed: dict[SSAValue, Sharding] = {}  # arguments, also of blocks
         self.nodes: list[OpNode] = []
         self.by_op: dict[Operation, OpNode] = {}
         self.by_argument: dict[SSAValue, OpNode] = {}
-        self._classes = classes(main)
+        self._classes, self._kinds = classes(main)
         self._by_class: dict[int, OpNode] = {}
+        self._rules: dict[int, Rules] = {}  # by kinds of ops
         self._costs: dict[tuple[object, int], dict[tuple[int, int], float]] = {}
         self._numbers: dict[Need | None, int] = {}  # of forms
         self.forms: list[Need | None] = []
         for i, arg in enumerate(main.body.block.args):
             attr = argument_attributes(main, i).get(SHARDING)
-            whole = Sharding.whole(rank_of(arg))
-            own = self.resolved(attr) if isinstance(attr, ShardingAttr) else whole
+            own = Sharding.whole(rank_of(arg))
+            if isinstance(attr, ShardingAttr):
+                own = self.resolved(attr)
             is_free = free and attr is None and is_static(shape_of(arg))
             self._argument(main, arg, own, is_free)
         self._collect(main.body.block, 1)
@@ -130,7 +148,8 @@ class Assignment:
 
     def resolved(self, attr: ShardingAttr) -> Sharding:
         found = attr.data.resolved(self.mesh)
-        return Sharding(found.dims, unreduced=found.unreduced, kind=found.kind)
+        dims = tuple(map(joined, found.dims))  # without axes of one device
+        return Sharding(dims, unreduced=joined(found.unreduced), kind=found.kind)
 
     def _argument(self, around: Operation, arg: SSAValue, own: Sharding, free: bool) -> None:
         """Add an argument of a block, which is cut as stated, unless it is `free`."""
@@ -164,7 +183,9 @@ class Assignment:
                     for arg in inner.args:
                         self._argument(op, arg, Sharding.whole(_rank(arg)), False)
                     self._collect(inner, times)
-            rules = Rules(op, may_cut, builds) if isinstance(op, TensorOp) else None
+            rules = None
+            if isinstance(op, TensorOp) and op not in self.whole:
+                rules = self._rules_of(op)
             node = self._add(OpNode(op, rules, times, op.results))
             if number is not None:
                 self._by_class[number] = node
@@ -178,6 +199,14 @@ class Assignment:
                 if isinstance(op, YieldOp):
                     needs = self._yielded(op, needs)
                 self._fix(node, needs, None)
+
+    def _rules_of(self, op: TensorOp) -> Rules:
+        kind = self._kinds.get(op)
+        if kind is None or (rules := self._rules.get(kind)) is None:
+            rules = Rules(op, may_cut, builds)
+            if kind is not None:
+                self._rules[kind] = rules
+        return rules
 
     def _add(self, node: OpNode) -> OpNode:
         self.nodes.append(node)
@@ -246,12 +275,13 @@ class Assignment:
             node.inputs = node.inputs or [[] for _ in op.operands]
             for i, value in enumerate(op.operands):
                 users.setdefault(value, []).append((node, i))
-        groups: dict[tuple[OpNode, int, tuple[tuple[int, int], ...]], Group] = {}
+        groups: dict[tuple[OpNode, int, tuple[tuple[int, Hashable], ...]], Group] = {}
         for value, own in users.items():
             if (source := self.producer(value)) is None:
                 continue
             index, own = _index(value), list(dict.fromkeys(own))
-            key = source, index, tuple(sorted((id(n), i) for n, i in own))
+            uses = [(id(n), n.needs[0][i] if n.is_end else i) for n, i in own]
+            key = source, index, tuple(sorted(uses, key=_first))
             if (group := groups.get(key)) is not None:
                 group.count += 1
                 continue
@@ -430,51 +460,59 @@ class Assignment:
         """Choose the least cost along the program. What another op asks of a value, as all are
         chosen now, costs nothing more; the `first` time, when nothing is chosen, a part."""
         for node in self.nodes:
-            node.best = []
+            node.best = None
         for node in self.nodes:
-            node.best = [
-                node.cost[k] + self._arrivals(node, node.wants[k], first)
-                if k in node.allowed
-                else inf
-                for k in range(len(node.strategies))
-            ]
+            best = np.full(len(node.cost), inf)
+            best[list(node.allowed)] = [node.cost[k] for k in node.allowed]
+            for i, groups in enumerate(node.inputs):
+                for group in groups:
+                    best += self._arrivals(node, i, group, first)
+            node.best = best
         for node in reversed(self.nodes):
-            costs = [
-                (node.best[k] + sum([self._onward(g, k) for g in node.outputs]), k)
-                for k in node.allowed
-            ]
-            node.chosen = min(costs)[1]
+            assert node.best is not None
+            costs = {k: float(node.best[k]) for k in node.allowed}
+            for group in node.outputs:
+                self._add_onward(group, costs)
+            node.chosen = min((cost, k) for k, cost in costs.items())[1]
 
-    def _arrivals(self, user: OpNode, needs: Sequence[int], first: bool) -> float:
-        """Return the least cost of having all operands as they are needed: the share of what leads
-        there, and what is sent."""
-        total = 0.0
-        for groups, need in zip(user.inputs, needs, strict=True):
-            for group in groups:
-                total += self._arrival(user, group, need, first)
-        return total
-
-    def _arrival(self, user: OpNode, group: Group, need: int, first: bool) -> float:
+    def _arrivals(self, user: OpNode, operand: int, group: Group, first: bool) -> np.ndarray:
+        """Return the least cost of having a value as each strategy of a user needs it: the share of
+        what leads there, and what is sent."""
         source, share = group.source, 1 / len(group.users)
-        forms = source.has[group.index]
-        others = [n for n, i in group.users if n is not user and n.wants[n.chosen][i] == need]
-        sending = share if first else 0.0 if others else 1.0
-        least = inf
-        for k in source.allowed:
-            edge = self.edge(group, forms[k], need, user.times)
-            edge *= sending if (first or forms[k] == forms[source.chosen]) and edge < inf else 1.0
-            # a layer that repeats: the source comes later, and its cost is not known
-            before = source.best[k] * share * group.count / source.count if source.best else 0.0
-            least = min(least, before + edge)
-        return least
+        columns, table = self._table(group)
+        edges = table * (user.times * (share if first else 1.0))
+        if not first:
+            others = {n.wants[n.chosen][i] for n, i in group.users if n is not user}
+            chosen = source.has[group.index][source.chosen]
+            rows = [k for k, form in enumerate(source.has[group.index]) if form == chosen]
+            for need in others:
+                column = edges[rows, columns[need]]
+                edges[rows, columns[need]] = np.where(column < inf, 0.0, inf)
+        before = np.array([0.0 if k in source.allowed else inf for k in range(len(table))])
+        if source.best is not None:  # else it comes later: of a layer that repeats
+            before += source.best * (share * group.count / source.count)
+        least = (before[:, None] + edges).min(axis=0)
+        return least[[columns[needs[operand]] for needs in user.wants]]
 
-    def _onward(self, group: Group, k: int) -> float:
-        """Return what the users of a value cost as they are chosen, if it is made so."""
-        have = group.source.has[group.index][k]
-        if len(group.users) == 1:
-            ((user, i),) = group.users
-            return self.edge(group, have, user.wants[user.chosen][i], user.times)
-        return sum([self.edge(group, have, need, times) for need, times in group.wants()])
+    def _table(self, group: Group) -> tuple[dict[int, int], np.ndarray]:
+        """Return what it costs to bring each form in which a value may be made to those that its
+        users may need, and the column of each of these."""
+        if group.table is None:
+            needs = dict.fromkeys(w[i] for user, i in group.users for w in user.wants)
+            forms = group.source.has[group.index]
+            table = [[self.edge(group, form, need, 1) for need in needs] for form in forms]
+            group.table = {need: i for i, need in enumerate(needs)}, np.array(table)
+        return group.table
+
+    def _add_onward(self, group: Group, costs: dict[int, float]) -> None:
+        """Add what the users of a value cost as they are chosen, by the strategy that makes it."""
+        wants, forms = group.wants(), group.source.has[group.index]
+        by_form = {form: self._sending(group, form, wants) for form in {forms[k] for k in costs}}
+        for k in costs:
+            costs[k] += by_form[forms[k]]
+
+    def _sending(self, group: Group, have: int, wants: Iterable[tuple[int, int]]) -> float:
+        return sum([self.edge(group, have, need, times) for need, times in wants])
 
     # ---- 3. rounds
 
@@ -515,55 +553,82 @@ class Assignment:
     def local_cost(self, nodes: Sequence[OpNode]) -> float:
         """The work of some ops, and what is sent from and to them; each need of a value counts
         once, with those of its other users."""
-        if len(nodes) == 1:
-            groups = nodes[0].around
-        else:
-            groups = dict.fromkeys(g for n in nodes for g in n.around)
+        groups = dict.fromkeys(g for n in nodes for g in n.around)
         return sum([n.cost[n.chosen] for n in nodes]) + sum(map(self.group_cost, groups))
 
     def group_cost(self, group: Group) -> float:
-        return self._onward(group, group.source.chosen)
+        have = group.source.has[group.index][group.source.chosen]
+        return self._sending(group, have, group.wants())
 
     def seconds(self) -> float:
         return self.local_cost(self.nodes)
 
+    def beside(self, node: OpNode, strategies: Sequence[int]) -> dict[int, float]:
+        """Return what some strategies of an op cost beside its neighbors, as these are chosen."""
+        costs = {k: node.cost[k] for k in strategies}
+        for group in node.around:
+            own = [i for user, i in group.users if user is node]
+            if group.source is not node:
+                self._add_needs(node, group, own, costs)
+            elif not own:
+                self._add_onward(group, costs)
+            else:  # it uses its own result: of a layer that repeats
+                before = node.chosen
+                for k in strategies:
+                    node.chosen = k
+                    costs[k] += self.group_cost(group)
+                node.chosen = before
+        return costs
+
+    def _add_needs(
+        self, node: OpNode, group: Group, own: Sequence[int], costs: dict[int, float]
+    ) -> None:
+        """Add what an op needs of a value that no other user of it needs."""
+        have = group.source.has[group.index][group.source.chosen]
+        others = {(u.wants[u.chosen][i], u.times) for u, i in group.users if u is not node}
+        added: dict[frozenset[int], float] = {}
+        for k in costs:
+            wants = frozenset([node.wants[k][i] for i in own])
+            if (cost := added.get(wants)) is None:
+                new = {(need, node.times) for need in wants} - others
+                cost = added[wants] = self._sending(group, have, new)
+            costs[k] += cost
+
     def _improve(self, node: OpNode) -> bool:
-        before, best = node.chosen, self.local_cost([node])
-        chosen = before
-        for k in node.allowed:
-            node.chosen = k
-            if k != before and (cost := self.local_cost([node])) < best * (1 - 1e-9):
-                best, chosen = cost, k
-        node.chosen = chosen
-        if chosen != before:
+        before, costs = node.chosen, self.beside(node, node.allowed)
+        best = costs.get(before, inf)
+        for k, cost in costs.items():
+            if cost < best * (1 - 1e-9):
+                best, node.chosen = cost, k
+        if node.chosen != before:
             self._changed(node)
-        return chosen != before
+        return node.chosen != before
 
     def _improve_users(self, group: Group) -> bool:
-        """Have all users of a value that can take it in the same form."""
+        """Have all users of a value that can take it in the same form: that of which most is saved
+        where each sees its neighbors as they are."""
         users = [(n, i) for n, i in group.users if len(n.allowed) > 1]
         nodes = list(dict.fromkeys(n for n, _ in users))
+        costs = {n: self.beside(n, n.allowed) for n in nodes}
         before, best = [n.chosen for n in nodes], self.local_cost(nodes)
-        kept = before
+        ways: list[tuple[float, list[int]]] = []
         for need in dict.fromkeys(n.wants[k][i] for n, i in users for k in n.allowed):
+            chosen = {n: n.chosen for n in nodes}
             for node, i in users:
                 takers = [k for k in node.allowed if node.wants[k][i] == need]
-                if takers:
-                    costs = [(self._with(node, k), k) for k in takers]
-                    node.chosen = min(costs)[1]
-            if (cost := self.local_cost(nodes)) < best * (1 - 1e-9):
-                best, kept = cost, [n.chosen for n in nodes]
-            for node, k in zip(nodes, before, strict=True):
+                chosen[node] = min(takers, key=costs[node].__getitem__, default=chosen[node])
+            ways.append((sum([costs[n][k] for n, k in chosen.items()]), list(chosen.values())))
+        kept = before
+        for _, way in sorted(ways)[:WAYS]:
+            for node, k in zip(nodes, way, strict=True):
                 node.chosen = k
+            if (cost := self.local_cost(nodes)) < best * (1 - 1e-9):
+                best, kept = cost, way
         for node, k, old in zip(nodes, kept, before, strict=True):
             node.chosen = k
             if k != old:
                 self._changed(node)
         return kept != before
-
-    def _with(self, node: OpNode, k: int) -> float:
-        node.chosen = k
-        return self.local_cost([node])
 
 
 def _rank(value: SSAValue) -> int:
@@ -575,6 +640,10 @@ def _rank(value: SSAValue) -> int:
 
 def _whole(value: SSAValue) -> Sharding:
     return Sharding.whole(_rank(value))
+
+
+def _first(pair: tuple[int, Hashable]) -> int:
+    return pair[0]
 
 
 def _index(value: SSAValue) -> int:

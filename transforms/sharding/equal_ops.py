@@ -22,9 +22,9 @@ from ge.dialects.graph.stated import argument_attributes
 STEPS = 4  # how far one sees
 
 
-def classes(main: FuncOp) -> Mapping[Operation | SSAValue, int]:
-    """A number for each op of the function's own block and for each of its arguments: equal ones
-    have the same."""
+def classes(main: FuncOp) -> tuple[Mapping[Operation | SSAValue, int], Mapping[Operation, int]]:
+    """Numbers for each op of the function's own block: equal ones have the same first number, and
+    so have equal arguments; ops of one kind, with the same constants, the same second one."""
     types: dict[int, int] = {}  # by identity: there are few, and hashes of them take long
 
     def type_number(value: SSAValue) -> int:
@@ -49,6 +49,11 @@ def classes(main: FuncOp) -> Mapping[Operation | SSAValue, int]:
 
     before = [[v.owner if isinstance(v.owner, Operation) else v for v in op.operands] for op in ops]
     behind = [list(_users(op, main, own)) for op in ops]
+    kinds: dict[Operation, int] = {}
+    for op, sources in zip(ops, before, strict=True):
+        constants = [own.get(s, 0) for s in sources if isinstance(s, ConstantOp)]
+        places = [isinstance(s, ConstantOp) for s in sources]
+        kinds[op] = hash((own[op], *places, *constants))
     numbers = own
     for _ in range(STEPS):
         new: dict[Operation | SSAValue, int] = {a: numbers[a] for a in block.args}
@@ -56,7 +61,7 @@ def classes(main: FuncOp) -> Mapping[Operation | SSAValue, int]:
             ahead = sum(hash((i, 0 if user is None else numbers[user])) for i, user in users)
             new[op] = hash((numbers[op], tuple(numbers.get(s, 0) for s in sources), ahead))
         numbers = new
-    return numbers
+    return numbers, kinds
 
 
 def _users(

@@ -7,15 +7,28 @@ becomes
     concat(slice(%x, 29 to 32), slice(%x, 0 to 29)) takes its pieces of %x, without the slices.
 
 A piece that is taken of what a slice is of has elements before or after those of the slice; they
-are overwritten by the next piece, or stand before the first element of all."""
+are overwritten by the next piece, or stand before the first element of all.
+
+What is reduced of weights, as the scales of their columns are, is reduced of whole ones:
+
+    %1 = graph.shard %w sharding <@mesh, [{"tp"}, {}]>
+    %2 = graph.reduce max %1 axes [0]                 reads %w, as it is loaded: nothing is sent
+"""
+
+from collections.abc import Set
 
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, OpResult, SSAValue
 
+from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.sharding import ShardOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, slice_bounds
 from ge.dialects.support.boxes import Box
+from ge.dialects.support.editing import set_operands
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import is_static, shape_of
 from ge.transforms.graph.control_flow import insert_before, replace_op
+from ge.transforms.graph.prepare_weights import constant_expressions
 
 
 def merge_moves(main: FuncOp) -> None:
@@ -24,6 +37,28 @@ def merge_moves(main: FuncOp) -> None:
         if isinstance(op, SliceOp) and (new := _shifted(op)) is not None:
             insert_before(op, new)
             replace_op(op, new.results)
+
+
+def whole_reductions(main: FuncOp) -> Set[Operation]:
+    """Have reductions of constants read them as they are in the file, whole; return them."""
+    constant = constant_expressions(main.body.block, 0, stored=False)
+    found = {op for op in constant if isinstance(op, ReduceOp)}
+    for op in found:
+        set_operands(op, [_unsharded(v, op) for v in op.operands])
+    return found
+
+
+def _unsharded(value: SSAValue, before: Operation) -> SSAValue:
+    """A constant expression of constants that nobody has cut."""
+    op = value.owner
+    assert isinstance(op, TensorOp)
+    if isinstance(op, ShardOp):
+        return _unsharded(op.input, before)
+    own = [_unsharded(v, before) for v in op.operands]
+    if own == list(op.operands):
+        return value
+    assert isinstance(value, OpResult)
+    return insert_before(before, op.with_operands(own)).results[value.index]
 
 
 def _shifted(op: SliceOp) -> PadOp | None:

@@ -14,6 +14,7 @@ in the payload; other constants are taken apart by the place of the device.
 Where a dimension does not divide, the last parts are padded with elements that mean nothing: an op
 that combines elements along it gets the neutral element in their place."""
 
+from collections.abc import Set
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -88,7 +89,7 @@ from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.passes import Relation, Ulps
 from ge.transforms.sharding.assignment import Assignment
 from ge.transforms.sharding.local_ops import Part, build, fill_of, is_concat, shapes_of
-from ge.transforms.sharding.moves import merge_moves, piece
+from ge.transforms.sharding.moves import merge_moves, piece, whole_reductions
 from ge.transforms.sharding.plans import Search
 from ge.transforms.sharding.rates import Rates, TimedRates
 from ge.transforms.sharding.resharding import Step, as_needed, count, sent, steps
@@ -118,21 +119,24 @@ class PartitionSpmdPass(ModulePass):
         if mesh is None or main is None or mesh_of_parts(op) is not None:
             return
         merge_moves(main)
-        assignment, search = self.assigned(main, mesh)
+        whole = whole_reductions(main)
+        assignment, search = self.assigned(main, mesh, whole)
         while in_two_levels(assignment):  # ops along a cut axis
-            assignment, search = self.assigned(main, mesh)
+            assignment, search = self.assigned(main, mesh, whole)
         if search is not None:
             search.tell()
         Partition(op, main, mesh, assignment).run()
 
-    def assigned(self, main: FuncOp, mesh: Mesh) -> tuple[Assignment, Search | None]:
+    def assigned(
+        self, main: FuncOp, mesh: Mesh, whole: Set[Operation]
+    ) -> tuple[Assignment, Search | None]:
         """Decide how each op is computed; with the search for it, if there is one."""
         target = Target.load(*filter(None, [self.target]))
         if not self.auto:
-            assignment = Assignment(main, mesh, Rates(target, mesh))
+            assignment = Assignment(main, mesh, Rates(target, mesh), whole)
             assignment.choose()
             return assignment, None
-        assignment = Assignment(main, mesh, TimedRates(target, mesh), free=True)
+        assignment = Assignment(main, mesh, TimedRates(target, mesh), whole, free=True)
         search = Search(assignment, self.memory_limit or target.hbm_bytes)
         search.run()
         return assignment, search
@@ -224,7 +228,6 @@ class Partition:
             self.forms[op.result][own, 0] = self.get(op.input, own)
             return
         assert isinstance(op, TensorOp)
-        assert node.rules is not None
         strategy, needs = node.strategies[node.chosen], node.needs[node.chosen]
         if not strategy.axes:
             new = op.with_operands(
@@ -234,6 +237,7 @@ class Partition:
             for old, result in zip(op.results, new.results, strict=True):
                 self.forms[old] = {(Sharding.whole(len(shape_of(old))), 0): result}
             return
+        assert node.rules is not None
         shapes = shapes_of(op, strategy)
         if is_concat(op, strategy):
             assert isinstance(op, ConcatOp)

@@ -21,6 +21,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice, product
 
 from xdsl.ir import Operation, SSAValue
@@ -214,35 +215,37 @@ class Search:
     def most_values(self) -> float:
         """Return the bytes of values at once, at most, in the order of the program: each from the
         op that gives it to the last that uses it. A view has none."""
+        sizes: dict[tuple[OpNode, int], float] = {}
+        for node in self.assignment.nodes:
+            for i, value in enumerate(node.values):
+                sizes[node, i] = bytes_of(value, node.result(node.chosen, i))
+        now = most = 0.0
+        for begins, ends in self.lives:
+            now += sum([sizes[v] for v in begins])
+            most = max(most, now)
+            now -= sum([sizes[v] for v in ends])
+        return most
+
+    @cached_property
+    def lives(self) -> list[tuple[list[tuple[OpNode, int]], list[tuple[OpNode, int]]]]:
+        """The values that are there from each op on, and those that it is the last to use, as their
+        nodes and indices there; first the arguments, which stay."""
         assignment = self.assignment
         block = assignment.main.body.block
         last: dict[SSAValue, Operation] = {}
         for op in block.ops:
             last |= dict.fromkeys(op.operands, op)
-        sizes: dict[tuple[OpNode, int], float] = {}
-
-        def size_of(value: SSAValue, node: OpNode, index: int) -> float:
-            if (found := sizes.get((node, index))) is None:
-                found = bytes_of(value, node.result(node.chosen, index))
-                sizes[node, index] = found
-            return found
-
-        live: dict[SSAValue, float] = {
-            a: size_of(a, assignment.by_argument[a], 0) for a in block.args
-        }
-        now = most = sum(live.values())
+        found = [([(assignment.by_argument[a], 0) for a in block.args], list[tuple[OpNode, int]]())]
+        live: dict[SSAValue, tuple[OpNode, int]] = {}
         for op in block.ops:
             node = assignment.by_op.get(op)
             if node is None or (isinstance(op, TensorOp) and op.ACCESS is Access.VIEW):
                 continue
-            for i, value in enumerate(op.results):
-                live[value] = size_of(value, node, i)
-                now += live[value]
-            most = max(most, now)
-            for value in dict.fromkeys(op.operands):
-                if last[value] is op and value in live and isinstance(value.owner, Operation):
-                    now -= live.pop(value)
-        return most
+            begins = {v: (node, i) for i, v in enumerate(op.results)}
+            live |= begins
+            ended = [v for v in dict.fromkeys(op.operands) if last[v] is op and v in live]
+            found.append((list(begins.values()), [live.pop(v) for v in ended]))
+        return found
 
     # ---- what is told of it
 

@@ -10,6 +10,7 @@ from ge.dialects.support.boxes import Access
 from ge.dialects.support.mesh import Axis, Mesh, Sharding
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type
+from ge.dialects.targets.cluster import Cluster
 from ge.dialects.targets.target import Target
 from ge.runtime.library.costs.collectives import cluster_of, reduction_us
 from ge.runtime.library.costs.cycles import peak_macs
@@ -30,6 +31,9 @@ class Rates:
     _links: dict[tuple[Axis, ...], float] = field(
         init=False, default_factory=dict[tuple[Axis, ...], float]
     )
+    _spreads: dict[tuple[Axis, ...], tuple[Cluster, tuple[int, ...]]] = field(
+        init=False, default_factory=dict[tuple[Axis, ...], tuple[Cluster, tuple[int, ...]]]
+    )
 
     def __post_init__(self) -> None:
         target, clock = self.target, self.target.clock_ghz * 1e9
@@ -46,13 +50,20 @@ class Rates:
         slowest level between them. What crosses an outer level is taken to be the part of one
         device of the group below, as in a collective of two levels."""
         if (rate := self._links.get(axes)) is None:
-            cluster = cluster_of(self.target, self.mesh)
+            cluster, spread = self.spread(axes)
             rate, inside = float("inf"), 1
-            for level, n in zip(cluster.levels, cluster.spread(self.mesh, axes), strict=True):
+            for level, n in zip(cluster.levels, spread, strict=True):
                 rate = min(rate, inside * level.device_rate * 1e6) if n > 1 else rate
                 inside *= n
             self._links[axes] = rate
         return rate
+
+    def spread(self, axes: tuple[Axis, ...]) -> tuple[Cluster, tuple[int, ...]]:
+        """The cluster, and the devices of a group along axes by its levels."""
+        if (found := self._spreads.get(axes)) is None:
+            cluster = cluster_of(self.target, self.mesh)
+            found = self._spreads[axes] = cluster, cluster.spread(self.mesh, axes)
+        return found
 
     def sending_s(self, step: Step, have: Sharding, shape: Shape, bits: int) -> float:
         """Return the time of a step without its start."""
@@ -85,8 +96,7 @@ class TimedRates(Rates):
     def sending_s(self, step: Step, have: Sharding, shape: Shape, bits: int) -> float:
         """Return the time of a step by the fastest algorithm. Boxes take as long as a gather after
         which a device has got as many bytes: an assumption."""
-        cluster = cluster_of(self.target, self.mesh)
-        spread, p = cluster.spread(self.mesh, step.axes), count(step.axes)
+        (cluster, spread), p = self.spread(step.axes), count(step.axes)
         if step.op in ("all_reduce", "reduce_scatter"):
             kind, size = step.op, float(elements(shape, have))
         elif step.op == "all_gather":

@@ -13,7 +13,7 @@ A convolution whose rows are cut needs a box that is no part: some rows before a
 Boxes say what elements a result depends on; that sums may be made apart and added is a fact of ops
 (`contracted`), and so is that an op takes sums which are not complete (`linear`)."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from itertools import combinations
@@ -118,8 +118,8 @@ def linear(op: TensorOp) -> tuple[tuple[int, ...], ...]:
 
 
 class Rules:
-    """What may be done with one op, and what it needs then. `is_computed` says whether an op that
-    computes parts can be built."""
+    """What may be done with one op, or with several of one kind, and what it needs then.
+    `is_computed` says whether an op that computes parts can be built."""
 
     def __init__(
         self,
@@ -134,6 +134,7 @@ class Rules:
         self.is_static = static and bool(self.results)
         self.contracted = contracted(op) if self.is_static else ()
         self._needs: dict[Strategy, tuple[Need, ...] | None] = {}
+        self._suggestions: dict[Hashable, list[Strategy]] = {}
 
     def whole(self) -> Strategy:
         rank = len(self.results[0]) if self.results else 0
@@ -245,6 +246,14 @@ class Rules:
     ) -> list[Strategy]:
         """The strategies that shardings of operands and of the result suggest, alone and together,
         with and without each axis; the first is that of whole operands."""
+        key = tuple(map(tuple, operands)), tuple(wanted)
+        if (known := self._suggestions.get(key)) is None:
+            known = self._suggestions[key] = self._suggested(operands, wanted)
+        return known
+
+    def _suggested(
+        self, operands: Sequence[Sequence[Sharding]], wanted: Sequence[Sharding]
+    ) -> list[Strategy]:
         found: dict[Strategy, None] = {self.whole(): None}
         single: list[list[Strategy]] = []
         for i, shardings in enumerate(operands):

@@ -173,3 +173,28 @@ func.func @main(%w: tensor<8x8xf32> {graph.sharding = #graph.sharding<@mesh, [{"
 // CHECK-NEXT: = graph.matmul %{{.*}}, %{{.*}} : (tensor<2x8xf32>, tensor<8x1xf32>) -> tensor<2x1xf32>
 // CHECK-NEXT: graph.yield %{{.*}}, %{{.*}} : tensor<i1>, tensor<2x1xf32>
 // CHECK:      {{.*}}func.return %{{.*}} : tensor<2x1xf32>
+
+// -----
+
+// Scales of the columns of a weight are those of the whole weight, of which a device keeps its rows.
+// Axes of one device cut nothing.
+graph.mesh @mesh ["dp"=1, "tp"=4]
+func.func @main(%x: tensor<2x32xf32> {graph.sharding = #graph.sharding<@mesh, [{"dp"}, {}]>}) -> (tensor<2x4xf32> {graph.sharding = #graph.sharding<@mesh, [{"dp"}, {}]>}) {
+  %w = graph.constant #graph.weight<"w"> : tensor<32x4xf32>
+  %0 = graph.shard %w sharding <@mesh, [{"tp"}, {"dp"}]> : (tensor<32x4xf32>) -> tensor<32x4xf32>
+  %1 = graph.abs %0 : (tensor<32x4xf32>) -> tensor<32x4xf32>
+  %2 = graph.reduce max %1 axes [0] keep_dims 0 : (tensor<32x4xf32>) -> tensor<4xf32>
+  %3 = graph.quantize %0, %2 to i8 axis 1 : (tensor<32x4xf32>, tensor<4xf32>) -> tensor<32x4xi8>
+  %4 = graph.dequantize %3, %2 axis 1 : (tensor<32x4xi8>, tensor<4xf32>) -> tensor<32x4xf32>
+  %5 = graph.matmul %x, %4 : (tensor<2x32xf32>, tensor<32x4xf32>) -> tensor<2x4xf32>
+  return %5 : tensor<2x4xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK:      [[ALL:%.*]] = graph.constant #graph.weight<"w"> : tensor<32x4xf32>
+// CHECK-NEXT: [[ABS:%.*]] = graph.abs [[ALL]] : (tensor<32x4xf32>) -> tensor<32x4xf32>
+// CHECK-NEXT: = graph.reduce max [[ABS]] axes [0] keep_dims false
+// CHECK-NOT:  dp
+// CHECK:      [[PART:%.*]] = graph.constant #graph.weight<"w {{.*}}"> : tensor<8x4xf32>
+// CHECK:      = graph.quantize [[PART]], %{{.*}} to i8 axis 1 : (tensor<8x4xf32>, tensor<4xf32>) -> tensor<8x4xi8>
+// CHECK-NOT:  all_reduce max
+// CHECK:      = graph.all_reduce sum %{{.*}} over <"tp"=4> : (tensor<2x4xf32>) -> tensor<2x4xf32>

@@ -1,0 +1,50 @@
+"""Quantized programs of several devices have the numbers of one: what is rounded is decided on
+whole values, before these are cut."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import ge
+
+
+def save(path: Path, up: Any, down: Any) -> str:
+    nodes = [
+        helper.make_node("MatMul", ["x", "up"], ["h"]),
+        helper.make_node("Relu", ["h"], ["r"]),
+        helper.make_node("MatMul", ["r", "down"], ["y"]),
+    ]
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, [8, 32]) for n in "xy")
+    weights = [numpy_helper.from_array(up, "up"), numpy_helper.from_array(down, "down")]
+    graph = helper.make_graph(nodes, "mlp", [x], [y], weights)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return str(path)
+
+
+RULES = {"x": [["dp"]], "up": [[], ["tp"]], "down": [["tp"]], "y": [["dp"]]}
+
+
+@pytest.mark.parametrize(
+    ("options", "parameters"),
+    [({"quantize": "w8a16"}, 2304), ({"quantize": "int8"}, 2600), ({"quantize": "dynamic"}, 2432),
+     ({"precision": "fp16"}, 4096), ({"quantize": "w4a16"}, 1440)],
+)  # fmt: skip
+def test_numbers_are_those_of_one_device(tmp_path: Path, options: Any, parameters: int) -> None:
+    rng = np.random.default_rng(3)
+    up, down = (rng.standard_normal(s, np.float32) / 8 for s in ((32, 64), (64, 32)))
+    x = rng.standard_normal((8, 32), np.float32)
+    np.savez(tmp_path / "x.npz", x=x)
+    model, own = save(tmp_path / "m.onnx", up, down), {"calibration": str(tmp_path / "x.npz")}
+    one = ge.compile(model, **options, **own)
+    cut = ge.compile(model, **options, **own, mesh={"dp": 2, "tp": 2}, shard=RULES)
+    devices = cut.report()["devices"]  # weights are 4,096 elements on a device
+    assert devices["parameter_bytes"] <= parameters
+    assert {c["op"] for c in devices["collectives"]} == {"all_reduce"}
+    wanted = one.session().run({"x": x})["y"]
+    np.testing.assert_allclose(
+        cut.session().run({"x": x})["y"], wanted, atol=0.01 * np.abs(wanted).max()
+    )
