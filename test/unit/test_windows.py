@@ -11,7 +11,7 @@ from ge.dialects.graph.pooling import LrnOp, MaxPoolIndicesOp, PoolOp
 from ge.dialects.support.types import tensor
 from ge.runtime.numbers import evaluate
 from ge.transforms.graph.canonical.arithmetic import average_of_image
-from ge.transforms.graph.canonical.local import Make
+from ge.transforms.rewriting.building import Make
 
 DIMENSION = st.tuples(
     st.integers(1, 7), st.integers(1, 9), st.integers(1, 3), st.integers(1, 3),

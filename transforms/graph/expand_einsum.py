@@ -33,7 +33,8 @@ from ge.dialects.graph.shape import ReshapeOp, TransposeOp, UnsqueezeOp
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import DYNAMIC, element_type, rank_of, shape_of
-from ge.transforms.graph.canonical.local import Make, Replacement, rule, simplify
+from ge.transforms.graph.canonical.local import Replacement, rule, simplify
+from ge.transforms.rewriting.building import Make
 from ge.transforms.rewriting.passes import Relation, Ulps
 
 

@@ -32,8 +32,9 @@ from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import element_type, is_static, numel, rank_of, shape_of
 from ge.transforms.analysis.parts import Range
 from ge.transforms.graph.canonical.linear_maps import is_own
-from ge.transforms.graph.canonical.local import Make, Replacement, SimplifyPass, rule
+from ge.transforms.graph.canonical.local import Replacement, SimplifyPass, rule
 from ge.transforms.graph.canonical.slices import sliced_along
+from ge.transforms.rewriting.building import Make
 
 
 def is_pointwise(op: ConvOp) -> bool:

@@ -93,9 +93,9 @@ from ge.transforms.precision.modes import MODES, Mode
 from ge.transforms.quantization.accuracy import Accuracy, accuracy_of
 from ge.transforms.quantization.calibrated_pass import CalibratedPass
 from ge.transforms.quantization.data import Calibration, calibration_at_hand
-from ge.transforms.quantization.emitting import Emitter
 from ge.transforms.quantization.layers import base_name, computed_outputs, numbered
 from ge.transforms.rewriting import remarks
+from ge.transforms.rewriting.building import Make
 from ge.transforms.rewriting.passes import Relation, Unbounded
 
 PRODUCTS = (AttentionLike, Convolution, DeformConvOp, Recurrent)
@@ -417,7 +417,7 @@ class Refinement:
         owner, element = value.owner, self.element
         if isinstance(owner, CastOp) and element_type(owner.input) == element:
             return owner.input
-        emit = Emitter.behind(value)
+        emit = Make.behind(value)
         if value in self.decisions.clipped:
             largest = self.decisions.magnitudes.largest
             limits = [emit.number(n, value) for n in (-largest, largest)]
@@ -440,7 +440,7 @@ class Refinement:
 
     def widened(self, value: SSAValue) -> SSAValue:
         if value not in self.up:
-            self.up[value] = Emitter.behind(value)(CastOp, value, to=f32)
+            self.up[value] = Make.behind(value)(CastOp, value, to=f32)
         return self.up[value]
 
 

@@ -2,13 +2,10 @@
 expressions of constants."""
 
 from collections.abc import Callable
-from typing import Any
 
-import numpy as np
-from xdsl.dialects.builtin import LocationAttr, f4E2M1FN, f8E8M0FNU, f16, f32
-from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue
+from xdsl.dialects.builtin import f4E2M1FN, f8E8M0FNU, f16, f32
+from xdsl.ir import Attribute, SSAValue
 
-from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import (
     AbsOp,
     AddOp,
@@ -28,9 +25,9 @@ from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.graph.slicing import PadOp
 from ge.dialects.support.element_types import is_float, is_unsigned
-from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, shape_of
-from ge.runtime.data.arrays import Array, dense, dtype_of, float_limits, integer_limits, type_of
+from ge.runtime.data.arrays import dtype_of, float_limits, integer_limits
+from ge.transforms.rewriting.building import Make
 
 # A channel whose weights are all smaller is as good as zero: products of scales would underflow
 LEAST = 1e-30
@@ -39,47 +36,13 @@ LEAST = 1e-30
 WITHOUT_WEIGHT = 2.0**-20
 
 
-class Emitter:
-    """Inserts ops before one op, at a location."""
-
-    def __init__(self, before: Operation, location: LocationAttr) -> None:
-        self.before, self.location = before, location
-
-    @classmethod
-    def behind(cls, value: SSAValue) -> "Emitter":
-        """Inserts right behind the definition of a value."""
-        if isinstance(value, OpResult):
-            assert value.op.next_op is not None
-            return cls(value.op.next_op, value.op.location)
-        assert isinstance(value.owner, Block)
-        first = value.owner.first_op
-        assert first is not None
-        return cls(first, first.location)
-
-    def __call__(self, kind: type[TensorOp], /, *operands: Any, **params: Any) -> SSAValue:
-        """Insert `kind.of(...)`; returns its first result."""
-        return self.insert(kind.of(*operands, location=self.location, **params))
-
-    def insert(self, op: TensorOp) -> SSAValue:
-        assert self.before.parent is not None
-        op.location = self.location
-        self.before.parent.insert_op_before(op, self.before)
-        return op.results[0]
-
-    def constant(self, array: Array) -> SSAValue:
-        return self.insert(ConstantOp.make(dense(array), type_of(array)))
-
-    def number(self, number: float, like: SSAValue) -> SSAValue:
-        """A scalar of the element type of `like`."""
-        return self.constant(np.asarray(number).astype(dtype_of(element_type(like))))
-
-    def pair(
-        self, value: SSAValue, scale: SSAValue, zero_point: SSAValue | None, to: Attribute,
-        **granularity: int,
-    ) -> SSAValue:  # fmt: skip
-        """The value quantized and dequantized."""
-        stored = self(QuantizeOp, value, scale, zero_point, to=to, **granularity)
-        return self(DequantizeOp, stored, scale, zero_point, **granularity)
+def pair(
+    make: Make, value: SSAValue, scale: SSAValue, zero_point: SSAValue | None, to: Attribute,
+    **granularity: int,
+) -> SSAValue:  # fmt: skip
+    """The value quantized and dequantized."""
+    stored = make(QuantizeOp, value, scale, zero_point, to=to, **granularity)
+    return make(DequantizeOp, stored, scale, zero_point, **granularity)
 
 
 def code_limits(t: Attribute) -> tuple[float, float]:
@@ -90,7 +53,7 @@ def code_limits(t: Attribute) -> tuple[float, float]:
 
 
 def at_run_time(
-    emit: Emitter, value: SSAValue, to: Attribute, axis: int | None, depth: int
+    emit: Make, value: SSAValue, to: Attribute, axis: int | None, depth: int
 ) -> SSAValue:
     """An activation quantized by its largest magnitude as the program runs, and dequantized: for
     the whole tensor, for each index of an axis, or, with a depth, for each row of so many elements
@@ -102,20 +65,20 @@ def at_run_time(
     least = float(float_limits(dtype_of(element_type(value))).smallest_normal)
     scale = emit(MaximumOp, scale, emit.number(least, value))
     granularity = {} if axis is None else {"axis": axis, "block_size": depth}
-    return emit.pair(value, scale, None, to, **granularity)
+    return pair(emit, value, scale, None, to, **granularity)
 
 
-def by_channel(emit: Emitter, weight: SSAValue, axis: int, to: Attribute) -> SSAValue:
+def by_channel(emit: Make, weight: SSAValue, axis: int, to: Attribute) -> SSAValue:
     """A weight quantized symmetrically with a scale for each index of `axis`, and dequantized."""
     others = [i for i in range(len(shape_of(weight))) if i != axis]
     largest = emit(ReduceOp, emit(AbsOp, weight), None, kind="max", axes=others, keep_dims=False)
     codes = emit.number(code_limits(to)[1], weight)
     scale = _not_zero(emit, emit(DivOp, largest, codes))
-    return emit.pair(weight, scale, None, to, axis=axis)
+    return pair(emit, weight, scale, None, to, axis=axis)
 
 
 def by_group(
-    emit: Emitter,
+    emit: Make,
     weight: SSAValue,
     axis: int,
     size: int,
@@ -147,11 +110,11 @@ def by_group(
     if not symmetric:
         exact = emit(SubOp, least, emit(DivOp, low, scale))
         zero_point = emit(CastOp, emit(ClampOp, emit(RoundOp, exact), least, most), to=to)
-    return emit.pair(weight, scale, zero_point, to, axis=axis, block_size=size)
+    return pair(emit, weight, scale, zero_point, to, axis=axis, block_size=size)
 
 
 def by_float_group(
-    emit: Emitter, weight: SSAValue, axis: int, size: int, to: Attribute,
+    emit: Make, weight: SSAValue, axis: int, size: int, to: Attribute,
     fits: Callable[[SSAValue], bool],
 ) -> SSAValue:  # fmt: skip
     """A weight in floats of 4 bits with a scale for each `size` elements along `axis`, and
@@ -177,19 +140,19 @@ def by_float_group(
         exact = emit(DivOp, emit(DivOp, largest, emit.number(most, weight)), whole)
         part = emit(CastOp, emit(CastOp, exact, to=to), to=element)
         scale = emit(MulOp, emit(MaximumOp, part, emit.number(2.0**-9, weight)), whole)
-    return emit.pair(
-        weight, in_16_bits(emit, scale, fits), None, f4E2M1FN, axis=axis, block_size=size
+    return pair(
+        emit, weight, in_16_bits(emit, scale, fits), None, f4E2M1FN, axis=axis, block_size=size
     )
 
 
-def in_16_bits(emit: Emitter, scale: SSAValue, fits: Callable[[SSAValue], bool]) -> SSAValue:
+def in_16_bits(emit: Make, scale: SSAValue, fits: Callable[[SSAValue], bool]) -> SSAValue:
     """Return a scale of f32 rounded to f16, if that `fits`."""
     if element_type(scale) != f32 or not fits(scale):
         return scale
     return emit(CastOp, emit(CastOp, scale, to=f16), to=f32)
 
 
-def _grouped(emit: Emitter, weight: SSAValue, axis: int, size: int) -> tuple[SSAValue, int]:
+def _grouped(emit: Make, weight: SSAValue, axis: int, size: int) -> tuple[SSAValue, int]:
     """Return the weight with `axis` split in two, groups and their elements; and the axis of the
     latter."""
     shape = shape_of(weight)
@@ -200,7 +163,7 @@ def _grouped(emit: Emitter, weight: SSAValue, axis: int, size: int) -> tuple[SSA
     return emit(ReshapeOp, weight, None, shape=target), axis + 1
 
 
-def _not_zero(emit: Emitter, scale: SSAValue) -> SSAValue:
+def _not_zero(emit: Make, scale: SSAValue) -> SSAValue:
     """Return the scale, another one where it is as good as zero."""
     smallest = float(float_limits(dtype_of(element_type(scale))).smallest_subnormal)
     least = emit.number(max(LEAST, smallest / 2), scale)

@@ -23,7 +23,7 @@ from ge.dialects.support.types import (
 )
 from ge.runtime.data.arrays import Array, array_of
 from ge.transforms.graph.canonical.linear_maps import as_type, is_prepared, shaped
-from ge.transforms.graph.canonical.local import Make
+from ge.transforms.rewriting.building import Make
 
 INTEGERS = i8, ui8, i16, ui16  # that are multiplied
 
@@ -190,7 +190,7 @@ class Quantized:
         """The integers less a zero point that `check_symmetric` accepts."""
         if not self.grid.zero:
             return self.values
-        offset = make.constant(128, i32)
+        offset = make.splat(128, i32)
         return as_type(make, make(g.SubOp, as_type(make, self.values, i32), offset), i8)
 
 

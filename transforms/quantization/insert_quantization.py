@@ -91,12 +91,12 @@ from ge.runtime.data.weights import payload_at_hand
 from ge.transforms.quantization.calibrate import range_of, set_range
 from ge.transforms.quantization.data import calibration_at_hand
 from ge.transforms.quantization.emitting import (
-    Emitter,
     at_run_time,
     by_channel,
     by_float_group,
     by_group,
     code_limits,
+    pair,
 )
 from ge.transforms.quantization.layers import (
     ConstantValues,
@@ -115,6 +115,7 @@ from ge.transforms.quantization.observe import Observer
 from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, W8A16, Scheme, scheme_of
 from ge.transforms.quantization.table import Range, unpacked_codes
 from ge.transforms.rewriting import remarks
+from ge.transforms.rewriting.building import Make
 from ge.transforms.rewriting.passes import Relation, Unbounded
 
 ANY: Range = -math.inf, math.inf
@@ -256,7 +257,7 @@ class Insertion:
         table = embedding.table
         key = table, rank_of(table) - 1, bits, 0, False
         if key not in self.weights:
-            emit = Emitter(op, op.location)
+            emit = Make(op)
             self.weights[key] = by_channel(emit, table, rank_of(table) - 1, IntegerType(bits))
         op.operands[embedding.index] = self.weights[key]
         remarks.applied(RULE, op, f"'{embedding.name}' takes its table in {bits} bits")
@@ -371,14 +372,14 @@ class Insertion:
             assert bounds is not None
             numbers = quantizer(bounds, element_type(value), to, symmetric)
             assert numbers is not None
-            emit = Emitter.behind(value)
+            emit = Make.behind(value)
             scale = emit.constant(numbers[0])
             zero_point = None if symmetric else emit.constant(numbers[1])
             if isinstance(value.owner, Operation):
                 codes = float(numbers[0]), int(numbers[1])
                 for name in sources_of(value.owner):
                     self.codes.setdefault(name, []).append(codes)
-            self.quantized[key] = emit.pair(value, scale, zero_point, to)
+            self.quantized[key] = pair(emit, value, scale, zero_point, to)
         return self.quantized[key]
 
     def computed(self, layer: Layer, index: int) -> SSAValue:
@@ -394,7 +395,7 @@ class Insertion:
         key = value, axis, depth
         if key not in self.at_run_time:
             to = ui8 if self.limits.of(value)[0] >= 0 else i8
-            pair = at_run_time(Emitter.behind(value), value, to, axis, depth)
+            pair = at_run_time(Make.behind(value), value, to, axis, depth)
             self.at_run_time[key] = pair
         return self.at_run_time[key]
 
@@ -403,7 +404,7 @@ class Insertion:
         block = scheme.block if isinstance(layer.op, MatmulOp) else 0
         key = value, axis, summed, block, scheme.is_float
         if key not in self.weights:
-            emit, fits = Emitter(layer.op, layer.op.location), self.fits_f16
+            emit, fits = Make(layer.op), self.fits_f16
             if block and scheme.is_float:
                 result = by_float_group(
                     emit, value, summed, block, element_named(scheme.scale), fits
@@ -426,7 +427,7 @@ class Insertion:
         assert isinstance(op, DequantizeOp)
         assert isinstance(op.input.owner, QuantizeOp)
         element, differences = unpacked_codes(text)
-        emit, constant = Emitter(op, op.location), Observer(self.main).constant
+        emit, constant = Make(op), Observer(self.main).constant
         try:
             codes = constant(op.input)
         except GeError as e:
@@ -454,14 +455,14 @@ class Insertion:
         return bool((error <= np.abs(exact) / 256).all())
 
 
-def stored(emit: Emitter, array: Array) -> SSAValue:
+def stored(emit: Make, array: Array) -> SSAValue:
     """A constant; a large one is a weight, where weights can be added to those at hand."""
     payload = payload_at_hand()
     if array.nbytes <= SHORT or not isinstance(payload, dict):
         return emit.constant(array)
     key = f"fitted.{sha256(array.tobytes()).hexdigest()[:16]}"
     cast("dict[str, Array]", payload)[key] = array
-    return emit.insert(ConstantOp.make(WeightAttr(key), type_of(array)))
+    return emit.add(ConstantOp.make(WeightAttr(key), type_of(array)))
 
 
 def is_input(value: SSAValue) -> bool:

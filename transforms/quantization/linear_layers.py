@@ -68,7 +68,7 @@ from ge.transforms.graph.canonical.linear_maps import (
     shaped,
     spread,
 )
-from ge.transforms.graph.canonical.local import Make, Replacement, rule
+from ge.transforms.graph.canonical.local import Replacement, rule
 from ge.transforms.quantization.grids import (
     Grid,
     Quantized,
@@ -82,6 +82,7 @@ from ge.transforms.quantization.grids import (
 from ge.transforms.quantization.layers import weight_axes
 from ge.transforms.quantization.signed_codes import OFFSET, shifted
 from ge.transforms.rewriting import remarks
+from ge.transforms.rewriting.building import Make
 
 MOST_BIAS = 2**30  # so that the sums have as much room again
 
@@ -160,7 +161,7 @@ def terms_of(op: Operation, layer: LinearLayer, bias: SSAValue | None, make: Mak
     x, weight = layer.x, layer.weight
     scale, integers = as_scale(make, weight.grid.scale), weight.symmetric(make)
     if layer.times > 1:
-        scale = make(g.MulOp, scale, make.constant(float(layer.times), element_type(scale)))
+        scale = make(g.MulOp, scale, make.splat(float(layer.times), element_type(scale)))
     if x.factor is not None:
         zeros = zero_term(layer, integers, make)
         return Terms(integers, scale, None if zeros is None else make(g.NegOp, zeros))
@@ -192,7 +193,7 @@ def signed(layer: LinearLayer, make: Make) -> LinearLayer:
     x = layer.x
     if x.factor is None or element_type(x.values) != ui8:
         return layer
-    grid = Grid(x.grid.scale, make.constant(-OFFSET, i8), None)
+    grid = Grid(x.grid.scale, make.splat(-OFFSET, i8), None)
     return replace(layer, x=replace(x, values=shifted(x.values, make), grid=grid))
 
 
@@ -205,11 +206,11 @@ def in_bytes(layer: LinearLayer, make: Make) -> tuple[LinearLayer, LinearLayer] 
         return None
     first = OFFSET if is_unsigned(element) else 0  # of the high byte
     codes = as_type(make, x.values, f32)
-    high = make(g.FloorOp, make(g.MulOp, codes, make.constant(1 / 256, f32)))
-    inner = make(g.SubOp, codes, make(g.MulOp, high, make.constant(256.0, f32)))
+    high = make(g.FloorOp, make(g.MulOp, codes, make.splat(1 / 256, f32)))
+    inner = make(g.SubOp, codes, make(g.MulOp, high, make.splat(256.0, f32)))
     if first:
-        high = make(g.SubOp, high, make.constant(float(first), f32))
-    low = make(g.SubOp, inner, make.constant(float(OFFSET), f32))
+        high = make(g.SubOp, high, make.splat(float(first), f32))
+    low = make(g.SubOp, inner, make.splat(float(OFFSET), f32))
     zeros, times = (zero // 256 - first, zero % 256 - OFFSET), (256, 1)
     high, low = (
         replace(
@@ -217,7 +218,7 @@ def in_bytes(layer: LinearLayer, make: Make) -> tuple[LinearLayer, LinearLayer] 
             x=replace(
                 x,
                 values=as_type(make, part, i8),
-                grid=Grid(x.grid.scale, make.constant(number, i8), None),
+                grid=Grid(x.grid.scale, make.splat(number, i8), None),
             ),
             times=factor,
         )
@@ -232,11 +233,11 @@ def axis_of(scale: SSAValue, axis: int) -> int | None:
 
 def raised_scale(scale: SSAValue, scale_x: SSAValue, bias: SSAValue, make: Make) -> SSAValue:
     """max(|scale|, |bias| / (scale_x * 2^30)) with the sign of the scale, one for each output."""
-    most = make(g.MulOp, scale_x, make.constant(float(MOST_BIAS), element_type(scale_x)))
+    most = make(g.MulOp, scale_x, make.splat(float(MOST_BIAS), element_type(scale_x)))
     least = make(g.AbsOp, make(g.DivOp, bias, most))
     scale, least = (shaped(make, v, (numel(shape_of(v)),)) for v in (scale, least))
     raised = make(g.MaximumOp, make(g.AbsOp, scale), least)
-    turned = make(g.CompareOp, scale, make.constant(0.0, element_type(scale)), predicate="lt")
+    turned = make(g.CompareOp, scale, make.splat(0.0, element_type(scale)), predicate="lt")
     return make(g.SelectOp, turned, make(g.NegOp, raised), raised)
 
 

@@ -45,12 +45,13 @@ from ge.dialects.support.types import element_type, rank_of
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.transforms.graph.canonical.linear_maps import as_type, shaped
-from ge.transforms.graph.canonical.local import Make, Replacement, rule, simplify
+from ge.transforms.graph.canonical.local import Replacement, rule, simplify
 from ge.transforms.graph.share_common_subexpressions import share_common_subexpressions
 from ge.transforms.quantization import linear_layers, movement, requantization, signed_codes
 from ge.transforms.quantization.grids import Refused, as_scale, has_one_element, scalar
 from ge.transforms.quantization.linear_layers import LinearLayer, conv_layer, matmul_layer
 from ge.transforms.rewriting import remarks
+from ge.transforms.rewriting.building import Make
 from ge.transforms.rewriting.passes import Decibels, Relation
 
 

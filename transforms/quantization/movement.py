@@ -59,10 +59,11 @@ from ge.dialects.support.types import (
     rank_of,
     shape_of,
 )
-from ge.runtime.data.arrays import Array, dense
+from ge.runtime.data.arrays import Array
 from ge.transforms.graph.canonical.linear_maps import is_prepared, spread
-from ge.transforms.graph.canonical.local import Make, Replacement, rule
+from ge.transforms.graph.canonical.local import Replacement, rule
 from ge.transforms.quantization.grids import Grid, has_one_element, known
+from ge.transforms.rewriting.building import Make
 
 VIEWS = (ReshapeOp, SqueezeOp, UnsqueezeOp)
 
@@ -129,7 +130,7 @@ def padding(op: PadOp, grid: Grid, element: Attribute, make: Make) -> SSAValue |
     number = 0.0 if op.value is None else splat(op.value)
     if number != 0.0 or grid.axis is not None or grid.zero is None:
         return None
-    return make.constant(grid.zero, element)
+    return make.splat(grid.zero, element)
 
 
 def moved_axis(op: TensorOp, axis: int) -> int | None:
@@ -207,7 +208,7 @@ def dequantize_after_relu(op: ReluOp, make: Make) -> Replacement:
         return None
     if grid.zero == lowest(element):
         return source.result
-    new = make(ClampOp, source.input, make.constant(grid.zero, element), None)
+    new = make(ClampOp, source.input, make.splat(grid.zero, element), None)
     axis = grid.axis
     return make(DequantizeOp, new, grid.scale, grid.zero_point, axis=axis)
 
@@ -327,7 +328,7 @@ def number_of(scale: SSAValue, make: Make) -> SSAValue:
     """A scale that is known, here: that of another part may be defined later."""
     elements = known(scale)
     assert elements is not None
-    return make.dense(dense(elements))
+    return make.constant(elements)
 
 
 def joined_before(value: SSAValue, place: ValueSlice, op: QuantizeOp) -> SSAValue | None:

@@ -43,7 +43,7 @@ from ge.transforms.graph.control_flow import end_of
 from ge.transforms.graph.share_common_subexpressions import signature
 from ge.transforms.quantization.channel_groups import input_axis, takes_factors
 from ge.transforms.quantization.data import Calibration, Chunk, Samples, calibration_at_hand
-from ge.transforms.quantization.emitting import Emitter, by_float_group
+from ge.transforms.quantization.emitting import by_float_group
 from ge.transforms.quantization.layers import (
     ConstantValues,
     Layer,
@@ -53,6 +53,7 @@ from ge.transforms.quantization.layers import (
     layers,
 )
 from ge.transforms.quantization.schemes import Scheme
+from ge.transforms.rewriting.building import Make
 
 Environment = dict[SSAValue, Array]
 
@@ -294,7 +295,7 @@ def _rounded_floats(matrix: Array, scheme: Scheme) -> Array:
     weight = ConstantOp.make(dense(matrix), type_of(matrix))
     end = weight.clone()
     block = Block([weight, end])
-    emit, scale = Emitter(end, end.location), element_named(scheme.scale)
+    emit, scale = Make(end), element_named(scheme.scale)
     axis = matrix.ndim - 1
     back = by_float_group(emit, weight.result, axis, scheme.block, scale, lambda _: False)
     rounded = Constants(None).value(back)

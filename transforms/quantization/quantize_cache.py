@@ -54,14 +54,14 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
-from ge.transforms.graph.canonical.local import Make
 from ge.transforms.graph.control_flow import insert_before
 from ge.transforms.graph.infer_shapes import refresh_signature
 from ge.transforms.graph.prune_outputs import output_names
-from ge.transforms.quantization.emitting import Emitter, at_run_time
+from ge.transforms.quantization.emitting import at_run_time
 from ge.transforms.quantization.layers import ConstantValues, argument_name
 from ge.transforms.quantization.movement import with_input
 from ge.transforms.quantization.schemes import CACHE_TYPES
+from ge.transforms.rewriting.building import Make
 from ge.transforms.rewriting.passes import OtherInputs, Relation
 
 KINDS: dict[str, Attribute] = dict(zip(CACHE_TYPES, (i8, f8E4M3FN), strict=True))
@@ -196,7 +196,7 @@ class Rewrite:
 
     def computed(self, value: SSAValue, before: Operation) -> tuple[SSAValue, SSAValue]:
         """Rows that are not in a cache yet."""
-        depth, emit = shape_of(value)[-1], Emitter(before, before.location)
+        depth, emit = shape_of(value)[-1], Make(before)
         pair = at_run_time(emit, value, self.to, rank_of(value) - 1, depth).owner
         assert isinstance(pair, DequantizeOp)
         return pair.input, pair.scale
@@ -208,7 +208,7 @@ class Rewrite:
                 if value not in self.stored:
                     continue
                 if value not in self.floats:
-                    depth, emit = shape_of(value)[-1], Emitter(op, op.location)
+                    depth, emit = shape_of(value)[-1], Make(op)
                     pair, axis = self.stored[value], rank_of(value) - 1
                     self.floats[value] = emit(DequantizeOp, *pair, axis=axis, block_size=depth)
                 inner.operands[i] = self.floats[value]

@@ -35,11 +35,12 @@ from ge.dialects.support.definitions import SEGMENTS
 from ge.dialects.support.element_types import bitwidth, ui8
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, shape_of
-from ge.runtime.data.arrays import dense, dtype_of
+from ge.runtime.data.arrays import dtype_of
 from ge.transforms.graph.canonical.linear_maps import is_prepared
-from ge.transforms.graph.canonical.local import Make, Replacement, rule
+from ge.transforms.graph.canonical.local import Replacement, rule
 from ge.transforms.graph.canonical.logic import Interval, interval_of
 from ge.transforms.quantization.grids import Grid, as_scale, has_one_element, known, scalar
+from ge.transforms.rewriting.building import Make
 
 
 def limited(value: SSAValue) -> Interval:
@@ -144,7 +145,7 @@ def clamped(value: SSAValue, low: int | None, high: int | None, make: Make) -> S
     if low is None and high is None:
         return value
     element = element_type(value)
-    limits = (None if n is None else make.constant(n, element) for n in (low, high))
+    limits = (None if n is None else make.splat(n, element) for n in (low, high))
     return make(ClampOp, value, *limits)
 
 
@@ -162,7 +163,7 @@ def lookup(op: QuantizeOp, make: Make) -> Replacement:
     codes = ops[0].operands[0]
     low, high = (int(limit(element_type(codes))) for limit in (lowest, highest))
     all_codes = np.arange(low, high + 1).astype(dtype_of(element_type(codes)))
-    values = {codes: make.dense(dense(all_codes))}
+    values = {codes: make.constant(all_codes)}
     for o in ops:
         values[o.results[0]] = with_values(o, values, make)
     return make(LookupOp, codes, values[op.result])

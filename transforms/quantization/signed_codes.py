@@ -24,7 +24,8 @@ from ge.dialects.graph.shape import UnsqueezeOp
 from ge.dialects.support.element_types import ui8
 from ge.dialects.support.types import DYNAMIC, element_type, is_static, rank_of, shape_of
 from ge.transforms.graph.canonical.linear_maps import as_type, is_padded, is_prepared
-from ge.transforms.graph.canonical.local import Make, Replacement, rule
+from ge.transforms.graph.canonical.local import Replacement, rule
+from ge.transforms.rewriting.building import Make
 
 OFFSET = 128
 
@@ -65,7 +66,7 @@ def signed_matmul(op: MatmulOp, make: Make) -> Replacement:
             sums = make(UnsqueezeOp, sums_of(other, [axis], make), axes=[along])
             result = make(g.AddOp, result, sums)
     if kinds == [ui8, ui8]:
-        result = make(g.AddOp, result, make.constant(terms * OFFSET**2, i32))
+        result = make(g.AddOp, result, make.splat(terms * OFFSET**2, i32))
     return result
 
 
@@ -84,7 +85,7 @@ def signed_convolution(op: ConvOp, make: Make) -> Replacement:
 
 def sums_of(codes: SSAValue, axes: list[int], make: Make) -> SSAValue:
     """128 times the sums, as one launch of vector cores: few numbers alone would be the host's."""
-    wide = make(g.MulOp, as_type(make, codes, i32), make.constant(OFFSET, i32))
+    wide = make(g.MulOp, as_type(make, codes, i32), make.splat(OFFSET, i32))
     return make(ReduceOp, wide, kind="sum", axes=axes, keep_dims=False)
 
 
@@ -105,10 +106,10 @@ def is_read_by_dequantize(op: QuantizeOp) -> bool:
 
 def shifted_zero(op: QuantizeOp | DequantizeOp, make: Make) -> SSAValue:
     if op.zero_point is None:
-        return make.constant(-OFFSET, i8, shape_of(op.scale))
+        return make.splat(-OFFSET, i8, shape_of(op.scale))
     return shifted(op.zero_point, make)
 
 
 def shifted(codes: SSAValue, make: Make) -> SSAValue:
     wide = as_type(make, codes, i32)
-    return as_type(make, make(g.SubOp, wide, make.constant(OFFSET, i32)), i8)
+    return as_type(make, make(g.SubOp, wide, make.splat(OFFSET, i32)), i8)

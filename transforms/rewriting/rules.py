@@ -21,9 +21,8 @@ rules know the launches, and compare those, see `fusion/merging.py`.)
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from typing import Any, ClassVar, TypeVar
+from typing import ClassVar, TypeVar
 
-import numpy as np
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.rewriter import InsertPoint
@@ -34,12 +33,12 @@ from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.editing import fuse_locations
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import element_type, is_refinement, refine, set_type
+from ge.dialects.support.types import is_refinement, refine, set_type
 from ge.dialects.targets.target import target_for
-from ge.runtime.data.arrays import Array, dense, dtype_of, type_of
 from ge.runtime.library.asking import launch_us
 from ge.transforms.analysis.views import view_offsets
 from ge.transforms.rewriting import remarks
+from ge.transforms.rewriting.building import Make
 from ge.transforms.rewriting.counts import allows, count
 from ge.transforms.rewriting.driver import erase_dead
 from ge.transforms.rewriting.matching import Match, Miss, Op
@@ -124,7 +123,7 @@ def body_of(members: Sequence[TensorOp]) -> Body:
 OpT = TypeVar("OpT", bound=Operation)
 
 
-class Emit:
+class Emit(Make):
     """Inserts the ops of a replacement, in order, before an op; those that are held stay outside
     until that is asked for, so that a rule may look at them, and drop them."""
 
@@ -132,48 +131,26 @@ class Emit:
         self,
         rewriter: PatternRewriter,
         before: Operation,
-        ops: Sequence[Operation],
+        replaced: Sequence[Operation],
         hold: bool = False,
     ):
-        self.rewriter, self.before, self.replaced = rewriter, before, ops
-        self.location = fuse_locations(reversed(ops))
-        self.held: list[Operation] | None = [] if hold else None
+        super().__init__(before, fuse_locations(reversed(replaced)))
+        self.rewriter, self.place, self.replaced = rewriter, InsertPoint.before(before), replaced
+        self.hold = hold
 
-    def add(self, new: OpT) -> OpT:
-        """Insert an op; returns it."""
-        new.location = self.location
-        if self.held is None:
-            self.rewriter.insert(new, InsertPoint.before(self.before))
+    def put(self, new: Operation) -> None:
+        if self.hold:
+            self.ops.append(new)
         else:
-            self.held.append(new)
-        return new
-
-    def op(self, kind: type[OpT], /, *operands: Any, **params: Any) -> OpT:
-        make = kind.of if issubclass(kind, TensorOp) else kind  # of infers types of results
-        return self.add(make(*operands, **params))
-
-    def __call__(self, kind: type[Operation], /, *operands: Any, **params: Any) -> SSAValue:
-        """Insert `kind.of(...)`, of another dialect `kind(...)`; returns its first result."""
-        return self.op(kind, *operands, **params).results[0]
+            self.rewriter.insert(new, self.place)
 
     def gain_us(self) -> float | None:
-        """Returns what the held ops save over those that they replace: see `losses.gain_us`."""
-        return gain_us(self.held or (), self.replaced)
+        """Return what the held ops save over those that they replace: see `gain_us`."""
+        return gain_us(self.ops, self.replaced)
 
     def insert_held(self) -> None:
-        for new in self.held or ():
-            self.rewriter.insert(new, InsertPoint.before(self.before))
-
-    def drop_held(self) -> None:
-        for new in reversed(self.held or ()):
-            new.erase()
-
-    def number(self, number: float, like: SSAValue, *shape: int) -> SSAValue:
-        """A splat constant of the element type of `like`."""
-        return self.constant(np.full(shape, number).astype(dtype_of(element_type(like))))
-
-    def constant(self, array: Array) -> SSAValue:
-        return self.add(ConstantOp.make(dense(array), type_of(array))).result
+        for new in self.ops:
+            self.rewriter.insert(new, self.place)
 
 
 def substitute(
@@ -251,7 +228,7 @@ class Rule(Search):
         emit = Emit(rewriter, op, match.ops, hold=True)
         new = self.replace(match, emit)
         if new is None:
-            emit.drop_held()
+            emit.discard()
             count(self.name, applied=0)
             return
         emit.insert_held()

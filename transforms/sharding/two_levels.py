@@ -19,9 +19,8 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import f32, i32, i64
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import SSAValue
 
-from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import (
     AddOp,
     AndOp,
@@ -52,38 +51,16 @@ from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.mesh import Sharding
 from ge.dialects.support.tensor_op import RowsInterface, TensorOp
 from ge.dialects.support.types import element_type, normalize_axis, rank_of, shape_of
-from ge.runtime.data.arrays import dense, dtype_of, type_of
-from ge.transforms.graph.control_flow import insert_before, replace_op
+from ge.runtime.data.arrays import dtype_of
+from ge.transforms.graph.control_flow import replace_op
+from ge.transforms.rewriting.building import Make
 from ge.transforms.sharding.assignment import Assignment
 from ge.transforms.sharding.resharding import count
 
 LARGEST_I32 = (1 << 31) - 1
 
 
-class Insert:
-    """Builds the ops that replace one."""
-
-    def __init__(self, before: Operation) -> None:
-        self.before = before
-
-    def __call__(self, kind: type[TensorOp], /, *operands: SSAValue, **params: Any) -> SSAValue:
-        return insert_before(self.before, kind.of(*operands, **params)).results[0]
-
-    def op(self, kind: type[TensorOp], /, *operands: SSAValue, **params: Any) -> TensorOp:
-        return insert_before(self.before, kind.of(*operands, **params))
-
-    def constant(self, array: Any) -> SSAValue:
-        op = ConstantOp.make(dense(array), type_of(array))
-        return insert_before(self.before, op).result
-
-    def number(self, value: float, like: SSAValue) -> SSAValue:
-        return self.constant(np.array(value, dtype_of(element_type(like))))
-
-    def reshaped(self, x: SSAValue, shape: Sequence[int]) -> SSAValue:
-        return self(ReshapeOp, x, shape=list(shape), allow_zero=True)
-
-
-Rewrite = Callable[[Insert, Any, int], Sequence[SSAValue] | None]
+Rewrite = Callable[[Make, Any, int], Sequence[SSAValue] | None]
 """The results of an op in two levels, of `parts` parts; None where it stays."""
 
 
@@ -99,7 +76,7 @@ def in_two_levels(assignment: Assignment) -> bool:
         assert isinstance(op, TensorOp)
         have = assignment.chosen(op.operands[0])
         parts = parts_along(op, have)
-        if parts > 1 and (results := rewrite(Insert(op), op, parts)) is not None:
+        if parts > 1 and (results := rewrite(Make(op), op, parts)) is not None:
             replace_op(op, results)
             changed = True
     return changed
@@ -125,7 +102,7 @@ def row_axes(op: TensorOp) -> Sequence[int]:
 # ---- distributions and norms --------------------------------------------------------------------
 
 
-def softmax(make: Insert, op: SoftmaxOp | LogSoftmaxOp, parts: int) -> Sequence[SSAValue]:
+def softmax(make: Make, op: SoftmaxOp | LogSoftmaxOp, parts: int) -> Sequence[SSAValue]:
     axes = list(op.row_axes())
     x = wide(make, op.input)
     shifted = make(SubOp, x, make(ReduceOp, x, kind="max", axes=axes))
@@ -138,7 +115,7 @@ def softmax(make: Insert, op: SoftmaxOp | LogSoftmaxOp, parts: int) -> Sequence[
     return [like(make, y, op.input)]
 
 
-def norm(make: Insert, op: LayerNormOp | RmsNormOp, parts: int) -> Sequence[SSAValue]:
+def norm(make: Make, op: LayerNormOp | RmsNormOp, parts: int) -> Sequence[SSAValue]:
     axes, x, epsilon = list(op.row_axes()), wide(make, op.input), op.epsilon.value.data
     if isinstance(op, LayerNormOp):
         normal = _normal(make, x, axes, epsilon)
@@ -151,24 +128,24 @@ def norm(make: Insert, op: LayerNormOp | RmsNormOp, parts: int) -> Sequence[SSAV
     return [like(make, y, op.input)]
 
 
-def group_norm(make: Insert, op: GroupNormOp, parts: int) -> Sequence[SSAValue]:
+def group_norm(make: Make, op: GroupNormOp, parts: int) -> Sequence[SSAValue]:
     batch, channels, *rest = shape_of(op.input)
     groups = op.groups.value.data
-    x = make.reshaped(wide(make, op.input), (batch, groups, channels // groups, *rest))
+    x = reshaped(make, wide(make, op.input), (batch, groups, channels // groups, *rest))
     axes = list(range(2, 3 + len(rest)))
-    y = make.reshaped(_normal(make, x, axes, op.epsilon.value.data), (batch, channels, *rest))
+    y = reshaped(make, _normal(make, x, axes, op.epsilon.value.data), (batch, channels, *rest))
     column = (channels, *[1] * len(rest))
-    scale, bias = (make.reshaped(like(make, v, y), column) for v in (op.scale, op.bias))
+    scale, bias = (reshaped(make, like(make, v, y), column) for v in (op.scale, op.bias))
     return [like(make, make(AddOp, make(MulOp, y, scale), bias), op.input)]
 
 
-def _normal(make: Insert, x: SSAValue, axes: list[int], epsilon: float) -> SSAValue:
+def _normal(make: Make, x: SSAValue, axes: list[int], epsilon: float) -> SSAValue:
     x = make(SubOp, x, make(ReduceOp, x, kind="mean", axes=axes))
     variance = make(ReduceOp, make(MulOp, x, x), kind="mean", axes=axes)
     return make(DivOp, x, make(SqrtOp, make(AddOp, variance, make.number(epsilon, x))))
 
 
-def reduced(make: Insert, op: ReduceOp, parts: int) -> Sequence[SSAValue] | None:
+def reduced(make: Make, op: ReduceOp, parts: int) -> Sequence[SSAValue] | None:
     """Kinds that are a function of a sum."""
     kind = op.kind.data
     if kind not in ("l2", "log_sum", "log_sum_exp") or not is_float(element_type(op.input)):
@@ -182,17 +159,17 @@ def reduced(make: Insert, op: ReduceOp, parts: int) -> Sequence[SSAValue] | None
     else:
         most = make(ReduceOp, x, kind="max", axes=own["axes"])
         total = make(ReduceOp, make(ExpOp, make(SubOp, x, most)), kind="sum", **own)
-        y = make(AddOp, make(LogOp, total), make.reshaped(most, shape_of(total)))
+        y = make(AddOp, make(LogOp, total), reshaped(make, most, shape_of(total)))
     return [like(make, y, op.input)]
 
 
-def wide(make: Insert, x: SSAValue) -> SSAValue:
+def wide(make: Make, x: SSAValue) -> SSAValue:
     """Floats of 16 bits as f32: results are rounded once, at the end."""
     narrow = is_float(element_type(x)) and bitwidth(element_type(x)) < 32
     return make(CastOp, x, to=f32) if narrow else x
 
 
-def like(make: Insert, x: SSAValue, other: SSAValue) -> SSAValue:
+def like(make: Make, x: SSAValue, other: SSAValue) -> SSAValue:
     same = element_type(x) == element_type(other)
     return x if same else make(CastOp, x, to=element_type(other))
 
@@ -200,14 +177,18 @@ def like(make: Insert, x: SSAValue, other: SSAValue) -> SSAValue:
 # ---- greatest elements, running sums ------------------------------------------------------------
 
 
-def in_parts(make: Insert, x: SSAValue, axis: int, parts: int) -> SSAValue:
+def reshaped(make: Make, x: SSAValue, shape: Sequence[int]) -> SSAValue:
+    return make(ReshapeOp, x, shape=list(shape), allow_zero=True)
+
+
+def in_parts(make: Make, x: SSAValue, axis: int, parts: int) -> SSAValue:
     """The value with its axis as two: the parts, and the elements of each."""
     shape = shape_of(x)
     size = shape[axis] // parts
-    return make.reshaped(x, (*shape[:axis], parts, size, *shape[axis + 1 :]))
+    return reshaped(make, x, (*shape[:axis], parts, size, *shape[axis + 1 :]))
 
 
-def places(make: Insert, local: SSAValue, axis: int, parts: int, size: int) -> SSAValue:
+def places(make: Make, local: SSAValue, axis: int, parts: int, size: int) -> SSAValue:
     """Indices in parts as indices in the whole, as i32: they are sent. `axis` is that of the
     parts."""
     rank = rank_of(local)
@@ -216,7 +197,7 @@ def places(make: Insert, local: SSAValue, axis: int, parts: int, size: int) -> S
     return make(AddOp, make(CastOp, local, to=i32), make.constant(first.reshape(shape)))
 
 
-def arg_reduce(make: Insert, op: ArgReduceOp, parts: int) -> Sequence[SSAValue] | None:
+def arg_reduce(make: Make, op: ArgReduceOp, parts: int) -> Sequence[SSAValue] | None:
     (axis,) = op.row_axes()
     size = shape_of(op.input)[axis]
     if size > LARGEST_I32 or size == parts:
@@ -229,10 +210,10 @@ def arg_reduce(make: Insert, op: ArgReduceOp, parts: int) -> Sequence[SSAValue] 
     best = make(ReduceOp, x, kind=kind, axes=[axis + 1], keep_dims=False)
     which = make(ArgReduceOp, best, axis=axis, keep_dims=True, **own)
     found = make(CastOp, make(GatherElementsOp, at, which, axis=axis), to=i64)
-    return [make.reshaped(found, shape_of(op.result))]
+    return [reshaped(make, found, shape_of(op.result))]
 
 
-def top_k(make: Insert, op: TopKOp, parts: int) -> Sequence[SSAValue] | None:
+def top_k(make: Make, op: TopKOp, parts: int) -> Sequence[SSAValue] | None:
     axis, shape = normalize_axis(op.axis.value.data, rank_of(op.input)), shape_of(op.input)
     wanted, size = (op.ints("k") or (0,))[0], shape[axis] // parts
     each = min(wanted, size)
@@ -242,13 +223,13 @@ def top_k(make: Insert, op: TopKOp, parts: int) -> Sequence[SSAValue] | None:
     best = make.op(TopKOp, x, k=each, axis=axis + 1, largest=largest)
     at = places(make, best.results[1], axis, parts, size)
     merged = (*shape[:axis], parts * each, *shape[axis + 1 :])
-    values, at = make.reshaped(best.results[0], merged), make.reshaped(at, merged)
+    values, at = reshaped(make, best.results[0], merged), reshaped(make, at, merged)
     of_all = make.op(TopKOp, values, k=wanted, axis=axis, largest=largest)
     found = make(GatherElementsOp, at, of_all.results[1], axis=axis)
     return [of_all.results[0], make(CastOp, found, to=i64)]
 
 
-def cumulative(make: Insert, op: CumulativeOp, parts: int) -> Sequence[SSAValue] | None:
+def cumulative(make: Make, op: CumulativeOp, parts: int) -> Sequence[SSAValue] | None:
     (axis,) = op.row_axes() or (0,)
     if shape_of(op.input)[axis] == parts:
         return None
@@ -259,13 +240,13 @@ def cumulative(make: Insert, op: CumulativeOp, parts: int) -> Sequence[SSAValue]
     totals = make(ReduceOp, x, kind=kind, axes=[axis + 1])
     before = make(CumulativeOp, totals, kind=kind, axis=axis, reverse=reverse, exclusive=True)
     both = make(AddOp if kind == "sum" else MulOp, own, before)
-    return [make.reshaped(both, shape_of(op.result))]
+    return [reshaped(make, both, shape_of(op.result))]
 
 
 # ---- look-ups -----------------------------------------------------------------------------------
 
 
-def gather(make: Insert, op: GatherOp, parts: int) -> Sequence[SSAValue] | None:
+def gather(make: Make, op: GatherOp, parts: int) -> Sequence[SSAValue] | None:
     """Each part gives what it has, and zeros else; their sum is the result. Only where it is
     smaller than what is looked up in, all of which would be sent else."""
     data, result, element = shape_of(op.input), shape_of(op.result), element_type(op.input)
@@ -276,7 +257,7 @@ def gather(make: Insert, op: GatherOp, parts: int) -> Sequence[SSAValue] | None:
     x, order = op.input, [axis, *(i for i in range(len(data)) if i != axis)]
     if axis:
         x = make(TransposeOp, x, permutation=order)
-    x = make.reshaped(x, (parts, size, *(data[i] for i in order[1:])))
+    x = reshaped(make, x, (parts, size, *(data[i] for i in order[1:])))
     at, rank = op.indices, rank_of(op.indices)
     zero = make.number(0, at)
     at = make(SelectOp, make(CompareOp, at, zero, predicate="lt"),
@@ -290,8 +271,8 @@ def gather(make: Insert, op: GatherOp, parts: int) -> Sequence[SSAValue] | None:
     )
     local = make(ClampOp, local, zero, make.number(size - 1, at))
     own_shape = shape_of(local)
-    found = make(GatherNdOp, x, make.reshaped(local, (*own_shape, 1)), batch_dims=1)
-    mask = make.reshaped(inside, (*own_shape, *[1] * rest))
+    found = make(GatherNdOp, x, reshaped(make, local, (*own_shape, 1)), batch_dims=1)
+    mask = reshaped(make, inside, (*own_shape, *[1] * rest))
     own = make(SelectOp, mask, found, make.number(0, found))
     y = make(ReduceOp, own, kind="sum", axes=[0], keep_dims=False)
     if axis:  # indices come first so far
@@ -303,7 +284,7 @@ def gather(make: Insert, op: GatherOp, parts: int) -> Sequence[SSAValue] | None:
 # ---- pools --------------------------------------------------------------------------------------
 
 
-def pool(make: Insert, op: PoolOp, parts: int) -> Sequence[SSAValue] | None:
+def pool(make: Make, op: PoolOp, parts: int) -> Sequence[SSAValue] | None:
     """An average that leaves out padding as one that counts it, times a number for each place."""
     spatial, kernel = shape_of(op.input)[2:], op.ints("kernel") or ()
     window = op.window().resolved(spatial)

@@ -25,7 +25,6 @@ from ge.dialects.support.types import (
 )
 from ge.runtime.data.arrays import array_of
 from ge.transforms.graph.canonical.local import (
-    Make,
     Replacement,
     exact_reciprocal,
     is_constant,
@@ -36,6 +35,7 @@ from ge.transforms.graph.canonical.local import (
     uniform,
     with_constant,
 )
+from ge.transforms.rewriting.building import Make
 
 # ---- signs -------------------------------------------------------------------------------------
 
@@ -163,9 +163,9 @@ def divide_by_power_of_two(op: g.DivOp, make: Make) -> Replacement:
     if number is None:
         return None
     if (factor := exact_reciprocal(number, element)) is not None:
-        return make(g.MulOp, op.lhs, make.constant(factor, element, shape_of(op.rhs)))
+        return make(g.MulOp, op.lhs, make.splat(factor, element, shape_of(op.rhs)))
     if is_unsigned(element) and number > 0 and int(number).bit_count() == 1:
-        places = make.constant(int(number).bit_length() - 1, element, shape_of(op.rhs))
+        places = make.splat(int(number).bit_length() - 1, element, shape_of(op.rhs))
         return make(g.ShiftOp, op.lhs, places, direction="right")
     return None
 
@@ -186,7 +186,7 @@ def remainder_of_power_of_two(op: g.ModOp, make: Make) -> Replacement:
         return None
     if op.fmod.value.data and not is_unsigned(element):
         return None
-    return make(g.AndOp, op.lhs, make.constant(int(number) - 1, element, shape_of(op.rhs)))
+    return make(g.AndOp, op.lhs, make.splat(int(number) - 1, element, shape_of(op.rhs)))
 
 
 @rule(g.PowOp)
@@ -194,7 +194,7 @@ def small_power(op: g.PowOp, make: Make) -> Replacement:
     """x ** 2 = x * x, x ** 3 = x * (x * x), as the kernel computes them; x ** 0 = 1"""
     exponent = uniform(op.rhs, op.lhs)
     if exponent == 0 and is_static(shape_of(op.lhs)):
-        return make.constant(1, element_type(op.lhs), shape_of(op.lhs))
+        return make.splat(1, element_type(op.lhs), shape_of(op.lhs))
     if exponent not in (2, 3) or numel(shape_of(op.rhs)) != 1:
         return None
     square = make(g.MulOp, op.lhs, op.lhs)

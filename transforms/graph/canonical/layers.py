@@ -53,7 +53,7 @@ from ge.transforms.graph.canonical.linear_maps import (
     wide,
     widened,
 )
-from ge.transforms.graph.canonical.local import Make, Replacement, rule
+from ge.transforms.graph.canonical.local import Replacement, rule
 from ge.transforms.graph.canonical.sampling import (
     MOST_TAPS,
     FloatArithmetic,
@@ -62,6 +62,7 @@ from ge.transforms.graph.canonical.sampling import (
     table_of,
     weighted_rows,
 )
+from ge.transforms.rewriting.building import Make
 
 MOST_MINORS = 4  # rows of a matrix whose determinant is written out
 
@@ -103,14 +104,14 @@ def top_k_of_parts(op: TopKOp, make: Make) -> Replacement:
     rows = make(
         PadOp,
         op.input,
-        value=make.constant(worst, element),
+        value=make.splat(worst, element),
         pads=[0, parts * length - size],
         axes=[last],
     )
     params = {**op.properties, "axis": last + 1}
     rows = make(ReshapeOp, rows, shape=(*lines, parts, length))
     values, indices = make.op(TopKOp, rows, None, **params).results
-    first = make.dense(dense(np.arange(parts)[:, None] * length))
+    first = make.constant(np.arange(parts)[:, None] * length)
     both = (values, make(g.AddOp, indices, first))
     values, indices = (make(ReshapeOp, v, shape=(*lines, parts * shape_of(v)[-1])) for v in both)
     found = make.op(TopKOp, values, None, **{**params, "axis": last})
@@ -131,7 +132,7 @@ def lrn_by_pool(op: LrnOp, make: Make) -> Replacement:
         PoolOp, squares, kind="average", kernel=[size, 1], pads=pads, count_include_pad=True
     )
     own = element_type(x)
-    alpha, beta, bias = (make.constant(p.value.data, own) for p in (op.alpha, op.beta, op.bias))
+    alpha, beta, bias = (make.splat(p.value.data, own) for p in (op.alpha, op.beta, op.bias))
     base = make(g.AddOp, make(g.MulOp, make(ReshapeOp, mean, shape=shape), alpha), bias)
     return as_type(make, make(g.DivOp, x, make(g.PowOp, base, beta)), element)
 
@@ -247,7 +248,7 @@ def resize_by_matrices(op: ResizeOp, make: Make) -> Replacement:
         if size * count > MOST_WEIGHTS:
             return None
         to: dict[str, Any] = {"sizes": [count]} if scale is None else {"scales": [scale]}
-        eye = make.dense(dense(np.eye(size, dtype=dtype_of(element_type(x)))))
+        eye = make.constant(np.eye(size, dtype=dtype_of(element_type(x))))
         weights = make(ResizeOp, eye, None, None, None, axes=[0], **to, **kept)
         before, after = shape_of(x)[:axis], shape_of(x)[axis + 1 :]
         if prod(after) == 1:
@@ -327,7 +328,7 @@ def backward_slice(op: SliceOp, make: Make) -> Replacement:
     backward = [bound for bound in bounds if bound[3] is not None and bound[3] < 0]
     for axis, start, end, step in backward:
         places = np.arange(*slice(start, end, step).indices(shape_of(x)[axis]), dtype=np.int64)
-        x = make(GatherOp, x, make.dense(dense(places)), axis=axis)
+        x = make(GatherOp, x, make.constant(places), axis=axis)
     if forward := [bound for bound in bounds if bound not in backward]:
         axes, starts, ends, steps = (list(column) for column in zip(*forward, strict=True))
         x = make(SliceOp, x, starts=starts, ends=ends, axes=axes, steps=steps)
@@ -359,9 +360,9 @@ def taken(make: Make, x: SSAValue, axis: int, places: Array) -> SSAValue:
     shape = list(shape_of(x))
     shape[axis] = len(places)
     if prod(shape[axis + 1 :]) > 1:
-        return make(GatherOp, x, make.dense(dense(places - low)), axis=axis)
+        return make(GatherOp, x, make.constant(places - low), axis=axis)
     own = [len(places) if i == axis else 1 for i in range(len(shape))]
-    at = make.dense(dense((places - low).astype(np.int32).reshape(own)))
+    at = make.constant((places - low).astype(np.int32).reshape(own))
     return make(GatherElementsOp, x, make(BroadcastToOp, at, shape=shape), axis=axis)
 
 
@@ -391,8 +392,8 @@ def reverse_by_indices(op: ReverseSequenceOp, make: Make) -> Replacement:
     if not can_sample(op):
         return None
     ends, n = as_type(make, op.lengths, i32), FloatArithmetic(make)
-    steps = make.dense(dense(np.arange(shape[time], dtype=np.int32)[:, None]))
-    fallen = make(g.SubOp, make(g.SubOp, ends, make.constant(1, i32)), steps)
+    steps = make.constant(np.arange(shape[time], dtype=np.int32)[:, None])
+    fallen = make(g.SubOp, make(g.SubOp, ends, make.splat(1, i32)), steps)
     places = n.where(make(g.CompareOp, steps, ends, predicate="lt"), fallen, steps)  # time x batch
     if {batch, time} != {0, 1} or prod(shape[2:]) < LEAST_ROW:
         if batch < time:
@@ -402,8 +403,8 @@ def reverse_by_indices(op: ReverseSequenceOp, make: Make) -> Replacement:
         return make(GatherElementsOp, op.input, places, axis=time)
     strides = (1, shape[time]) if batch == 0 else (shape[batch], 1)
     first = np.arange(shape[batch], dtype=np.int32) * strides[1]
-    places = make(g.MulOp, places, make.constant(strides[0], i32)) if strides[0] > 1 else places
-    places = make(g.AddOp, places, make.dense(dense(first)))
+    places = make(g.MulOp, places, make.splat(strides[0], i32)) if strides[0] > 1 else places
+    places = make(g.AddOp, places, make.constant(first))
     if batch == 0:
         places = make(TransposeOp, places, permutation=[1, 0])
     rows = shaped(make, op.input, (prod(shape[:2]), prod(shape[2:])))
@@ -498,7 +499,7 @@ def unpool_by_scatter(op: MaxUnpoolOp, make: Make) -> Replacement:
     if not can_sample(op) or op.output_shape_value is not None:
         return None
     count = numel(shape_of(op.input))
-    zeros = make(BroadcastToOp, make.constant(0, element), shape=(prod(inner),))
+    zeros = make(BroadcastToOp, make.splat(0, element), shape=(prod(inner),))
     at, updates = shaped(make, op.indices, (count, 1)), shaped(make, op.input, (count,))
     found = shaped(make, make(ScatterNdOp, zeros, at, updates), inner)
     ends = [d - n for d, n in zip(shape, inner, strict=True)]
@@ -516,14 +517,14 @@ def pool_by_taps(op: MaxPoolIndicesOp, make: Make) -> Replacement:
     reach = [(m - 1) * s + window.extent(i) for i, (m, s) in enumerate(zip(places, window.strides))]
     ends = [max(r - p - d, 0) for r, p, d in zip(reach, window.pads, sizes, strict=False)]
     pads = [0, 0, *window.pads[:rank], 0, 0, *ends]
-    low = make.constant(lowest(element), element)
+    low = make.splat(lowest(element), element)
     x = make(PadOp, op.input, value=low, pads=pads) if any(pads) else op.input
     order = "F" if op.column_major.value.data else "C"
     numbers = np.arange(prod(sizes), dtype=np.int32).reshape(sizes, order=order)
     inside = list(zip(window.pads[:rank], ends, strict=True))
     numbers = np.pad(numbers, inside, constant_values=-1)
     best = indices = None
-    zero = make.constant(0, i32)
+    zero = make.splat(0, i32)
     for tap in product(*(range(k) for k in window.kernel)):
         starts = [t * d for t, d in zip(tap, window.dilations, strict=True)]
         stops = [
@@ -532,7 +533,7 @@ def pool_by_taps(op: MaxPoolIndicesOp, make: Make) -> Replacement:
         axes, steps = [*range(2, rank + 2)], list(window.strides)
         found = make(SliceOp, x, starts=starts, ends=stops, axes=axes, steps=steps)
         where = tuple(slice(*s) for s in zip(starts, stops, steps, strict=True))
-        number = make.dense(dense(np.ascontiguousarray(numbers[where])))
+        number = make.constant(np.ascontiguousarray(numbers[where]))
         if best is None or indices is None:
             best = found
             indices = make(BroadcastToOp, number, shape=shape_of(found))
@@ -544,7 +545,7 @@ def pool_by_taps(op: MaxPoolIndicesOp, make: Make) -> Replacement:
     assert best is not None
     assert indices is not None
     first = np.arange(prod(shape[:2]), dtype=np.int32) * prod(sizes)
-    first = make.dense(dense(first.reshape(*shape[:2], *(1,) * rank)))
+    first = make.constant(first.reshape(*shape[:2], *(1,) * rank))
     return [best, as_type(make, make(g.AddOp, indices, first), i64)]
 
 
@@ -597,7 +598,7 @@ def dft_by_matmul(op: DftOp, make: Make) -> Replacement:
     rows = make(TransposeOp, as_type(make, op.input, own), permutation=order)
     lines = [shape[i] for i in order[:-2]]
     rows = shaped(make, rows, (numel(tuple(lines)), given * ins))
-    y = make(MatmulOp, rows, make.dense(dense(weight.astype(dtype_of(own)))))
+    y = make(MatmulOp, rows, make.constant(weight.astype(dtype_of(own))))
     y = shaped(make, as_type(make, y, element), (*lines, count, outs))
     return make(TransposeOp, y, permutation=inverse(order))
 
@@ -621,7 +622,7 @@ def stft_by_conv(op: StftOp, make: Make) -> Replacement:
     x = make(TransposeOp, x, permutation=[0, 2, 1])
     filters = real(fourier(length, length, bins, -1), parts, 2)
     filters = filters.reshape(length // line, line, parts, bins * 2).transpose(3, 1, 2, 0)
-    weight = make.dense(dense(np.ascontiguousarray(filters, dtype_of(own))))
+    weight = make.constant(np.ascontiguousarray(filters, dtype_of(own)))
     if op.window is not None:
         window = shaped(make, as_type(make, op.window, own), (length // line, line))
         window = make(TransposeOp, window, permutation=[1, 0])

@@ -23,7 +23,8 @@ from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, is_static, numel, rank_of, shape_of
-from ge.transforms.graph.canonical.local import Make, Replacement, rule
+from ge.transforms.graph.canonical.local import Replacement, rule
+from ge.transforms.rewriting.building import Make
 
 MOST_OPS = 64  # ops of an expression of weights that are looked at
 
@@ -119,7 +120,7 @@ def combined_with(
 def as_product(op: BatchNormOp, make: Make, element: Attribute) -> SSAValue:
     """x * factor + offset, where these are computed in an element type, as the kernel does."""
     scale, bias, mean, variance = (as_type(make, v, element) for v in op.operands[1:])
-    epsilon = make.constant(op.epsilon.value.data, element)
+    epsilon = make.splat(op.epsilon.value.data, element)
     factor = make(g.DivOp, scale, make(g.SqrtOp, make(g.AddOp, variance, epsilon)))
     offset = make(g.SubOp, bias, make(g.MulOp, mean, factor))
     by_channel = (*shape_of(op.scale), *[1] * (rank_of(op.input) - 2))

@@ -18,7 +18,7 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import ModuleType
-from typing import Any, ClassVar, TypeAlias, TypeVar, cast
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnknownLoc, i1
@@ -35,7 +35,6 @@ from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.support.parameters import (
     Number,
     broadcasts_into,
-    constants,
     is_unsigned,
     splat,
 )
@@ -44,16 +43,14 @@ from ge.dialects.support.element_types import is_float, is_integer, row_of
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.tensor_op import Canonicalized, TensorOp
 from ge.dialects.support.types import (
-    Dense,
     element_type,
     is_refinement,
     refine,
     set_type,
     shape_of,
-    tensor,
 )
-from ge.runtime.data.arrays import array_of, type_of
 from ge.transforms.graph.fold_constants import fold, fold_identity
+from ge.transforms.rewriting.building import Make
 from ge.transforms.rewriting.counts import allows, count, disabled_at_hand
 from ge.transforms.rewriting.driver import Table, enabled, erase_dead, rewrite
 from ge.transforms.rewriting.passes import BitExact, Relation, Ulps
@@ -63,38 +60,6 @@ OpT = TypeVar("OpT", bound=TensorOp)
 # A value for each result of the op (or the one value; None for a result without uses), None if the
 # rule does not apply.
 Replacement: TypeAlias = SSAValue | Sequence[SSAValue | None] | None
-
-
-class Make:
-    """Creates the ops of a replacement; they are inserted when the rule has returned."""
-
-    def __init__(self) -> None:
-        self.ops: list[TensorOp] = []
-
-    def op(self, kind: type[OpT], /, *operands: Any, **params: Any) -> OpT:
-        new = kind.of(*operands, **params)
-        self.ops.append(new)
-        return new
-
-    def __call__(self, kind: type[TensorOp], /, *operands: Any, **params: Any) -> SSAValue:
-        """Create `kind.of(...)`; returns its first result."""
-        return self.op(kind, *operands, **params).results[0]
-
-    def constant(self, number: Number, element: Attribute, shape: Sequence[int] = ()) -> SSAValue:
-        folded = constants(number, tensor(shape, element))
-        assert folded is not None
-        return self.dense(folded[0])
-
-    def dense(self, value: SSAValue | Attribute) -> SSAValue:
-        if isinstance(value, SSAValue):
-            return value
-        new = ConstantOp.make(value, type_of(array_of(cast(Dense, value))))
-        self.ops.append(new)
-        return new.result
-
-    def discard(self) -> None:
-        while self.ops:
-            self.ops.pop().erase()
 
 
 class LocalRule(RewritePattern):

@@ -17,13 +17,13 @@ from ge.dialects.graph.support.parameters import Number, holds, is_splat, same_n
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer
 from ge.dialects.support.types import element_type, is_static, shape_of
 from ge.transforms.graph.canonical.local import (
-    Make,
     Replacement,
     is_whole,
     never_negative,
     rule,
     uniform,
 )
+from ge.transforms.rewriting.building import Make
 
 OPPOSITE = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
@@ -54,7 +54,7 @@ def compare_with_itself(op: g.CompareOp, make: Make) -> Replacement:
         return None
     predicate, shape = op.predicate.data, shape_of(op.lhs)
     if predicate in ("lt", "gt"):
-        return make.constant(0, i1, shape) if is_static(shape) else None
+        return make.splat(0, i1, shape) if is_static(shape) else None
     nan = make(g.IsNanOp, op.lhs)
     return nan if predicate == "ne" else make(g.NotOp, nan)
 
@@ -171,7 +171,7 @@ def never_nan(op: g.IsNanOp, make: Make) -> Replacement:
     if not isinstance(inner, g.CastOp) or not is_static(shape):
         return None
     source = element_type(inner.input)
-    return make.constant(0, i1, shape) if source == i1 or is_integer(source) else None
+    return make.splat(0, i1, shape) if source == i1 or is_integer(source) else None
 
 
 @dataclass(frozen=True)
@@ -200,8 +200,8 @@ class Interval:
     def make(self, make: Make, element: Attribute) -> SSAValue:
         if self.high is None and self.low is not None and same_number(self.low, 0.0):
             return make(a.ReluOp, self.value)
-        low = None if self.low is None else make.constant(self.low, element)
-        high = None if self.high is None else make.constant(self.high, element)
+        low = None if self.low is None else make.splat(self.low, element)
+        high = None if self.high is None else make.splat(self.high, element)
         return make(g.ClampOp, self.value, low, high)
 
 

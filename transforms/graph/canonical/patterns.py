@@ -14,9 +14,10 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.elementwise import AddOp, AndOp, MulOp, OrOp, XorOp
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import NotStatic
-from ge.transforms.graph.canonical.local import LocalRule, Make, Replacement, rule, table_of
+from ge.transforms.graph.canonical.local import LocalRule, Replacement, rule, table_of
 from ge.transforms.graph.simplify_algebra import SimplifyAlgebraPass
 from ge.transforms.graph.simplify_movement import SimplifyMovementPass
+from ge.transforms.rewriting.building import Make
 from ge.transforms.rewriting.counts import count, disabled_at_hand
 
 Swappable: TypeAlias = AddOp | MulOp | AndOp | OrOp | XorOp

@@ -30,9 +30,9 @@ from ge.dialects.support.types import (
     numel,
     shape_of,
 )
-from ge.runtime.data.arrays import dense
 from ge.transforms.graph.canonical.linear_maps import as_type, shaped, wide
-from ge.transforms.graph.canonical.local import Make, Replacement, rule
+from ge.transforms.graph.canonical.local import Replacement, rule
+from ge.transforms.rewriting.building import Make
 
 ACTIVATIONS: dict[str, type[TensorOp]] = {
     "relu": a.ReluOp, "tanh": g.TanhOp, "sigmoid": a.SigmoidOp, "softsign": a.SoftsignOp,
@@ -95,7 +95,7 @@ def direction(op: Recurrent, d: int, make: Make) -> list[SSAValue]:
             return value
         if op.lengths is not None:
             return make(ReverseSequenceOp, value, op.lengths, batch_axis=1, time_axis=0)
-        order = make.dense(dense(np.arange(steps - 1, -1, -1)))
+        order = make.constant(np.arange(steps - 1, -1, -1))
         return make(GatherOp, value, order, axis=0)
 
     x = shaped(make, as_type(make, turned(op.input), element), (steps * batch, size))
@@ -107,11 +107,11 @@ def direction(op: Recurrent, d: int, make: Make) -> list[SSAValue]:
         of_input, of_state = part(make, bias, 0, count), part(make, bias, count, 2 * count)
         if isinstance(op, GruOp) and op.linear_before_reset.value.data:  # within the reset gate
             inner = part(make, of_state, 2 * hidden, count)
-            zeros = make.constant(0.0, element, (hidden,))
+            zeros = make.splat(0.0, element, (hidden,))
             of_state = make(ConcatOp, [part(make, of_state, 0, 2 * hidden), zeros], axis=0)
         gates = make(g.AddOp, gates, make(g.AddOp, of_input, of_state))
     gates = shaped(make, gates, (steps, batch, count))
-    zero = make.constant(0.0, element, (batch, hidden))
+    zero = make.splat(0.0, element, (batch, hidden))
     initial = [op.initial_state, op.initial_cell] if isinstance(op, LstmOp) else [op.initial_state]
     states = [zero if v is None else own(v, (batch, hidden)) for v in initial]
     functions = activations(op)
@@ -138,10 +138,10 @@ class Rounding:
     scale: float | None
 
     def codes(self, make: Make, h: SSAValue) -> SSAValue:
-        return make(QuantizeOp, h, make.constant(self.scale or 1.0, element_type(h)), to=i8)
+        return make(QuantizeOp, h, make.splat(self.scale or 1.0, element_type(h)), to=i8)
 
     def floats(self, make: Make, codes: SSAValue, element: Attribute) -> SSAValue:
-        return make(DequantizeOp, codes, make.constant(self.scale or 1.0, element))
+        return make(DequantizeOp, codes, make.splat(self.scale or 1.0, element))
 
     def rounded(self, make: Make, h: SSAValue) -> SSAValue:
         return self.floats(make, self.codes(make, h), element_type(h)) if self.scale else h
@@ -211,11 +211,11 @@ def looped(
     if lengths is not None:
         ends = shaped(inside, as_type(inside, lengths, i64), (*shape_of(lengths), 1))
         live = inside(g.CompareOp, ends, number, predicate="gt")
-        given = inside(g.SelectOp, live, given, inside.constant(0.0, element_type(given)))
+        given = inside(g.SelectOp, live, given, inside.splat(0.0, element_type(given)))
         pairs = zip(after, before, strict=True)
         after = [inside(g.SelectOp, live, new, old) for new, old in pairs]
     block.add_ops([*inside.ops, YieldOp(going, *after, given)])
-    trip = make.constant(shape_of(gates)[0], i64)
+    trip = make.splat(shape_of(gates)[0], i64)
     loop = make.op(
         LoopOp, trip, None, list(states), regions=[Region(block)], results=len(states) + 1
     )
@@ -241,7 +241,7 @@ def activated(
     name: str, alpha: float, beta: float, limit: float | None, make: Make, x: SSAValue
 ) -> SSAValue:
     def number(value: float) -> SSAValue:
-        return make.constant(value, element_type(x))
+        return make.splat(value, element_type(x))
 
     if limit is not None:
         x = make(g.MinimumOp, make(g.MaximumOp, x, number(-limit)), number(limit))
@@ -305,7 +305,7 @@ def lstm(op: LstmOp, parts: Weights, inner: SSAValue | None, functions: list[Fun
         i, f = seen(make, i, c, 0), seen(make, f, c, 2)
         i = functions[0](make, i)
         if coupled:
-            f = make(g.SubOp, make.constant(1.0, element_type(i)), i)
+            f = make(g.SubOp, make.splat(1.0, element_type(i)), i)
         else:
             f = functions[0](make, f)
         c = make(g.AddOp, make(g.MulOp, f, c), make(g.MulOp, i, functions[1](make, cell)))

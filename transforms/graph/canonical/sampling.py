@@ -35,9 +35,10 @@ from ge.dialects.graph.support.parameters import lowest
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, is_static, numel, rank_of, shape_of
-from ge.runtime.data.arrays import dense, dtype_of
+from ge.runtime.data.arrays import dtype_of
 from ge.transforms.graph.canonical.linear_maps import as_type, shaped, wide, widened
-from ge.transforms.graph.canonical.local import Make, Replacement, rule
+from ge.transforms.graph.canonical.local import Replacement, rule
+from ge.transforms.rewriting.building import Make
 
 MOST_TAPS = 64  # rows that a sample is made of
 
@@ -53,7 +54,7 @@ class FloatArithmetic:
     make: Make
 
     def value(self, x: SSAValue | float, like: SSAValue) -> SSAValue:
-        return x if isinstance(x, SSAValue) else self.make.constant(x, element_type(like))
+        return x if isinstance(x, SSAValue) else self.make.splat(x, element_type(like))
 
     def of(self, kind: type[TensorOp], a: SSAValue | float, b: SSAValue | float) -> SSAValue:
         like = a if isinstance(a, SSAValue) else b
@@ -89,7 +90,7 @@ class FloatArithmetic:
     def line(self, numbers: Sequence[float], like: SSAValue, *shape: int) -> SSAValue:
         """Constants along one dimension."""
         array = np.array(numbers, dtype_of(element_type(like))).reshape(shape)
-        return self.make.dense(dense(array))
+        return self.make.constant(array)
 
 
 @dataclass(frozen=True)
@@ -119,7 +120,7 @@ def joined(make: Make, taps: Sequence[Taps]) -> tuple[SSAValue, SSAValue]:
     go together."""
     index, weight = make(g.CastOp, taps[0].index, to=i32), taps[0].weight
     for axis in taps[1:]:
-        own, size = make(g.CastOp, axis.index, to=i32), make.constant(axis.size, i32)
+        own, size = make(g.CastOp, axis.index, to=i32), make.splat(axis.size, i32)
         index = make(g.AddOp, make(g.MulOp, index, size), own)
         weight = make(g.MulOp, weight, axis.weight)
     return index, weight
@@ -216,7 +217,7 @@ def grid_taps(op: GridSampleOp, n: FloatArithmetic, x: SSAValue, size: int) -> T
     if padding == "zeros":
         return zero_outside(n, x, size, mode)
     if corners and size == 1:  # where infinity is there, too
-        x = n.make.dense(dense(np.zeros(shape_of(x), dtype_of(element_type(x)))))
+        x = n.make.constant(np.zeros(shape_of(x), dtype_of(element_type(x))))
     x = n.make(g.RoundOp, x) if mode == "nearest" else x
     if padding == "border":
         index, weight = taps_at(n, n.clip(x, -2.0, size + 1.0), mode)
@@ -248,7 +249,7 @@ def grid_sample_of_rows(op: GridSampleOp, make: Make) -> Replacement:
     index, weight = (shaped(make, v, (taps, places)) for v in joined(make, axes))
     if batch > 1:
         images = np.arange(places, dtype=np.int32) // (places // batch) * prod(sizes)
-        index = make(g.AddOp, index, make.dense(dense(images)))
+        index = make(g.AddOp, index, make.constant(images))
     rows = weighted_rows(make, table_of(make, op.input), index, weight, may_be_nothing=True)
     shape = (batch, places // batch, channels)
     return channels_first(make, rows, shape, [0, 2, 1], op.result)
@@ -318,9 +319,9 @@ def deform_conv_of_rows(op: DeformConvOp, make: Make) -> Replacement:
     if op.mask is not None:
         weight = make(g.MulOp, weight, by_places(op.mask, 1))
     if parts > 1:
-        index = make(g.MulOp, index, make.constant(parts, i32))
+        index = make(g.MulOp, index, make.splat(parts, i32))
     first = np.arange(batch)[:, None] * prod(sizes) * parts + np.arange(shape[-1]) % parts
-    index = make(g.AddOp, index, make.dense(dense(first.astype(np.int32))))
+    index = make(g.AddOp, index, make.constant(first.astype(np.int32)))
     index, weight = (shaped(make, v, (4, numel(shape[1:]))) for v in (index, weight))
     rows = weighted_rows(make, table_of(make, op.input, parts), index, weight)
     return products_of(op, make, as_type(make, rows, element_type(op.weight)))
@@ -400,7 +401,7 @@ def roi_align_of_rows(op: RoiAlignOp, make: Make) -> Replacement:
     x = x.shaped(make, (1, 2 * ratio, 1, columns, regions))
     index, weight = joined(make, (y, x))
     image = as_type(make, op.batch_indices, i32)
-    index = make(g.AddOp, index, make(g.MulOp, image, make.constant(high * across, i32)))
+    index = make(g.AddOp, index, make(g.MulOp, image, make.splat(high * across, i32)))
     weight = weight if kind == "max" else n.mul(weight, 1 / ratio**2)
     shape = (4 * ratio**2, rows * columns * regions)
     index, weight = (shaped(make, v, shape) for v in (index, weight))
@@ -450,8 +451,8 @@ def roi_align_by_matrices(op: RoiAlignOp, make: Make) -> Replacement:
     within = as_type(make, cell_weights(n, x1, x2, op, columns, across), element)
     if images > 1:
         own = shaped(make, as_type(make, op.batch_indices, i32), (regions, 1))
-        own = n.where(n.test("lt", own, 0), n.make(g.AddOp, own, make.constant(images, i32)), own)
-        numbers = make.dense(dense(np.arange(images, dtype=np.int32)))
+        own = n.where(n.test("lt", own, 0), n.make(g.AddOp, own, make.splat(images, i32)), own)
+        numbers = make.constant(np.arange(images, dtype=np.int32))
         own = as_type(make, make(g.CompareOp, own, numbers, predicate="eq"), wide(element))
         own = shaped(make, own, (regions, 1, images, 1))
         lines = n.make(g.MulOp, shaped(make, lines, (regions, rows, 1, high)), own)
@@ -502,7 +503,7 @@ def max_roi_pool_by_masks(op: MaxRoiPoolOp, make: Make) -> Replacement:
     at = make(g.CastOp, shaped(make, image, (regions,)), to=i32)
     x = make(GatherOp, op.input, at, axis=0)
     x = shaped(make, x, (regions, channels, 1, high, across))
-    least = make.constant(lowest(element), element)
+    least = make.splat(lowest(element), element)
     mask = shaped(make, lines, (regions, 1, rows, high, 1))
     x = largest(make, make(g.SelectOp, mask, x, least), 3)
     mask = shaped(make, within, (regions, 1, 1, columns, across))
@@ -512,5 +513,5 @@ def max_roi_pool_by_masks(op: MaxRoiPoolOp, make: Make) -> Replacement:
         shaped(make, has_lines, (regions, 1, rows, 1, 1)),
         shaped(make, has_columns, (regions, 1, 1, columns, 1)),
     )
-    x = make(g.SelectOp, there, x, make.constant(0.0, element))
+    x = make(g.SelectOp, there, x, make.splat(0.0, element))
     return shaped(make, x, shape_of(op.result))

@@ -30,8 +30,9 @@ from ge.dialects.support.types import (
 )
 from ge.transforms.analysis.parts import Part, Range, part_of
 from ge.transforms.analysis.views import view_offsets
-from ge.transforms.graph.canonical.local import Make, Replacement, rule, uniform
+from ge.transforms.graph.canonical.local import Replacement, rule, uniform
 from ge.transforms.graph.canonical.transposes import reshaped
+from ge.transforms.rewriting.building import Make
 
 
 def ranges_of(op: SliceOp) -> list[Range] | None:

@@ -31,7 +31,8 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.transforms.analysis.permutations import composed, inverse, is_identity
-from ge.transforms.graph.canonical.local import Make, Replacement, rule
+from ge.transforms.graph.canonical.local import Replacement, rule
+from ge.transforms.rewriting.building import Make
 
 
 def target(shape: Shape) -> list[int] | None:

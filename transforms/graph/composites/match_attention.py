@@ -489,7 +489,7 @@ class FindAttention(Search):
         try:
             new = AttentionBuilder(self.dimensions, scores, weights, first, last, emit).build()
         except NotAttention as e:
-            emit.drop_held()
+            emit.discard()
             remarks.missed(RULE, op, str(e), loss_us(ops))
             return
         emit.insert_held()
