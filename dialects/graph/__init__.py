@@ -36,7 +36,7 @@ from ge.dialects.graph import (
 )
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.support import window
-from ge.dialects.support.modules import attributes_of, ops_of
+from ge.dialects.support.definitions import attributes_of, ops_of
 
 FAMILIES: tuple[ModuleType, ...] = (
     acknowledge, activation, attention, collectives, constant, control, convolution, creation,

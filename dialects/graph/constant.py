@@ -11,9 +11,9 @@ from xdsl.parser import Parser
 from xdsl.traits import ConstantLike, Pure
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.support.attributes import TextAttr
 from ge.dialects.support.boxes import Work
 from ge.dialects.support.constraints import ANY
+from ge.dialects.support.definitions import TextAttr
 from ge.dialects.support.operation import LineOp, Names, created
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (

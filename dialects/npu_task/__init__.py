@@ -3,7 +3,7 @@
 from xdsl.ir import Dialect
 
 from ge.dialects.npu_task import attributes, control, ops
-from ge.dialects.support.modules import attributes_of, ops_of
+from ge.dialects.support.definitions import attributes_of, ops_of
 
 FAMILIES = (attributes, control, ops)
 

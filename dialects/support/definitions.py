@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from importlib import import_module
+from types import ModuleType
 from typing import Any, cast
 
 from xdsl.dialects.builtin import (
@@ -26,7 +27,7 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Operation, SSAValue
+from xdsl.ir import Attribute, Data, Operation, SSAValue
 from xdsl.irdl import (
     AtLeast,
     AttrConstraint,
@@ -39,6 +40,8 @@ from xdsl.irdl import (
     VerificationContext,
 )
 from xdsl.irdl.operations import verify_variadic_size
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
 from xdsl.traits import OpTrait
 from xdsl.utils.exceptions import VerifyException
 
@@ -240,3 +243,39 @@ def asking_traits(kind: type[Operation]) -> tuple[OpTrait, ...]:
     """The traits of a class that verify something."""
     traits = cast("type[IRDLOperation]", kind).get_irdl_definition().traits
     return tuple(t for t in traits if type(t).verify is not OpTrait.verify)
+
+
+def _defined(kind: type, modules: Sequence[ModuleType]) -> list[Any]:
+    return [
+        c
+        for m in modules
+        for c in vars(m).values()
+        # cheap tests first, and no `issubclass`, which asks all subclasses of an abstract class:
+        # this runs at the start of every tool
+        if isinstance(c, type)
+        and c.__module__ == m.__name__
+        and "name" in vars(c)
+        and kind in c.__mro__
+    ]
+
+
+def ops_of(*modules: ModuleType) -> list[type[Operation]]:
+    return _defined(IRDLOperation, modules)
+
+
+def attributes_of(*modules: ModuleType) -> list[type[Attribute]]:
+    return _defined(Attribute, modules)
+
+
+class TextAttr(Data[str]):
+    """An attribute that is one text, `#dialect.name<"text">`, and means nothing by itself: any
+    text makes an attribute."""
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> str:
+        with parser.in_angle_brackets():
+            return parser.parse_str_literal()
+
+    def print_parameter(self, printer: Printer) -> None:
+        with printer.in_angle_brackets():
+            printer.print_string_literal(self.data)

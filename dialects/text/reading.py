@@ -55,7 +55,7 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError, PyRDLError
 from xdsl.utils.lexer import Input, Span, Token
 from xdsl.utils.mlir_lexer import MLIRLexer, MLIRTokenKind, StringLiteral
 
-from ge.dialects.support.attributes import TextAttr
+from ge.dialects.support.definitions import TextAttr
 from ge.dialects.support.editing import lasting_hint, place
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import created, operands_of, put_last

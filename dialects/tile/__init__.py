@@ -4,7 +4,7 @@ a kernel and where its ops stand, `docs/rationale/tile.md` gives the reasons, an
 
 from xdsl.ir import Dialect
 
-from ge.dialects.support.modules import attributes_of, ops_of
+from ge.dialects.support.definitions import attributes_of, ops_of
 from ge.dialects.tile import buffers, compute, kernel, transfers, types, unfold
 
 FAMILIES = (types, kernel, buffers, transfers, unfold, compute)

@@ -81,7 +81,7 @@ from ge.lowering.steps.open_programs import (
 from ge.runtime.data.weights import Payload, weights_at_hand
 from ge.runtime.library.launch import NotLowered
 from ge.transforms.memory.plan_ranges import plan_ranges
-from ge.transforms.shapes.binding import UnfitBranch
+from ge.transforms.shapes.bind_dims import UnfitBranch
 from ge.transforms.shapes.open_kernels import Samples, samples_of
 from ge.transforms.shapes.sizes import argument_shapes, inputs_of, named_dims, take_shape
 from ge.transforms.shapes.specialize import Bodies, bodies_at_hand

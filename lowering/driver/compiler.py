@@ -355,7 +355,7 @@ def load(
 ) -> Program:
     """Read a model (`.onnx`) or a module of any level (`.mlir`, or "-" for standard input).
     `shapes` and `dims` fix inputs by name and symbolic dimensions of an ONNX model, to a size or a
-    range (a program is bound to them: `binding.py`); `plugins` are files with dialects, and with
+    range (a program is bound to them: `bind_dims.py`); `plugins` are files with dialects, and with
     ONNX ops; `rules` say how its values are to be cut over devices. Raises GeError, ParseError or
     VerifyException for what cannot be read or is not valid."""
     ctx = context(plugins)

@@ -11,8 +11,7 @@ from ge.dialects.graph.support.window import Window
 from ge.dialects.support.types import Shape
 from ge.runtime.data.arrays import Array, rounded, widen
 from ge.runtime.numbers import Fn, kernel
-from ge.runtime.numbers.convolution import dimensions
-from ge.runtime.numbers.correlation import tap_range
+from ge.runtime.numbers.convolution import dimensions, tap_range
 from ge.runtime.numbers.reduction import lowest
 
 

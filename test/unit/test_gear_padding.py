@@ -48,9 +48,8 @@ from ge.tools.debugging.validation import Validation
 from ge.transforms.analysis.dimensions import Dimensions
 from ge.transforms.shapes import expand_gears
 from ge.transforms.shapes.expand_gears import ExpandGearsPass
-from ge.transforms.shapes.fills import Fill, FillKind, computed
 from ge.transforms.shapes.gears import Gears
-from ge.transforms.shapes.padding import Padding, cut_axes, unfused
+from ge.transforms.shapes.padding import Fill, FillKind, Padding, computed, cut_axes, unfused
 from ge.transforms.shapes.sizes import named_dims
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -18,7 +18,7 @@ from ge.dialects.text.values import fixed_sizes, parse_dims
 from ge.runtime.device.ports import input_ports
 from ge.runtime.device.session import main_of
 from ge.tools.commands import ge_run
-from ge.transforms.state.growth import SIZES
+from ge.transforms.state.grow_state import SIZES
 
 pytestmark = pytest.mark.usefixtures("without_programs")
 

@@ -22,8 +22,8 @@ from ge.lowering.pipeline.options import Options
 from ge.runtime.check.growing_state import states_of
 from ge.runtime.check.proof import check_program
 from ge.runtime.clock.clock import simulate
-from ge.runtime.device.proposal import propose_state
 from ge.runtime.device.session import Session, main_of
+from ge.runtime.device.state import propose_state
 
 MODELS = Path(__file__).parents[1] / "models"
 LLAMA = str(MODELS / "llama_7b_decode.fp16.tiny.onnx")

@@ -23,7 +23,7 @@ from ge.lowering.driver.compiler import context
 from ge.runtime import numbers
 from ge.runtime.data.arrays import BFLOAT16, Array, type_of
 from ge.runtime.device.session import Session
-from ge.runtime.numbers import convolution, correlation, linear
+from ge.runtime.numbers import convolution, linear
 from ge.runtime.numbers.plan import Scratch
 
 
@@ -95,7 +95,7 @@ CONVS = [
 @pytest.mark.parametrize("block_bytes", [1, 1 << 24])
 @pytest.mark.parametrize("dtype", [np.float64, np.float16, np.int8])
 def test_conv(case: Any, block_bytes: int, dtype: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(correlation, "BLOCK_BYTES", block_bytes)
+    monkeypatch.setattr(convolution, "BLOCK_BYTES", block_bytes)
     channels, weight, size, strides, pads, dilations, group = case
     rng = np.random.default_rng(0)
     x = rng.integers(-9, 9, (2, channels, *size)).astype(dtype)
@@ -148,8 +148,8 @@ def test_depthwise_conv(
     constant: bool, dtype: Any, monkeypatch: Any,
 ) -> None:  # fmt: skip
     """By pixels (any number of positions for a channel) and by images (none), in blocks."""
-    monkeypatch.setattr(correlation, "POSITIONS", positions)
-    monkeypatch.setattr(correlation, "BLOCK_BYTES", 1024)
+    monkeypatch.setattr(convolution, "POSITIONS", positions)
+    monkeypatch.setattr(convolution, "BLOCK_BYTES", 1024)
     rng, sums = np.random.default_rng(0), {np.int8: np.int32, np.int16: np.int64}
     x = rng.integers(-4, 5, (2, 4, *size)).astype(dtype)
     w = rng.integers(-4, 5, weight).astype(dtype)
@@ -214,7 +214,7 @@ def test_conv_of_extremes_in_blocks(
     weight: Any, group: int, strides: Any, pads: Any, biased: bool, monkeypatch: Any
 ) -> None:
     """Sums of floats become integers block by block, and a bias may be any integer."""
-    monkeypatch.setattr(correlation, "BLOCK_BYTES", 256)
+    monkeypatch.setattr(convolution, "BLOCK_BYTES", 256)
     monkeypatch.setattr(linear, "CONVERTED", 64)
     rng = np.random.default_rng(0)
     x = rng.choice(np.array([-128, 127, 126], np.int8), (2, 4, 19, 21))

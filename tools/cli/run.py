@@ -288,7 +288,7 @@ def write_profile(
     """Write what is asked for; print the figures for people. The `time` part of the report.
     `read`: the rows of states that grow, as in `time_of`."""
     from ge.runtime.clock.runs import simulate_runs
-    from ge.runtime.device.proposal import propose_state
+    from ge.runtime.device.state import propose_state
     from ge.runtime.profile import tables as profiler
     from ge.runtime.profile.opened import explained, opened, pipe_events
     from ge.runtime.profile.trace import chrome_trace

@@ -2,11 +2,14 @@
 
 %1 = graph.slice %0 starts [8] ends [16] axes [2]       Part(%0, 2, Range(8, 8))
 %2 = graph.gather %0, 3 axis 1                          Part(%0, 1, Range(3, 1), dropped=True)
+
+And orders of dimensions: dimension `i` of what a transpose gives is dimension `order[i]` of what it
+reads.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from xdsl.ir import OpResult, SSAValue
 
@@ -91,3 +94,23 @@ def sliced_items(op: SliceOp, items: Sequence[T]) -> list[T] | None:
         first, count = slice_bounds(start, end, step, len(items))
         items = [items[first + i * step] for i in range(count)]
     return list(items)
+
+
+Order: TypeAlias = tuple[int, ...]
+
+
+def inverse(order: Sequence[int]) -> Order:
+    return tuple(sorted(range(len(order)), key=order.__getitem__))
+
+
+def composed(first: Sequence[int], then: Sequence[int]) -> Order:
+    return tuple([first[i] for i in then])
+
+
+def is_identity(order: Sequence[int]) -> bool:
+    return list(order) == list(range(len(order)))
+
+
+def last_swapped(rank: int) -> Order:
+    """The order that exchanges the last two dimensions."""
+    return (*range(rank - 2), rank - 1, rank - 2)

@@ -69,7 +69,7 @@ from ge.dialects.targets.target import Target, target_for
 from ge.runtime.library.asking import answers_in, cut_us, launch_us
 from ge.runtime.library.costs.structure import number_of
 from ge.runtime.library.ways import scaled_way
-from ge.transforms.analysis.permutations import composed
+from ge.transforms.analysis.parts import composed
 from ge.transforms.fusion.groups import blocks_of
 from ge.transforms.graph.control_flow import insert_before
 from ge.transforms.graph.move_transposes import Move, carry_out, takes_any_order

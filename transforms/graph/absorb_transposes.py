@@ -20,7 +20,7 @@ from ge.dialects.graph.convolution import Convolution
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.support.types import rank_of
-from ge.transforms.analysis.permutations import last_swapped
+from ge.transforms.analysis.parts import last_swapped
 from ge.transforms.graph.canonical.local import Replacement, SimplifyPass, rule
 from ge.transforms.graph.canonical.transposes import permutation
 from ge.transforms.rewriting.building import Make

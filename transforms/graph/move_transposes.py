@@ -51,7 +51,7 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
-from ge.transforms.analysis.permutations import Order, composed, inverse, is_identity
+from ge.transforms.analysis.parts import Order, composed, inverse, is_identity
 from ge.transforms.graph.canonical import transposes
 from ge.transforms.graph.canonical.local import simplify
 from ge.transforms.graph.canonical.transposes import moves_only_ones

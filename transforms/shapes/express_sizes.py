@@ -31,7 +31,7 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import ops_of
 from ge.dialects.support.types import DYNAMIC, is_dynamic, numel, shape_of, tensor
 from ge.transforms.analysis.dimensions import Dimensions
-from ge.transforms.shapes.binding import written
+from ge.transforms.shapes.bind_dims import written
 from ge.transforms.shapes.sizes import SizeExpressions, inputs_of
 from ge.transforms.shapes.specialize import copy_into
 

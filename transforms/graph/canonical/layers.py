@@ -45,7 +45,7 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.runtime.data.arrays import Array, dense, dtype_of
-from ge.transforms.analysis.permutations import inverse
+from ge.transforms.analysis.parts import inverse
 from ge.transforms.graph.canonical.linear_maps import (
     as_type,
     is_prepared,

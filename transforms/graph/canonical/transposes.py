@@ -30,7 +30,7 @@ from ge.dialects.support.types import (
     rank_of,
     shape_of,
 )
-from ge.transforms.analysis.permutations import composed, inverse, is_identity
+from ge.transforms.analysis.parts import composed, inverse, is_identity
 from ge.transforms.graph.canonical.local import Replacement, rule
 from ge.transforms.rewriting.building import Make
 

@@ -19,7 +19,7 @@ from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import element_type, normalize_axis, rank_of
-from ge.transforms.analysis.permutations import last_swapped
+from ge.transforms.analysis.parts import last_swapped
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op, Value
 from ge.transforms.rewriting.passes import FunctionPass, Relation, Ulps

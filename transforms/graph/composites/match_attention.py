@@ -43,7 +43,7 @@ from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, Unsqueeze
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import array_ints, element_type, numel, rank_of, shape_of
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, Sizes, volume
-from ge.transforms.analysis.permutations import last_swapped
+from ge.transforms.analysis.parts import last_swapped
 from ge.transforms.analysis.polynomials import number_of
 from ge.transforms.graph.composites.absorb_attention_layout import is_empty, target_of
 from ge.transforms.graph.composites.narrow_computation import before_widening
