@@ -462,7 +462,7 @@ def stored(emit: Make, array: Array) -> SSAValue:
         return emit.constant(array)
     key = f"fitted.{sha256(array.tobytes()).hexdigest()[:16]}"
     cast("dict[str, Array]", payload)[key] = array
-    return emit.add(ConstantOp.make(WeightAttr(key), type_of(array)))
+    return emit.add(ConstantOp.make(WeightAttr(key), type_of(array))).result
 
 
 def is_input(value: SSAValue) -> bool:
