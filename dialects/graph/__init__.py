@@ -1,7 +1,10 @@
 """The `graph` dialect: mathematics on tensors, value semantics, one op for one operation.
 
-Ops are grouped by family, a file each; `Graph` collects them from the modules below.
+Ops are grouped by family, a file each; `Graph` collects them from the modules below. Passes write
+`g.MatmulOp` with `from ge.dialects import graph as g`, whichever file it is in.
 """
+
+# ruff: noqa: F403, F405
 
 from types import ModuleType
 from typing import cast
@@ -34,8 +37,30 @@ from ge.dialects.graph import (
     signal,
     slicing,
 )
-from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.graph.acknowledge import *
+from ge.dialects.graph.activation import *
+from ge.dialects.graph.attention import *
+from ge.dialects.graph.collectives import *
+from ge.dialects.graph.constant import *
+from ge.dialects.graph.control import *
+from ge.dialects.graph.convolution import *
+from ge.dialects.graph.creation import *
+from ge.dialects.graph.elementwise import *
+from ge.dialects.graph.gears import *
+from ge.dialects.graph.image import *
+from ge.dialects.graph.indexing import *
+from ge.dialects.graph.linear import *
+from ge.dialects.graph.normalization import *
+from ge.dialects.graph.pooling import *
+from ge.dialects.graph.quantization import *
+from ge.dialects.graph.recurrent import *
+from ge.dialects.graph.reduction import *
+from ge.dialects.graph.shape import *
+from ge.dialects.graph.sharding import *
+from ge.dialects.graph.signal import *
+from ge.dialects.graph.slicing import *
 from ge.dialects.graph.support import window
+from ge.dialects.graph.transfers import *
 from ge.dialects.support.definitions import attributes_of, ops_of
 
 FAMILIES: tuple[ModuleType, ...] = (

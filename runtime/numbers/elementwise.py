@@ -9,9 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ge.dialects.graph import activation
-from ge.dialects.graph import elementwise as g
-from ge.dialects.graph import elementwise as trig
+from ge.dialects import graph as g
 from ge.runtime.data.arrays import BFLOAT16, Array, compute_dtype, rounded
 from ge.runtime.numbers import Fn, array_kernel, kernel
 
@@ -221,11 +219,11 @@ _UFUNCS: dict[type[Any], Any] = {
     g.NotOp: np.invert,
     g.IsNanOp: np.isnan,
     g.ErfOp: in_blocks(erf),
-    activation.SigmoidOp: in_blocks(sigmoid),
-    activation.SoftplusOp: in_blocks(softplus),
-    activation.SoftsignOp: in_blocks(softsign),
-    activation.MishOp: in_blocks(mish),
-    activation.HardSwishOp: in_blocks(hard_swish),
+    g.SigmoidOp: in_blocks(sigmoid),
+    g.SoftplusOp: in_blocks(softplus),
+    g.SoftsignOp: in_blocks(softsign),
+    g.MishOp: in_blocks(mish),
+    g.HardSwishOp: in_blocks(hard_swish),
 }
 for _op, _fn in _UFUNCS.items():
     array_kernel(_op, into=True)(_fn)
@@ -237,18 +235,18 @@ _FLOAT_UFUNCS: dict[type[Any], Any] = {
     g.SqrtOp: np.sqrt,
     g.ExpOp: np.exp,
     g.LogOp: np.log,
-    trig.SinOp: np.sin,
-    trig.CosOp: np.cos,
-    trig.TanOp: np.tan,
-    trig.AsinOp: np.arcsin,
-    trig.AcosOp: np.arccos,
-    trig.AtanOp: np.arctan,
-    trig.SinhOp: np.sinh,
-    trig.CoshOp: np.cosh,
+    g.SinOp: np.sin,
+    g.CosOp: np.cos,
+    g.TanOp: np.tan,
+    g.AsinOp: np.arcsin,
+    g.AcosOp: np.arccos,
+    g.AtanOp: np.arctan,
+    g.SinhOp: np.sinh,
+    g.CoshOp: np.cosh,
     g.TanhOp: np.tanh,
-    trig.AsinhOp: np.arcsinh,
-    trig.AcoshOp: np.arccosh,
-    trig.AtanhOp: np.arctanh,
+    g.AsinhOp: np.arcsinh,
+    g.AcoshOp: np.arccosh,
+    g.AtanhOp: np.arctanh,
 }
 
 
@@ -361,11 +359,11 @@ def thresholded_relu(x: Array, alpha: float) -> Array:
 
 
 _WITH_ALPHA: dict[type[Any], Callable[[Array, float], Array]] = {
-    activation.SiluOp: silu,
-    activation.EluOp: elu,
-    activation.CeluOp: celu,
-    activation.LeakyReluOp: leaky_relu,
-    activation.ThresholdedReluOp: thresholded_relu,
+    g.SiluOp: silu,
+    g.EluOp: elu,
+    g.CeluOp: celu,
+    g.LeakyReluOp: leaky_relu,
+    g.ThresholdedReluOp: thresholded_relu,
 }
 
 
@@ -375,15 +373,15 @@ def with_alpha(op: Any) -> Fn:
     return in_blocks(lambda x: formula(x, alpha))
 
 
-@array_kernel(activation.ReluOp, into=True)
+@array_kernel(g.ReluOp, into=True)
 def relu(x: Array, out: Array | None = None) -> Array:
     if x.dtype.kind == "f":  # np.clip takes a third of the time of np.maximum by one number
         return x.clip(0.0, np.inf, out=out)
     return np.maximum(x, x.dtype.type(0), out=out)
 
 
-@kernel(activation.GeluOp, into=True)
-def gelu(op: activation.GeluOp) -> Fn:
+@kernel(g.GeluOp, into=True)
+def gelu(op: g.GeluOp) -> Fn:
     forms: dict[str, Callable[[Array], Array]] = {
         "none": gelu_erf,
         "tanh": gelu_tanh,
@@ -392,20 +390,20 @@ def gelu(op: activation.GeluOp) -> Fn:
     return in_blocks(forms[op.approximate.data])
 
 
-@kernel(activation.SeluOp, into=True)
-def selu(op: activation.SeluOp) -> Fn:
+@kernel(g.SeluOp, into=True)
+def selu(op: g.SeluOp) -> Fn:
     alpha, gamma = op.alpha.value.data, op.gamma.value.data
     return in_blocks(lambda x: elu(x, alpha) * gamma)
 
 
-@kernel(activation.HardSigmoidOp, into=True)
-def hard_sigmoid(op: activation.HardSigmoidOp) -> Fn:
+@kernel(g.HardSigmoidOp, into=True)
+def hard_sigmoid(op: g.HardSigmoidOp) -> Fn:
     alpha, beta = op.alpha.value.data, op.beta.value.data
     return in_blocks(lambda x: clipped_line(x, alpha, beta))
 
 
-@kernel(activation.ShrinkOp)
-def shrink(op: activation.ShrinkOp) -> Fn:
+@kernel(g.ShrinkOp)
+def shrink(op: g.ShrinkOp) -> Fn:
     bias, lambd = op.bias.value.data, op.lambd.value.data
 
     def run(x: Array) -> Array:
@@ -418,6 +416,6 @@ def shrink(op: activation.ShrinkOp) -> Fn:
     return run
 
 
-@array_kernel(activation.PReluOp)
+@array_kernel(g.PReluOp)
 def prelu(x: Array, slope: Array) -> Array:
     return np.where(x >= x.dtype.type(0), x, x * slope)

@@ -22,14 +22,23 @@ def sources() -> list[Path]:
 
 
 def imported_names() -> set[tuple[str, str]]:
-    """(module, name) of all that one file imports from another."""
-    return {
+    """(module, name) of all that one file imports from another, or names by a dialect that has all
+    of its files: `g.MatmulOp`."""
+    found = {
         (node.module, alias.name)
         for path in sources()
         for node in statements(tree(path).body)
         if isinstance(node, ast.ImportFrom) and node.module
         for alias in node.names
     }
+    named = {
+        node.attr
+        for path in sources()
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name)
+        if node.value.id in ("g", "graph")
+    }
+    return found | {(module, name) for module, star in found if star == "*" for name in named}
 
 
 def test_what_other_files_import_has_a_docstring():

@@ -24,22 +24,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, Region, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
-from ge.dialects.graph.creation import Created, RangeOp
-from ge.dialects.graph.elementwise import CastOp, ClampOp, CompareOp, Elementwise, MulOp, SelectOp
-from ge.dialects.graph.indexing import GatherOp
-from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
-from ge.dialects.graph.normalization import BatchNormOp, GroupNormOp, SoftmaxLike, TrailingNorm
-from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.shape import (
-    BroadcastToOp,
-    ReshapeOp,
-    ShapeOfOp,
-    SqueezeOp,
-    TransposeOp,
-    UnsqueezeOp,
-)
-from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
+from ge.dialects import graph as g
+from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.stated import DIMS
 from ge.dialects.support.element_types import is_integer
 from ge.dialects.support.operation import all_ops, block_of, initialize, operands_of
@@ -227,39 +213,39 @@ class Dimensions:
         """The sizes of an op's result as far as its operands determine them."""
         op = value.owner
         match op:
-            case ReshapeOp():
+            case g.ReshapeOp():
                 return self.reshaped(op)
-            case TransposeOp():
+            case g.TransposeOp():
                 sizes = self.of(op.input)
                 return [sizes[i] for i in array_ints(op.permutation)]
-            case SqueezeOp() | UnsqueezeOp():
+            case g.SqueezeOp() | g.UnsqueezeOp():
                 return self.squeezed(op)
-            case RotaryEmbeddingOp() | SoftmaxLike() | TrailingNorm() | ClampOp():
+            case g.RotaryEmbeddingOp() | g.SoftmaxLike() | g.TrailingNorm() | g.ClampOp():
                 return self.of(op.operands[0])
-            case AttentionOp():
+            case g.AttentionOp():
                 return self.attended(op)
-            case GroupNormOp() | BatchNormOp():
+            case g.GroupNormOp() | g.BatchNormOp():
                 return self.of(op.input)
             case Elementwise():
                 return self.broadcast([self.of(o) for o in op.operands], rank_of(value))
-            case MatmulOp():
+            case g.MatmulOp():
                 return self.multiplied(op)
-            case GroupedMatmulOp():
+            case g.GroupedMatmulOp():
                 lhs, rhs = self.of(op.lhs), self.of(op.rhs)
                 groups = self.of(op.groups) if op.groups is not None and not op.in_order else ()
                 batch = self.broadcast([lhs[:-2], groups], rank_of(value) - 2)
                 return [*batch, lhs[-2], rhs[1 if op.transpose_rhs.value.data else 2]]
-            case ReduceOp():
+            case g.ReduceOp():
                 return self.reduced(op)
-            case GatherOp():
+            case g.GatherOp():
                 return self.gathered(op)
-            case ConcatOp() | SliceOp() | SplitOp():
+            case g.ConcatOp() | g.SliceOp() | g.SplitOp():
                 return self.along_axes(op)
-            case RangeOp():
+            case g.RangeOp():
                 return self.counted(op)
-            case Created() if op.shape_value is not None:
+            case g.Created() if op.shape_value is not None:
                 return self.elements(op.shape_value)
-            case BroadcastToOp():
+            case g.BroadcastToOp():
                 target = self.elements(op.shape_value) if op.shape_value else None
                 if op.shape is not None:
                     target = [Size(d) for d in array_ints(op.shape)]
@@ -310,14 +296,14 @@ class Dimensions:
                 result.append(None)  # one of them may be 1
         return result
 
-    def multiplied(self, op: MatmulOp) -> Sequence[Size | None]:
+    def multiplied(self, op: g.MatmulOp) -> Sequence[Size | None]:
         lhs, rhs = self.of(op.lhs), self.of(op.rhs)
         batch = self.broadcast([lhs[:-2], rhs[:-2]], max(len(lhs), len(rhs)) - 2)
         m = lhs[-1 if op.transpose_lhs.value.data else -2]
         n = rhs[-2 if op.transpose_rhs.value.data else -1]
         return [*batch, m, n]
 
-    def attended(self, op: AttentionOp) -> Sequence[Size]:
+    def attended(self, op: g.AttentionOp) -> Sequence[Size]:
         def sizes(name: str, value: SSAValue) -> Sizes:
             a, b, c, d = self.of(value)
             return (a, c, b, d) if op.tokens_first(name) else (a, b, c, d)
@@ -328,18 +314,18 @@ class Dimensions:
             return batch, tokens, heads, size
         return batch, heads, tokens, size
 
-    def squeezed(self, op: SqueezeOp | UnsqueezeOp) -> Sequence[Size] | None:
+    def squeezed(self, op: g.SqueezeOp | g.UnsqueezeOp) -> Sequence[Size] | None:
         axes, sizes = op.ints("axes"), self.of(op.input)
         if axes is None:
             return None
-        rank = rank_of(op.result) if isinstance(op, UnsqueezeOp) else len(sizes)
+        rank = rank_of(op.result) if isinstance(op, g.UnsqueezeOp) else len(sizes)
         ones = {normalize_axis(a, rank) for a in axes}
-        if isinstance(op, SqueezeOp):
+        if isinstance(op, g.SqueezeOp):
             return [s for i, s in enumerate(sizes) if i not in ones]
         rest = iter(sizes)
         return [ONE if i in ones else next(rest) for i in range(rank)]
 
-    def reshaped(self, op: ReshapeOp) -> Sequence[Size | None] | None:
+    def reshaped(self, op: g.ReshapeOp) -> Sequence[Size | None] | None:
         """Return the sizes of the target shape, 0 and -1 replaced; None if it is unknown."""
         sizes = self.of(op.input)
         if op.shape is not None:
@@ -361,7 +347,7 @@ class Dimensions:
             result[hidden] = volume(sizes).over(volume(known)) if whole else None
         return result
 
-    def reduced(self, op: ReduceOp) -> Sequence[Size] | None:
+    def reduced(self, op: g.ReduceOp) -> Sequence[Size] | None:
         axes, sizes = op.reduced_axes(), self.of(op.input)
         if axes is None:
             return None
@@ -369,15 +355,15 @@ class Dimensions:
             return [ONE if i in axes else s for i, s in enumerate(sizes)]
         return [s for i, s in enumerate(sizes) if i not in axes]
 
-    def gathered(self, op: GatherOp) -> Sequence[Size]:
+    def gathered(self, op: g.GatherOp) -> Sequence[Size]:
         data, indices = self.of(op.operands[0]), self.of(op.operands[1])
         axis = normalize_axis(op.axis.value.data, len(data))
         return [*data[:axis], *indices, *data[axis + 1 :]]
 
-    def along_axes(self, op: ConcatOp | SliceOp | SplitOp) -> Sequence[Size | None] | None:
+    def along_axes(self, op: g.ConcatOp | g.SliceOp | g.SplitOp) -> Sequence[Size | None] | None:
         """The sizes of the axes that do not change."""
         result: list[Size | None] = list(self.of(op.operands[0]))
-        if isinstance(op, SliceOp):
+        if isinstance(op, g.SliceOp):
             bounds = op.bounds()
             if bounds is None:
                 return None
@@ -387,7 +373,7 @@ class Dimensions:
             result[normalize_axis(op.axis.value.data, len(result))] = None
         return result
 
-    def first_elements(self, op: SliceOp, axis: int) -> Size | None:
+    def first_elements(self, op: g.SliceOp, axis: int) -> Size | None:
         """Return the size of a sliced axis of static size that keeps its first elements."""
         whole = shape_of(op.input)[axis]
         starts, steps = op.ints("starts"), op.ints("steps") or (1,)
@@ -399,14 +385,14 @@ class Dimensions:
             self.cut[size] = ends[0]
         return size
 
-    def counted(self, op: RangeOp) -> Sequence[Size] | None:
+    def counted(self, op: g.RangeOp) -> Sequence[Size] | None:
         """The size of 0, 1, ..., n - 1."""
         start, limit, delta = (self.elements(o) for o in op.operands)
         if start != [Size(0)] or delta != [ONE] or limit is None or limit[0] is None:
             return None
         return [limit[0]] if limit[0].factor >= 0 else None
 
-    def selected(self, test: CompareOp, op: SelectOp, steps: int) -> list[Size | None] | None:
+    def selected(self, test: g.CompareOp, op: g.SelectOp, steps: int) -> list[Size | None] | None:
         """Return the sizes that exporters write for the target of an expansion: -1 replaced by
         1."""
         parts = [self.elements(v, steps) for v in (test.lhs, test.rhs, op.on_true, op.on_false)]
@@ -444,32 +430,32 @@ class Dimensions:
     def computed(self, op: Operation, steps: int) -> list[Size | None] | None:
         """The elements of the result of a shape computation."""
         match op:
-            case ShapeOfOp():
+            case g.ShapeOfOp():
                 return list(self.of(op.input)[op.bounds()])
-            case ReshapeOp() | SqueezeOp() | UnsqueezeOp() | CastOp():
+            case g.ReshapeOp() | g.SqueezeOp() | g.UnsqueezeOp() | g.CastOp():
                 return self.elements(op.operands[0], steps)
-            case BroadcastToOp():
+            case g.BroadcastToOp():
                 data, count = self.elements(op.input, steps), numel(shape_of(op.result))
                 return data * count if data is not None and len(data) == 1 else data
-            case ConcatOp():
+            case g.ConcatOp():
                 parts = [self.elements(i, steps) for i in op.inputs]
                 known = [p for p in parts if p is not None]
                 return [e for p in known for e in p] if len(known) == len(parts) else None
-            case GatherOp():
+            case g.GatherOp():
                 data, index = self.elements(op.operands[0], steps), constant_ints(op.operands[1])
                 if data is None or index is None or rank_of(op.operands[0]) != 1:
                     return None
                 return [data[i] for i in index if -len(data) <= i < len(data)]
-            case SliceOp():
+            case g.SliceOp():
                 data = self.elements(op.input, steps)
                 return sliced_items(op, data) if data and rank_of(op.input) == 1 else None
-            case MulOp():
+            case g.MulOp():
                 a, b = self.elements(op.lhs, steps), self.elements(op.rhs, steps)
                 if a is None or b is None or len(a) != len(b):
                     return None
                 pairs = zip(a, b, strict=True)
                 return [None if s is None or t is None else s * t for s, t in pairs]
-            case SelectOp() if isinstance(test := op.condition.owner, CompareOp):
+            case g.SelectOp() if isinstance(test := op.condition.owner, g.CompareOp):
                 return self.selected(test, op, steps)
             case _:
                 return None

@@ -12,10 +12,8 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects import graph as g
 from ge.dialects.fused_op import ENGINE, FusedOp
-from ge.dialects.graph.acknowledge import AcknowledgeOp
-from ge.dialects.graph.collectives import Collective
-from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.operation import operands_of
@@ -30,7 +28,7 @@ from ge.dialects.support.types import (
     tensor,
 )
 
-COLLECTIVES = Collective, AcknowledgeOp
+COLLECTIVES = g.Collective, g.AcknowledgeOp
 
 
 def choose_engine(op: TensorOp, members: Sequence[TensorOp] = ()) -> Engine:
@@ -99,7 +97,7 @@ def _copy(op: TensorOp) -> TensorOp:
     block = Block()
     inside: dict[SSAValue, SSAValue] = {}
     for value in op.operands:
-        if isinstance(value.owner, ConstantOp):
+        if isinstance(value.owner, g.ConstantOp):
             constant = value.owner.clone()
             block.add_op(constant)
             inside[value] = constant.result

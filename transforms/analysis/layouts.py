@@ -16,17 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph.elementwise import DivOp, MulOp
-from ge.dialects.graph.indexing import GatherOp
-from ge.dialects.graph.shape import (
-    BroadcastToOp,
-    ReshapeOp,
-    SqueezeOp,
-    TileOp,
-    TransposeOp,
-    UnsqueezeOp,
-)
-from ge.dialects.graph.slicing import SliceOp, SplitOp
+from ge.dialects import graph as g
 from ge.dialects.support.types import (
     array_ints,
     constant_ints,
@@ -36,8 +26,7 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, volume
-from ge.transforms.analysis.parts import part_of
-from ge.transforms.analysis.permutations import inverse
+from ge.transforms.analysis.parts import inverse, part_of
 from ge.transforms.analysis.polynomials import number_of
 
 MOST_STEPS = 16
@@ -131,18 +120,18 @@ class Trace:
         """Step over one op; returns False if it does more than move elements."""
         op = self.at.owner
         match op:
-            case TransposeOp():
+            case g.TransposeOp():
                 front = permute(self.front, inverse(array_ints(op.permutation)))
                 self.gain += 1
-            case ReshapeOp() | SqueezeOp() | UnsqueezeOp():
+            case g.ReshapeOp() | g.SqueezeOp() | g.UnsqueezeOp():
                 front = regroup(self.front, self.dimensions.of(op.input))
-            case BroadcastToOp() | TileOp():
+            case g.BroadcastToOp() | g.TileOp():
                 front = self.over_repetition(op)
-            case MulOp() | DivOp():
+            case g.MulOp() | g.DivOp():
                 return self.over_factor(op)
-            case GatherOp() if rank_of(op.indices) == 1:
+            case g.GatherOp() if rank_of(op.indices) == 1:
                 front = self.over_runs(op)
-            case GatherOp() | SliceOp() | SplitOp():
+            case g.GatherOp() | g.SliceOp() | g.SplitOp():
                 front = self.over_choice(op)
             case _:
                 return False
@@ -151,7 +140,7 @@ class Trace:
         self.at, self.front = op.operands[0], front
         return True
 
-    def over_repetition(self, op: BroadcastToOp | TileOp) -> list[Axes] | None:
+    def over_repetition(self, op: g.BroadcastToOp | g.TileOp) -> list[Axes] | None:
         """Return the axes of the input of a repetition; None if they are not allowed or not
         known."""
         sizes = self.dimensions.of(op.input)
@@ -172,7 +161,7 @@ class Trace:
         self.gain += 1
         return result
 
-    def over_runs(self, op: GatherOp) -> list[Axes] | None:
+    def over_runs(self, op: g.GatherOp) -> list[Axes] | None:
         """The axes of the input of a gather by 0, 0, 1, 1, ...; None for other indices, and where
         repetition is not allowed."""
         axis = normalize_axis(op.axis.value.data, rank_of(op.operands[0]))
@@ -190,7 +179,7 @@ class Trace:
         self.gain += 1
         return [*self.front[:axis], inside[0], *self.front[axis + 1 :]]
 
-    def over_factor(self, op: MulOp | DivOp) -> bool:
+    def over_factor(self, op: g.MulOp | g.DivOp) -> bool:
         """Step over a multiplication or division by one number; False for other ones."""
         for value, factor in op.sides():
             number = number_of(factor)
@@ -198,13 +187,13 @@ class Trace:
                 continue
             if not self.dimensions.same(value, op.result):
                 continue
-            self.factor *= number if isinstance(op, MulOp) else 1 / number
+            self.factor *= number if isinstance(op, g.MulOp) else 1 / number
             self.at = value
             self.gain += 1
             return True
         return False
 
-    def over_choice(self, op: GatherOp | SliceOp | SplitOp) -> list[Axes] | None:
+    def over_choice(self, op: g.GatherOp | g.SliceOp | g.SplitOp) -> list[Axes] | None:
         """The axes of the input of an op that selects one element of an axis."""
         sizes = self.dimensions.of(op.operands[0])
         part = part_of(self.at)

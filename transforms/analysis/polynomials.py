@@ -23,16 +23,7 @@ from typing import TypeAlias
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from ge.dialects.graph.elementwise import (
-    AddOp,
-    DivOp,
-    MulOp,
-    NegOp,
-    PowOp,
-    ReciprocalOp,
-    SqrtOp,
-    SubOp,
-)
+from ge.dialects import graph as g
 from ge.dialects.support.element_types import is_float, is_narrow, row_of
 from ge.dialects.support.types import constant_value, element_type, numel, shape_of
 from ge.runtime.data.arrays import array_of
@@ -78,7 +69,7 @@ Polynomial: TypeAlias = dict[Monomial, float]
 
 ONE: Monomial = frozenset()
 
-POLYNOMIAL_OPS = (AddOp, SubOp, MulOp, DivOp, NegOp, PowOp, ReciprocalOp, SqrtOp)
+POLYNOMIAL_OPS = (g.AddOp, g.SubOp, g.MulOp, g.DivOp, g.NegOp, g.PowOp, g.ReciprocalOp, g.SqrtOp)
 """The ops that polynomials are made of."""
 
 MOST_TERMS = 12
@@ -179,19 +170,19 @@ class Expansion:
         """The polynomial that an op computes; None for other functions."""
         first, *rest = op.operands
         match op:
-            case AddOp():
+            case g.AddOp():
                 return total(self.of(first), self.of(rest[0]))
-            case SubOp():
+            case g.SubOp():
                 return total(self.of(first), self.of(rest[0]), -1)
-            case MulOp():
+            case g.MulOp():
                 return product(self.of(first), self.of(rest[0]))
-            case DivOp():
+            case g.DivOp():
                 return product(self.of(first), self.power(rest[0], -1))
-            case NegOp():
+            case g.NegOp():
                 return total({}, self.of(first), -1)
-            case ReciprocalOp():
+            case g.ReciprocalOp():
                 return self.power(first, -1)
-            case SqrtOp():
+            case g.SqrtOp():
                 return self.power(first, 0.5)
             case _:
                 exponent = number_of(rest[0])
@@ -218,7 +209,7 @@ class Expansion:
     def root(self, value: SSAValue) -> Polynomial:
         """The base of a fractional power: no product, as sqrt(x x) is not x, but the reciprocal of
         a value is its power -1."""
-        if isinstance(value.owner, ReciprocalOp) and value not in self.stop:
+        if isinstance(value.owner, g.ReciprocalOp) and value not in self.stop:
             self.ops[value.owner] = None
             return {monomial({value.owner.input: -1}): 1.0}
         return {monomial({value: 1}): 1.0}

@@ -38,14 +38,9 @@ from typing import TypeGuard
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects import graph
 from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import Control
-from ge.dialects.graph.convolution import Convolution
-from ge.dialects.graph.elementwise import CastOp
-from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
-from ge.dialects.graph.shape import TransposeOp
-from ge.dialects.graph.slicing import ConcatOp, PadOp
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.element_types import is_float, is_narrow
 from ge.dialects.support.tensor_op import TensorOp
@@ -144,7 +139,7 @@ def _is_of_matmul(groups: Groups, value: SSAValue) -> bool:
         op = groups.defining(value)
         if not isinstance(op, TensorOp) or groups.of(op).kind is not None or len(op.results) > 1:
             return False
-        if op.IS_MATMUL or isinstance(op, Convolution):
+        if op.IS_MATMUL or isinstance(op, graph.Convolution):
             return True
         joins = access(op) in (Access.POINTWISE, Access.VIEW) and can_join(op)
         if not joins or not op.results[0].has_one_use():
@@ -214,13 +209,15 @@ def are_turned(sources: list[SSAValue], group: Group) -> bool:
     """Return whether values are sums of a convolution that leave the cube in another order: no
     program has ops behind that. (Vector cores have channels last all the time, where each is one of
     its own.)"""
-    turns = any(isinstance(whole_of(v).owner, TransposeOp) for v in sources)
-    return turns and any(isinstance(o, Convolution) and o.groups == 1 for o in group.ops)
+    turns = any(isinstance(whole_of(v).owner, graph.TransposeOp) for v in sources)
+    return turns and any(isinstance(o, graph.Convolution) and o.groups == 1 for o in group.ops)
 
 
 def rule_of(op: TensorOp, sources: list[SSAValue]) -> str:
     """The rule by which an elementwise op on values of the launch, `sources`, joins it."""
-    others = [v for v in op.operands if v not in sources and not isinstance(v.owner, ConstantOp)]
+    others = [
+        v for v in op.operands if v not in sources and not isinstance(v.owner, graph.ConstantOp)
+    ]
     if any(shape_of(v) == shape_of(op.results[0]) for v in others):
         return FUSE_RESIDUAL
     if len(sources) < len(op.operands):
@@ -243,10 +240,10 @@ def not_on_a_tile(op: TensorOp, sources: list[SSAValue]) -> str | None:
 def moves_too_much(op: TensorOp, sources: list[SSAValue]) -> str | None:
     """Return why movement is better a launch of its own than a store to other addresses, None if it
     is not: most of the moved elements come from elsewhere, or the matmul's are repeated."""
-    if isinstance(op, PadOp):
+    if isinstance(op, graph.PadOp):
         return None
     if not all(is_static(shape_of(v)) for v in (*op.operands, *op.results)):
-        return None if not isinstance(op, ConcatOp) else "sizes are known only at run time"
+        return None if not isinstance(op, graph.ConcatOp) else "sizes are known only at run time"
     own = sum(byte_size(v.type) for v in dict.fromkeys(sources))
     if sum(byte_size(r.type) for r in op.results) > 2 * own:
         return "most of the result is not of the matmul"
@@ -262,11 +259,11 @@ FUSE_INPUT = declare(
 OPERANDS = (FUSE_WEIGHT, FUSE_INPUT)
 
 
-def dequantized(value: SSAValue) -> DequantizeOp | None:
+def dequantized(value: SSAValue) -> graph.DequantizeOp | None:
     """The op that dequantizes a weight; None for other values."""
     op = value.owner
-    if isinstance(op, DequantizeOp) and all(
-        isinstance(whole_of(v).owner, ConstantOp) for v in op.operands
+    if isinstance(op, graph.DequantizeOp) and all(
+        isinstance(whole_of(v).owner, graph.ConstantOp) for v in op.operands
     ):
         return op
     return None
@@ -282,7 +279,7 @@ def dequantize_for_each_user(block: Block) -> None:
     """Give each matmul, or convolution, of a block that uses a dequantized weight an op of its
     own."""
     for op in list(block.ops):
-        if not isinstance(op, DequantizeOp) or dequantized(op.result) is None:
+        if not isinstance(op, graph.DequantizeOp) or dequantized(op.result) is None:
             continue
         uses = list(op.result.uses)
         own = [u for u in uses if isinstance(u.operation, WEIGHTED) and u.operation.parent is block]
@@ -309,11 +306,11 @@ def take_tables(merger: Merger, group: Group) -> None:
                 merger.join(group, other, FUSE_WEIGHT)
 
 
-def rounds(op: Operation | Block) -> TypeGuard[QuantizeOp | CastOp]:
+def rounds(op: Operation | Block) -> TypeGuard[graph.QuantizeOp | graph.CastOp]:
     """Return whether an op quantizes a float, or casts it to 16 bits."""
-    if isinstance(op, CastOp):
+    if isinstance(op, graph.CastOp):
         return is_narrow(op.to) and is_float(element_type(op.input))
-    return isinstance(op, QuantizeOp)
+    return isinstance(op, graph.QuantizeOp)
 
 
 def take_input(merger: Merger, matmul: Operation) -> None:
@@ -328,12 +325,12 @@ def take_input(merger: Merger, matmul: Operation) -> None:
         users = {groups.find(use.operation) for use in value.uses}
         if users == {group}:
             merger.join(group, groups.of(op), FUSE_INPUT)
-        elif isinstance(op, CastOp) and is_enabled(FUSE_INPUT) and pays(merger, op, group):
+        elif isinstance(op, graph.CastOp) and is_enabled(FUSE_INPUT) and pays(merger, op, group):
             count(FUSE_INPUT)
             groups.absorb(op, group)
 
 
-def pays(merger: Merger, cast: CastOp, group: Group) -> bool:
+def pays(merger: Merger, cast: graph.CastOp, group: Group) -> bool:
     """Return whether only products use a value, and rounding it once more in a launch of them takes
     no more time than its part of a launch of its own."""
     uses = list(cast.result.uses)

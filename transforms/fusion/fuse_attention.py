@@ -22,10 +22,8 @@ from typing import ClassVar
 
 from xdsl.ir import Operation, SSAValue
 
+from ge.dialects import graph as g
 from ge.dialects.fused_op import FlashAttentionOp
-from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.elementwise import CastOp
-from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.element_types import bitwidth, storage_bytes
 from ge.dialects.support.types import element_type, is_static, numel
@@ -55,7 +53,7 @@ class FuseAttentionPass(FusionPass):
 
     def fuse(self, merger: Merger) -> None:
         groups = merger.groups
-        attention = [op for op in groups.block.ops if isinstance(op, AttentionOp)]
+        attention = [op for op in groups.block.ops if isinstance(op, g.AttentionOp)]
         if self.exact:
             forbidden = Missed("the mode forbids sums in another order")
             for op in attention:
@@ -75,7 +73,7 @@ class FuseAttentionPass(FusionPass):
             remarks.applied(merger.rule, op)
 
 
-def saved_us(merger: Merger, op: AttentionOp) -> float | None:
+def saved_us(merger: Merger, op: g.AttentionOp) -> float | None:
     """Return what the flash kernel would save: the scores, written and read twice (matmul, softmax,
     matmul); None while a shape is dynamic."""
     batch, heads, queries, _ = op.sizes("query")
@@ -88,12 +86,12 @@ def saved_us(merger: Merger, op: AttentionOp) -> float | None:
 
 def is_stored_narrow(op: Operation) -> bool:
     """Return whether an op dequantizes elements that take fewer bits in memory."""
-    return isinstance(op, DequantizeOp) and bitwidth(element_type(op.input)) < bitwidth(
+    return isinstance(op, g.DequantizeOp) and bitwidth(element_type(op.input)) < bitwidth(
         element_type(op.result)
     )
 
 
-def take_loads(merger: Merger, op: AttentionOp, value: SSAValue, pointwise: bool) -> None:
+def take_loads(merger: Merger, op: g.AttentionOp, value: SSAValue, pointwise: bool) -> None:
     """Let the ops join through which an operand is loaded."""
     groups, todo = merger.groups, [value]
     group = groups.of(op)
@@ -102,7 +100,7 @@ def take_loads(merger: Merger, op: AttentionOp, value: SSAValue, pointwise: bool
         if producer is None or not can_join(producer):
             continue
         other, kind = groups.of(producer), access(producer)
-        loads = kind in (Access.VIEW, Access.MOVEMENT) or isinstance(producer, CastOp)
+        loads = kind in (Access.VIEW, Access.MOVEMENT) or isinstance(producer, g.CastOp)
         loads = loads or is_stored_narrow(producer)
         loads = loads or (pointwise and kind is Access.POINTWISE)
         if kind is Access.POINTWISE and not loads and other.kind is None:

@@ -20,11 +20,8 @@ from collections.abc import Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects import graph
 from ge.dialects.fused_op import LinearOp
-from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.normalization import SoftmaxOp
-from ge.dialects.graph.shape import View
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_static, shape_of
@@ -52,19 +49,19 @@ NEAR = 32  # siblings so many ops apart may have results of any size
 
 def source(value: SSAValue) -> SSAValue:
     """The value that views are of."""
-    while isinstance(value.owner, View) and value.owner.operands:
+    while isinstance(value.owner, graph.View) and value.owner.operands:
         value = value.owner.operands[0]
     return value
 
 
-def has_weight(op: MatmulOp) -> bool:
+def has_weight(op: graph.MatmulOp) -> bool:
     """Return whether the right-hand side is one constant matrix."""
-    constant = isinstance(source(op.rhs).owner, ConstantOp) or dequantized(op.rhs) is not None
+    constant = isinstance(source(op.rhs).owner, graph.ConstantOp) or dequantized(op.rhs) is not None
     return constant and len(shape_of(op.rhs)) == 2
 
 
-def merge_siblings(merger: Merger, matmuls: list[MatmulOp]) -> None:
-    siblings: dict[tuple[SSAValue, bool], list[MatmulOp]] = {}
+def merge_siblings(merger: Merger, matmuls: list[graph.MatmulOp]) -> None:
+    siblings: dict[tuple[SSAValue, bool], list[graph.MatmulOp]] = {}
     for op in matmuls:
         if has_weight(op):
             key = source(op.lhs), bool(op.transpose_lhs.value.data)
@@ -73,7 +70,7 @@ def merge_siblings(merger: Merger, matmuls: list[MatmulOp]) -> None:
         _merge_run(merger, run)
 
 
-def _merge_run(merger: Merger, matmuls: list[MatmulOp]) -> list[MatmulOp]:
+def _merge_run(merger: Merger, matmuls: list[graph.MatmulOp]) -> list[graph.MatmulOp]:
     """Merge siblings: all at once where no two launches are faster, else halves first, so that each
     is weighed up log n times; returns the first matmul of each group that they became."""
     if len(matmuls) < 2:
@@ -87,7 +84,7 @@ def _merge_run(merger: Merger, matmuls: list[MatmulOp]) -> list[MatmulOp]:
     return [*before[:-1], *_merge(merger, [before[-1], after[0]], judged=True), *after[1:]]
 
 
-def _merge(merger: Merger, matmuls: Sequence[MatmulOp], judged: bool) -> list[MatmulOp]:
+def _merge(merger: Merger, matmuls: Sequence[graph.MatmulOp], judged: bool) -> list[graph.MatmulOp]:
     """Merge the groups of some that follow each other, as far as they may; returns the same."""
     found = [matmuls[0]]
     for op in matmuls[1:]:
@@ -114,7 +111,7 @@ def is_matmul(op: Operation) -> bool:
 
 
 def judge_linear(op: TensorOp, group: Group, merger: Merger) -> Verdict:
-    if not isinstance(op, SoftmaxOp):
+    if not isinstance(op, graph.SoftmaxOp):
         return judge_epilogue(op, group, merger)
     rows = op.rows()
     widths = {shape_of(r)[-1] for p in group.ops if is_matmul(p) for r in p.results}
@@ -138,7 +135,7 @@ class FuseLinearPass(FusionPass):
         matmuls = [op for op in groups.block.ops if is_matmul(op)]
         for op in matmuls:
             take_weights(merger, op)
-        merge_siblings(merger, [op for op in matmuls if isinstance(op, MatmulOp)])
+        merge_siblings(merger, [op for op in matmuls if isinstance(op, graph.MatmulOp)])
         for op in matmuls:
             group = groups.of(op)
             if group.kind is None:

@@ -41,15 +41,8 @@ from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.passes import ModulePass
 from xdsl.utils.disjoint_set import DisjointSet
 
+from ge.dialects import graph as g
 from ge.dialects.fused_op import Body
-from ge.dialects.graph.activation import ReluOp
-from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.convolution import ConvOp
-from ge.dialects.graph.elementwise import CastOp
-from ge.dialects.graph.image import ResizeOp
-from ge.dialects.graph.quantization import DequantizeOp, RequantizeOp
-from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.editing import erase
 from ge.dialects.support.element_types import bitwidth
@@ -89,17 +82,17 @@ def is_map(value: SSAValue) -> bool:
         and is_ranked(value)
         and rank_of(value) == len(LAST)
         and has_size(value)
-        and not isinstance(value.owner, ConstantOp)
+        and not isinstance(value.owner, g.ConstantOp)
     )
 
 
-def ways_out(conv: ConvOp, target: Target) -> list[list[TensorOp]]:
+def ways_out(conv: g.ConvOp, target: Target) -> list[list[TensorOp]]:
     """Return the ops that the cube has for each value that the launch of a convolution stores with
     its channels last, on the way out: a relu, or what makes f16 or i8 of sums of integers."""
     users = list(dict.fromkeys(use.operation for use in conv.result.uses))
     ways, integers = list[list[TensorOp]](), element_type(conv.result) == i32
     for op in users if conv.groups == 1 else ():
-        if isinstance(op, ReluOp) and len(users) == 1 and not integers:
+        if isinstance(op, g.ReluOp) and len(users) == 1 and not integers:
             ways.append([op])
         elif integers and min(target.bt_bytes, target.fb_bytes) and (way := scaled(op)):
             ways.append(way)
@@ -109,10 +102,10 @@ def ways_out(conv: ConvOp, target: Target) -> list[list[TensorOp]]:
 def scaled(op: Operation) -> list[TensorOp]:
     """Return an op that makes f16 or i8 of sums of integers as the cube does on the way out, and a
     relu behind it; nothing for other ops."""
-    if not isinstance(op, DequantizeOp | RequantizeOp) or scaled_way(op, known_number) is None:
+    if not isinstance(op, g.DequantizeOp | g.RequantizeOp) or scaled_way(op, known_number) is None:
         return []
     users = [use.operation for use in op.result.uses]
-    relus = [user for user in users if isinstance(user, ReluOp) and len(users) == 1]
+    relus = [user for user in users if isinstance(user, g.ReluOp) and len(users) == 1]
     return [op, *(relus if element_type(op.result) == f16 else ())]
 
 
@@ -123,7 +116,7 @@ def known_number(value: SSAValue) -> float | None:
 
 
 def is_conv(use: Use) -> bool:
-    return isinstance(use.operation, ConvOp)
+    return isinstance(use.operation, g.ConvOp)
 
 
 @dataclass
@@ -133,10 +126,10 @@ class Web:
 
     maps: list[SSAValue] = field(default_factory=list[SSAValue])
     ops: list[PermuteInterface] = field(default_factory=list[PermuteInterface])
-    resizes: list[ResizeOp] = field(default_factory=list[ResizeOp])
-    ends: list[ReduceOp] = field(default_factory=list[ReduceOp])
-    readers: list[ConvOp] = field(default_factory=list[ConvOp])
-    writers: list[ConvOp] = field(default_factory=list[ConvOp])
+    resizes: list[g.ResizeOp] = field(default_factory=list[g.ResizeOp])
+    ends: list[g.ReduceOp] = field(default_factory=list[g.ReduceOp])
+    readers: list[g.ConvOp] = field(default_factory=list[g.ConvOp])
+    writers: list[g.ConvOp] = field(default_factory=list[g.ConvOp])
     stored: set[SSAValue] = field(default_factory=set[SSAValue])  # maps that writers store
 
     @cached_property
@@ -154,8 +147,8 @@ class Web:
 
 def webs_of(block: Block, target: Target) -> list[Web]:
     """The webs of convolutions or resizes, in program order."""
-    convs = [op for op in block.ops if isinstance(op, ConvOp) and is_map(op.result)]
-    stored, inside = dict[SSAValue, ConvOp](), set[Operation]()
+    convs = [op for op in block.ops if isinstance(op, g.ConvOp) and is_map(op.result)]
+    stored, inside = dict[SSAValue, g.ConvOp](), set[Operation]()
     for op in convs if target.split_cores else ():
         for way in ways_out(op, target):
             inside.update(way)
@@ -186,7 +179,7 @@ def webs_of(block: Block, target: Target) -> list[Web]:
     for op in joining:
         web = webs[sets.find(op.results[0])]
         web.ops.append(op)
-        if isinstance(op, ResizeOp):
+        if isinstance(op, g.ResizeOp):
             web.resizes.append(op)
     for op in reading:
         webs[sets.find(op.input)].readers.append(op)
@@ -196,7 +189,7 @@ def webs_of(block: Block, target: Target) -> list[Web]:
         if value is first_of[op]:
             web.writers.append(op)
     for op in block.ops:
-        if isinstance(op, ReduceOp) and op.input in known and takes_any_order(op, False):
+        if isinstance(op, g.ReduceOp) and op.input in known and takes_any_order(op, False):
             webs[sets.find(op.input)].ends.append(op)
     return [web for web in webs.values() if web.readers or web.writers or web.resizes]
 
@@ -206,7 +199,7 @@ def begins_narrow(op: PermuteInterface, made: set[SSAValue]) -> bool:
     webs, which nothing else uses, or a cast that such an op reads: its result is turned in their
     place."""
     end, maps = op.results[0], joined_by(op)[1:]
-    for use in end.uses if isinstance(op, CastOp) and end.has_one_use() else ():
+    for use in end.uses if isinstance(op, g.CastOp) and end.has_one_use() else ():
         end = use.operation.results[0] if use.operation.results else end
     bits = bitwidth(element_type(end))
     return all(v not in made and v.has_one_use() and bitwidth(element_type(v)) > bits for v in maps)
@@ -217,7 +210,7 @@ def joins(op: Operation, target: Target) -> TypeGuard[PermuteInterface]:
     is_pointwise = isinstance(op, TensorOp) and op.ACCESS is Access.POINTWISE
     return (
         isinstance(op, PermuteInterface)
-        and (isinstance(op, ResizeOp) or (is_pointwise and target.split_cores))
+        and (isinstance(op, g.ResizeOp) or (is_pointwise and target.split_cores))
         and len(op.results) == 1
         and is_map(op.results[0])
         and takes_any_order(op, True) is not None
@@ -226,7 +219,7 @@ def joins(op: Operation, target: Target) -> TypeGuard[PermuteInterface]:
 
 def joined_by(op: PermuteInterface) -> list[SSAValue]:
     """The maps that an op computes and reads; not what elementwise ops broadcast."""
-    if isinstance(op, ResizeOp):
+    if isinstance(op, g.ResizeOp):
         return [op.result, op.input]
     shape = shape_of(op.results[0])
     return [v for v in (*op.results, *op.operands) if is_map(v) and shape_of(v) == shape]
@@ -243,7 +236,7 @@ class Prices:
     target: Target
     _convs: dict[Hashable, float] = field(default_factory=dict[Hashable, float])
 
-    def conv_us(self, op: ConvOp, reads_last: bool, stores_last: bool) -> float:
+    def conv_us(self, op: g.ConvOp, reads_last: bool, stores_last: bool) -> float:
         """Return the time of a convolution, and of what its launch stores, in these layouts."""
         ways = ways_out(op, self.target)
         numbers = tuple(tuple(map(number_of, way)) for way in ways)
@@ -253,14 +246,14 @@ class Prices:
         return self._convs[key]
 
     def _conv_us(
-        self, op: ConvOp, ways: list[list[TensorOp]], reads_last: bool, stores_last: bool
+        self, op: g.ConvOp, ways: list[list[TensorOp]], reads_last: bool, stores_last: bool
     ) -> float:
         x = op.input
         if reads_last and not op.input_channels_last.value.data:
             (x,) = Block(arg_types=[turned(x)]).args
         last = op.input_channels_last.value.data or reads_last
         params: dict[str, Any] = {**op.properties, "input_channels_last": bool(last)}
-        ops: list[TensorOp] = [ConvOp.of(x, op.weight, op.bias, **params)]
+        ops: list[TensorOp] = [g.ConvOp.of(x, op.weight, op.bias, **params)]
         outs, given = list[SSAValue](), [x, op.weight, op.bias]
         for way in ways:
             value = ops[0].results[0]
@@ -270,7 +263,7 @@ class Prices:
                 copy.operands[0] = value
                 value = copy.results[0]
             if stores_last:
-                ops.append(TransposeOp.of(value, permutation=LAST))
+                ops.append(g.TransposeOp.of(value, permutation=LAST))
                 value = ops[-1].results[0]
             outs.append(value)
         body = Body(ops, list(dict.fromkeys(v for v in given if v is not None)), outs)
@@ -279,7 +272,7 @@ class Prices:
             made.erase()
         return REFUSED if us is None else us
 
-    def op_us(self, op: ResizeOp | ReduceOp, last: bool) -> float:
+    def op_us(self, op: g.ResizeOp | g.ReduceOp, last: bool) -> float:
         """Return the time of a resize, or a reduction, of a map in a layout."""
         (x,), params = Block(arg_types=[op.input.type]).args, dict[str, Any](op.properties)
         if last:
@@ -295,7 +288,7 @@ class Prices:
 
     def turning_us(self, value: SSAValue) -> float:
         """Return the time of a launch that brings the channels of a map elsewhere."""
-        op = TransposeOp.of(value, permutation=LAST)
+        op = g.TransposeOp.of(value, permutation=LAST)
         us = launch_us(op, self.target) or 0.0
         op.erase()
         return us
@@ -316,8 +309,8 @@ class Layouts:
     edges: list[float] = field(init=False)
     """Of each web what transpositions, resizes and reductions take more, or less, if its channels
     are last."""
-    reads: dict[ConvOp, int] = field(default_factory=dict[ConvOp, int])
-    stores: dict[ConvOp, int] = field(default_factory=dict[ConvOp, int])
+    reads: dict[g.ConvOp, int] = field(default_factory=dict[g.ConvOp, int])
+    stores: dict[g.ConvOp, int] = field(default_factory=dict[g.ConvOp, int])
 
     def __post_init__(self) -> None:
         for i, web in enumerate(self.webs):
@@ -346,10 +339,10 @@ class Layouts:
             for op in (*web.readers, *web.writers)
         )
 
-    def both_last_us(self, op: ConvOp) -> float:
+    def both_last_us(self, op: g.ConvOp) -> float:
         return self.prices.conv_us(op, op in self.reads, op in self.stores)
 
-    def conv_us(self, op: ConvOp) -> float:
+    def conv_us(self, op: g.ConvOp) -> float:
         reads, stores = self.reads.get(op), self.stores.get(op)
         reads_last = reads is not None and self.last[reads]
         return self.prices.conv_us(op, reads_last, stores is not None and self.last[stores])
@@ -401,8 +394,8 @@ def turn(web: Web) -> None:
     for value in web.maps:
         if value not in web.computed and (uses := web.uses[value]):
             before = first_after(value)
-            there = insert_before(before, TransposeOp.of(value, permutation=LAST)).result
-            back = insert_before(before, TransposeOp.of(there, permutation=FIRST)).result
+            there = insert_before(before, g.TransposeOp.of(value, permutation=LAST)).result
+            back = insert_before(before, g.TransposeOp.of(there, permutation=FIRST)).result
             if isinstance(value.owner, Operation):  # it is what the map's node computes
                 for moved in (there, back):
                     moved.owner.location = value.owner.location
@@ -421,9 +414,9 @@ def first_after(value: SSAValue) -> Operation:
     return op
 
 
-def read_last(op: ConvOp) -> None:
+def read_last(op: g.ConvOp) -> None:
     """Let a convolution read the value that its input was turned from."""
-    if isinstance(back := op.input.owner, TransposeOp) and back.ints("permutation") == FIRST:
+    if isinstance(back := op.input.owner, g.TransposeOp) and back.ints("permutation") == FIRST:
         op.operands[0] = back.input
         attr = attribute(True)
         assert attr is not None

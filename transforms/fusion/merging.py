@@ -26,14 +26,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from ge.dialects import graph
 from ge.dialects.fused_op import Body, FusedOp, RegionOp, multiplies
-from ge.dialects.graph.activation import ReluOp
-from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.convolution import ConvOp
-from ge.dialects.graph.elementwise import AddOp
-from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.quantization import DequantizeOp, RequantizeOp
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.support.boxes import MOVING, Access, Work
 from ge.dialects.support.functions import main_function
@@ -131,26 +125,32 @@ def at_least_us(body: Body, target: Target) -> float:
         cycles = 0 if work is None else work.written / target.ub_out_rate / target.vector_cores
         us = min(start.get("vector", 0.0), start.get("row", 0.0))
         return target.launch_us + us + cycles / target.cycles_per_us
-    if not all(isinstance(op, MatmulOp | ConvOp | AttentionOp) for op in products):
+    if not all(
+        isinstance(op, graph.MatmulOp | graph.ConvOp | graph.AttentionOp) for op in products
+    ):
         return 0.0
     kinds = ("mixed",) if needs_vector_cores(body.ops, target) else ("cube", "vector", "row")
     us = min(start.get(kind, 0.0) for kind in kinds)
     cycles = sum(
         body.work_of(op).macs / peak_macs(element_type(op.operands[0]), target)
         for op in products
-        if not isinstance(op, AttentionOp)  # it may leave some out
+        if not isinstance(op, graph.AttentionOp)  # it may leave some out
     )
     multiplied = cycles / target.cube_cores / target.cycles_per_us
     sizes = {v: byte_size(v.type) for v in (*body.inputs, *body.outputs)}
-    weights = {v for op in products for v in op.operands if isinstance(v.owner, ConstantOp)}
+    weights = {v for op in products for v in op.operands if isinstance(v.owner, graph.ConstantOp)}
     size = sum(sizes[v] for v in weights if v in sizes)
-    rest = sum(sizes[v] for v in body.inputs if not isinstance(v.owner, ConstantOp))
+    rest = sum(sizes[v] for v in body.inputs if not isinstance(v.owner, graph.ConstantOp))
     rate = hbm_bytes_per_us(target.cube_cores, target) * target.hbm_read_efficiency
     loaded = size / rate * (1 - rest / max(sum(sizes.values()), 1))  # as `Figures.core_us` has it
     return target.launch_us + us + max(multiplied, loaded)
 
 
-ON_THE_WAY = (AddOp, DequantizeOp, RequantizeOp)  # out of the cube, of sums of integers
+ON_THE_WAY = (
+    graph.AddOp,
+    graph.DequantizeOp,
+    graph.RequantizeOp,
+)  # out of the cube, of sums of integers
 
 
 def needs_vector_cores(ops: Sequence[Operation], target: Target) -> bool:
@@ -158,18 +158,22 @@ def needs_vector_cores(ops: Sequence[Operation], target: Target) -> bool:
     vector cores alone: only a relu can be computed on the way out of the cube, and where the target
     has tables for that, a bias and scales of sums of integers."""
     kinds = [op for op in ops if isinstance(op, TensorOp)]
-    if any(isinstance(op, ConvOp) and op.groups > 1 for op in kinds):
+    if any(isinstance(op, graph.ConvOp) and op.groups > 1 for op in kinds):
         return False
     integers = all(element_type(op.results[0]) == i32 for op in kinds if multiplies(op))
-    free = (ReluOp, *ON_THE_WAY) if target.bt_bytes and target.fb_bytes and integers else (ReluOp,)
+    free = (
+        (graph.ReluOp, *ON_THE_WAY)
+        if target.bt_bytes and target.fb_bytes and integers
+        else (graph.ReluOp,)
+    )
     behind = [op for op in kinds if op.ACCESS not in MOVING and not isinstance(op, free)]
-    return any(isinstance(op, AttentionOp) or not multiplies(op) for op in behind)
+    return any(isinstance(op, graph.AttentionOp) or not multiplies(op) for op in behind)
 
 
 def passes_freely(ops: Sequence[Operation]) -> bool:
     """Return whether ops behind products take no time in a launch that runs on the cube: a relu, on
     its way out."""
-    return all(isinstance(op, ReluOp) or is_view(op) for op in ops)
+    return all(isinstance(op, graph.ReluOp) or is_view(op) for op in ops)
 
 
 def cube_first(ops: Sequence[Operation]) -> list[Operation]:
@@ -586,7 +590,7 @@ class Merger:
             if is_view(op):
                 todo += [use.operation for r in op.results for use in r.uses]
             elif (group := self.groups.of(op)) is not own and group.kind is None:
-                if is_vector_op(op) or isinstance(op, AttentionOp):
+                if is_vector_op(op) or isinstance(op, graph.AttentionOp):
                     return True
         return False
 

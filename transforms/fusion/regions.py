@@ -29,10 +29,9 @@ from operator import mul
 
 from xdsl.ir import Operation, SSAValue
 
+from ge.dialects import graph as g
 from ge.dialects.fused_op import Body
-from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.elementwise import CastOp, Elementwise
-from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
+from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.support.boxes import Access, Rows
 from ge.dialects.support.tensor_op import TensorOp, rows_of
 from ge.dialects.support.types import (
@@ -90,7 +89,7 @@ def _by_element(value: SSAValue, inside: set[SSAValue]) -> bool:
     """Return whether each element of a value follows from the element in memory at the same
     position: then a lookup loads that one and computes the rest, f(x)[i] = f(x[i])."""
     while value in inside and isinstance(op := value.owner, Operation):
-        unary = isinstance(op, Elementwise | CastOp) and len(op.operands) == 1
+        unary = isinstance(op, Elementwise | g.CastOp) and len(op.operands) == 1
         if not unary and not (isinstance(op, TensorOp) and access(op) is Access.VIEW):
             return False
         value = op.operands[0]
@@ -110,7 +109,7 @@ def _keeps_rows(value: SSAValue, rows: Rows) -> bool:
 def _leaves_rows_out(op: TensorOp, rows: Rows) -> bool:
     """Return whether an op on whole rows takes only some of them, so that its result has others
     than the rest of the kernel. One stretch of rows is a view, and costs nothing."""
-    if not isinstance(op, SliceOp | SplitOp) or is_view(op) or not rows.contiguous:
+    if not isinstance(op, g.SliceOp | g.SplitOp) or is_view(op) or not rows.contiguous:
         return False
     shape = shape_of(op.operands[0])
     inner = [shape[axis + 1 :] for axis in _cut_axes(op)]
@@ -119,11 +118,11 @@ def _leaves_rows_out(op: TensorOp, rows: Rows) -> bool:
     )
 
 
-def _cut_axes(op: SliceOp | SplitOp | ConcatOp | PadOp) -> list[int]:
+def _cut_axes(op: g.SliceOp | g.SplitOp | g.ConcatOp | g.PadOp) -> list[int]:
     """The axes that an op takes apart or puts together, as far as they are known."""
-    if isinstance(op, SliceOp):
+    if isinstance(op, g.SliceOp):
         axes = [b[0] for b in op.bounds() or ()]
-    elif isinstance(op, PadOp):
+    elif isinstance(op, g.PadOp):
         axes = list(op.ints("axes") or ())
     else:
         axes = [op.axis.value.data]
@@ -135,7 +134,7 @@ def _moves(op: TensorOp, rows: Rows | None) -> bool:
     """Return whether an op moves elements from one row to another."""
     if access(op) not in (Access.MOVEMENT, Access.LOOKUP):
         return False
-    if rows is None or not isinstance(op, SliceOp | SplitOp | ConcatOp | PadOp):
+    if rows is None or not isinstance(op, g.SliceOp | g.SplitOp | g.ConcatOp | g.PadOp):
         return True
     axes, shape = _cut_axes(op), shape_of(op.operands[0])
     if not axes or not is_static(shape):
@@ -194,7 +193,7 @@ class Neighbours:
         sharing saves nothing: constants, and views (their source is shared instead)."""
         if value not in self._siblings:
             free = isinstance(op := value.owner, Operation) and (
-                isinstance(op, ConstantOp) or self.is_view(op)
+                isinstance(op, g.ConstantOp) or self.is_view(op)
             )
             siblings: set[Operation] = set()
             todo = [] if free else [value]

@@ -16,9 +16,7 @@ passes.
 
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph.convolution import Convolution
-from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.shape import TransposeOp
+from ge.dialects import graph as g
 from ge.dialects.support.types import rank_of
 from ge.transforms.analysis.parts import last_swapped
 from ge.transforms.graph.canonical.local import Replacement, SimplifyPass, rule
@@ -30,45 +28,45 @@ def untransposed(value: SSAValue) -> SSAValue | None:
     """Return the value whose last two dimensions are swapped to give this one; None if there is
     none."""
     op = value.owner
-    if not isinstance(op, TransposeOp) or (rank := rank_of(value)) < 2:
+    if not isinstance(op, g.TransposeOp) or (rank := rank_of(value)) < 2:
         return None
     return op.input if op.ints("permutation") == last_swapped(rank) else None
 
 
-@rule(MatmulOp, exact=False)
-def transpose_into_product(op: MatmulOp, make: Make) -> Replacement:
+@rule(g.MatmulOp, exact=False)
+def transpose_into_product(op: g.MatmulOp, make: Make) -> Replacement:
     """The matmul of a transposed matrix takes the matrix and transposes it itself. A weight that
     others need untransposed need not be stored twice, then."""
     lhs, rhs = untransposed(op.lhs), untransposed(op.rhs)
     if lhs is None and rhs is None:
         return None
     return make(
-        MatmulOp, lhs or op.lhs, rhs or op.rhs,
+        g.MatmulOp, lhs or op.lhs, rhs or op.rhs,
         transpose_lhs=bool(op.transpose_lhs.value.data) != (lhs is not None),
         transpose_rhs=bool(op.transpose_rhs.value.data) != (rhs is not None),
     )  # fmt: skip
 
 
-@rule(TransposeOp, exact=False)
-def transpose_of_product(op: TransposeOp, make: Make) -> Replacement:
+@rule(g.TransposeOp, exact=False)
+def transpose_of_product(op: g.TransposeOp, make: Make) -> Replacement:
     """The transpose of x y is that of y times that of x."""
     value = untransposed(op.result)
     matmul = None if value is None else value.owner
-    if not isinstance(matmul, MatmulOp) or not op.input.has_one_use():
+    if not isinstance(matmul, g.MatmulOp) or not op.input.has_one_use():
         return None
     if rank_of(matmul.lhs) != rank_of(matmul.rhs):
         return None
     return make(
-        MatmulOp, matmul.rhs, matmul.lhs,
+        g.MatmulOp, matmul.rhs, matmul.lhs,
         transpose_lhs=not matmul.transpose_rhs.value.data,
         transpose_rhs=not matmul.transpose_lhs.value.data,
     )  # fmt: skip
 
 
-@rule(Convolution)
-def transpose_into_conv(op: Convolution, make: Make) -> Replacement:
+@rule(g.Convolution)
+def transpose_into_conv(op: g.Convolution, make: Make) -> Replacement:
     """A convolution reads an input whose channels are the last dimension without a transpose."""
-    if op.input_channels_last.value.data or not isinstance(moved := op.input.owner, TransposeOp):
+    if op.input_channels_last.value.data or not isinstance(moved := op.input.owner, g.TransposeOp):
         return None
     rank = rank_of(op.input)
     if permutation(moved) != [0, rank - 1, *range(1, rank - 1)]:
@@ -82,4 +80,4 @@ class AbsorbTransposesPass(SimplifyPass):
     `exact`: only by rules that keep every bit."""
 
     name = "absorb-transposes"
-    root = TransposeOp
+    root = g.TransposeOp

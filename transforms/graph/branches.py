@@ -25,10 +25,9 @@ import numpy as np
 from xdsl.dialects.builtin import i1
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects import graph as g
 from ge.dialects.fused_op import FusedOp
-from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.control import Branching, CaseOp, IfOp, branch_of
-from ge.dialects.graph.elementwise import NotOp, SelectOp
+from ge.dialects.graph.control import Branching, branch_of
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.support.operation import operands_of, ops_of
 from ge.dialects.support.types import constant_ints, element_type, has_size, number_of
@@ -130,14 +129,14 @@ def use_equal_values(op: Branching) -> None:
         value: SSAValue = first.setdefault(tuple(values), result)
         if all(v is values[0] for v in values):
             value = values[0]
-        elif value is result and isinstance(op, IfOp):
+        elif value is result and isinstance(op, g.IfOp):
             value = _as_condition(op, *values) or result
         if value is not result:
             result.replace_all_uses_with(value)
             count("use-equal-values")
 
 
-def _as_condition(op: IfOp, then: SSAValue, otherwise: SSAValue) -> SSAValue | None:
+def _as_condition(op: g.IfOp, then: SSAValue, otherwise: SSAValue) -> SSAValue | None:
     """The condition or its negation, if the branches yield that."""
     if element_type(then) != i1 or not then.type == otherwise.type == op.condition.type:
         return None
@@ -147,19 +146,19 @@ def _as_condition(op: IfOp, then: SSAValue, otherwise: SSAValue) -> SSAValue | N
     a, b = (bool(v[0]) for v in values if v is not None)
     if a == b:
         return None
-    return op.condition if a else insert_before(op, NotOp.of(op.condition)).result
+    return op.condition if a else insert_before(op, g.NotOp.of(op.condition)).result
 
 
 def merge_chains(block: Block) -> None:
     """Merge the chains of a block, and of the blocks in it, the longest ones."""
     for op in list(block.ops):
-        links = chain_of(op) if isinstance(op, IfOp) and has_size(op.condition) else []
+        links = chain_of(op) if isinstance(op, g.IfOp) and has_size(op.condition) else []
         new = merge(links) if len(links) > 1 else op
         for inner in nested_blocks(new):
             merge_chains(inner)
 
 
-def chain_of(op: IfOp) -> list[IfOp]:
+def chain_of(op: g.IfOp) -> list[g.IfOp]:
     """The branch, the one that its else side comes to, and so on."""
     links = [op]
     while (link := next_link(links[-1].else_region.block)) is not None:
@@ -167,10 +166,10 @@ def chain_of(op: IfOp) -> list[IfOp]:
     return links
 
 
-def next_link(block: Block) -> IfOp | None:
+def next_link(block: Block) -> g.IfOp | None:
     """The branch that a block comes to, if all else in it may be computed before."""
     *ops, _ = block.ops
-    links = [op for op in ops if isinstance(op, IfOp)]
+    links = [op for op in ops if isinstance(op, g.IfOp)]
     if len(links) != 1 or not has_size(links[0].condition):
         return None
     (link,) = links
@@ -181,23 +180,23 @@ def next_link(block: Block) -> IfOp | None:
 
 def is_early(op: Operation) -> bool:
     """Return whether an op may be computed at a place where it was not computed before."""
-    if isinstance(op, ConstantOp):
+    if isinstance(op, g.ConstantOp):
         return True
     return is_pure(type(op)) and not may_fail(op) and is_shape_arithmetic(op)
 
 
-def merge(links: Sequence[IfOp]) -> CaseOp:
+def merge(links: Sequence[g.IfOp]) -> g.CaseOp:
     """Replace a chain by a case."""
     first, last = links[0], len(links)
     ends = [list(end_of(link.else_region.block).operands) for link in links]
     for link in links[:-1]:
         *ops, _ = link.else_region.block.ops
-        move_before(first, [op for op in ops if not isinstance(op, IfOp)])
+        move_before(first, [op for op in ops if not isinstance(op, g.IfOp)])
     index = constant_before(first, np.array(last, np.int64))
     for number in reversed(range(last)):
         here = constant_before(first, np.array(number, np.int64))
         operands = [links[number].condition, here, index]
-        select = insert_before(first, SelectOp(operands=operands, result_types=[index.type]))
+        select = insert_before(first, g.SelectOp(operands=operands, result_types=[index.type]))
         infer_op(select)
         index = select.result
     taken = [*(link.then_region for link in links), links[-1].else_region]
@@ -211,7 +210,7 @@ def merge(links: Sequence[IfOp]) -> CaseOp:
             )
             values = [inner.get(v, v) for v in ends[outer]]
         end.operands = values
-    case = CaseOp(operands=[index], result_types=[first.result_types], regions=[regions])
+    case = g.CaseOp(operands=[index], result_types=[first.result_types], regions=[regions])
     insert_before(first, case)
     infer_op(case)
     replace_op(first, case.results)

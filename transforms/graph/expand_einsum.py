@@ -26,10 +26,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.elementwise import MulOp
-from ge.dialects.graph.linear import EinsumOp, Labels, MatmulOp, parse_equation
-from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.shape import ReshapeOp, TransposeOp, UnsqueezeOp
+from ge.dialects import graph
+from ge.dialects.graph.linear import Labels, parse_equation
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import DYNAMIC, element_type, rank_of, shape_of
@@ -54,14 +52,14 @@ class Term:
         axes = [i for i, label in enumerate(self.labels) if label not in kept]
         if not axes:
             return self
-        value = self.make(ReduceOp, self.value, kind="sum", axes=axes, keep_dims=False)
+        value = self.make(graph.ReduceOp, self.value, kind="sum", axes=axes, keep_dims=False)
         return Term(value, tuple(n for n in self.labels if n in kept), self.make)
 
     def ordered(self, labels: Sequence[str]) -> "Term":
         order = [self.labels.index(n) for n in labels]
         if order == sorted(order):
             return self
-        value = self.make(TransposeOp, self.value, permutation=order)
+        value = self.make(graph.TransposeOp, self.value, permutation=order)
         return Term(value, tuple(labels), self.make)
 
     def joined(self, groups: Sequence[Labels]) -> SSAValue | None:
@@ -84,11 +82,11 @@ class Term:
 def reshaped(make: Make, value: SSAValue, target: list[int]) -> SSAValue | None:
     if target.count(-1) > 1 or 0 in shape_of(value):
         return None
-    return make(ReshapeOp, value, shape=target)
+    return make(graph.ReshapeOp, value, shape=target)
 
 
-@rule(EinsumOp, exact=False)
-def einsum_of_one(op: EinsumOp, make: Make) -> Replacement:
+@rule(graph.EinsumOp, exact=False)
+def einsum_of_one(op: graph.EinsumOp, make: Make) -> Replacement:
     """A sum and a transpose"""
     if len(op.inputs) != 1 or (labelled := terms(op, make)) is None:
         return None
@@ -96,8 +94,8 @@ def einsum_of_one(op: EinsumOp, make: Make) -> Replacement:
     return term.summed(target).ordered(target).value
 
 
-@rule(EinsumOp, exact=False)
-def einsum_of_two(op: EinsumOp, make: Make) -> Replacement:
+@rule(graph.EinsumOp, exact=False)
+def einsum_of_two(op: graph.EinsumOp, make: Make) -> Replacement:
     """A matmul, or elementwise where nothing is summed"""
     if len(op.inputs) != 2 or (labelled := terms(op, make)) is None:
         return None
@@ -105,7 +103,7 @@ def einsum_of_two(op: EinsumOp, make: Make) -> Replacement:
     lhs, rhs = lhs.summed((*rhs.labels, *target)), rhs.summed((*lhs.labels, *target))
     inner = [n for n in lhs.labels if n in rhs.labels and n not in target]
     if not inner:
-        return make(MulOp, *(spread(t, target) for t in (lhs, rhs)))
+        return make(graph.MulOp, *(spread(t, target) for t in (lhs, rhs)))
     batch = [n for n in target if n in lhs.labels and n in rhs.labels]
     rows = [n for n in target if n in lhs.labels and n not in batch]
     columns = [n for n in target if n in rhs.labels and n not in batch]
@@ -115,7 +113,7 @@ def einsum_of_two(op: EinsumOp, make: Make) -> Replacement:
     b = rhs.ordered([*batch, *inner, *columns]).joined([*single, tuple(inner), tuple(columns)])
     if a is None or b is None:
         return None
-    product = make(MatmulOp, a, b)
+    product = make(graph.MatmulOp, a, b)
     labels = (*batch, *rows, *columns)
     if rank_of(product) != len(labels) or len(columns) != 1:
         sizes = {**lhs.sizes(), **rhs.sizes()}
@@ -133,10 +131,10 @@ def spread(term: Term, target: Labels) -> SSAValue:
     """The term in the order of the target, with dimensions of 1 for the labels it lacks."""
     value = term.ordered([n for n in target if n in term.labels]).value
     missing = [i for i, n in enumerate(target) if n not in term.labels]
-    return term.make(UnsqueezeOp, value, axes=missing) if missing else value
+    return term.make(graph.UnsqueezeOp, value, axes=missing) if missing else value
 
 
-def terms(op: EinsumOp, make: Make) -> tuple[list[Term], Labels] | None:
+def terms(op: graph.EinsumOp, make: Make) -> tuple[list[Term], Labels] | None:
     """The operands with their labels, and those of the result; None for diagonals, for labels of
     two sizes and for numbers that are no floats."""
     labels, target = parse_equation(op.equation.data, [rank_of(v) for v in op.inputs])
@@ -159,5 +157,5 @@ class ExpandEinsumPass(ModulePass):
     RELATION: ClassVar[Relation] = Ulps()
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if any(isinstance(o, EinsumOp) for o in all_ops(op.body.blocks)):
+        if any(isinstance(o, graph.EinsumOp) for o in all_ops(op.body.blocks)):
             simplify(op, (einsum_of_one, einsum_of_two))

@@ -25,9 +25,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.irdl import VerificationContext
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.control import LoopOp
-from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects import graph as g
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import created, segments
 from ge.dialects.support.tensor_op import TensorOp
@@ -60,9 +58,9 @@ SEGMENTS = (OPERANDS, "resultSegmentSizes")
 def fold(op: TensorOp, limit: int) -> list[Dense] | None:
     """The values of the op's results if all operands are constants in the IR and the results take
     at most `limit` bytes together. Quantized weights stay integers, for `lower-quantization`."""
-    if isinstance(op, ConstantOp) or op.regions or not is_pure(type(op)) or not op.results:
+    if isinstance(op, g.ConstantOp) or op.regions or not is_pure(type(op)) or not op.results:
         return None
-    if isinstance(op, DequantizeOp) and len(shape_of(op.input)) > 0:
+    if isinstance(op, g.DequantizeOp) and len(shape_of(op.input)) > 0:
         return None
     values: list[Dense] = []
     for operand in op.operands:
@@ -82,7 +80,7 @@ def fold(op: TensorOp, limit: int) -> list[Dense] | None:
 
 @cache
 def _folds(kind: type[TensorOp]) -> bool:
-    return folds(kind) and not issubclass(kind, ConstantOp)
+    return folds(kind) and not issubclass(kind, g.ConstantOp)
 
 
 def fold_identity(op: TensorOp) -> Sequence[SSAValue | Attribute] | None:
@@ -140,7 +138,7 @@ def _parameter(kind: type[TensorOp], prop: str, ints: tuple[int, ...]) -> Attrib
 def fold_block(block: Block, limit: int) -> None:
     """Fold the ops of a block and of blocks in it; results have at most `limit` bytes."""
     for op in list(block.ops):
-        if isinstance(op, LoopOp):
+        if isinstance(op, g.LoopOp):
             infer_loop(op)
         for inner in nested_blocks(op):
             fold_block(inner, limit)
@@ -163,7 +161,7 @@ def _constant(before: Operation, value: Attribute) -> SSAValue:
     elements = cast(Dense, value)
     shaped = cast(AnyTensor, elements.type)
     t = tensor(shaped.get_shape(), shaped.element_type)
-    return insert_before(before, ConstantOp.make(elements, t)).result
+    return insert_before(before, g.ConstantOp.make(elements, t)).result
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,7 @@ from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.control import LoopOp
-from ge.dialects.graph.shape import UnsqueezeOp
-from ge.dialects.graph.slicing import ConcatOp
+from ge.dialects import graph as g
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.diagnostics import remark
 from ge.dialects.support.editing import erase
@@ -56,17 +53,17 @@ def truth(value: SSAValue | None) -> bool | None:
     return bool(known[0]) if known else None
 
 
-def trips(loop: LoopOp) -> int | None:
+def trips(loop: g.LoopOp) -> int | None:
     known = None if loop.trip_count is None else constant_ints(loop.trip_count)
     return known[0] if known else None
 
 
-def runs(loop: LoopOp) -> bool:
+def runs(loop: g.LoopOp) -> bool:
     """Return whether the body surely runs at least once."""
     return truth(loop.condition) is True and (loop.trip_count is None or (trips(loop) or 0) > 0)
 
 
-def goes_on(loop: LoopOp) -> bool | None:
+def goes_on(loop: g.LoopOp) -> bool | None:
     """The condition that the body yields, if it is known."""
     end = end_of(loop.body.block).operands[0]
     return True if end is loop.body.block.args[1] else truth(end)
@@ -75,7 +72,7 @@ def goes_on(loop: LoopOp) -> bool | None:
 # ---- known numbers of rounds -----------------------------------------------------------------
 
 
-def drop_idle_loop(loop: LoopOp) -> bool:
+def drop_idle_loop(loop: g.LoopOp) -> bool:
     """Replace a loop without rounds by the start values, and empty scan results; returns whether it
     was.
 
@@ -97,7 +94,7 @@ def drop_idle_loop(loop: LoopOp) -> bool:
     return True
 
 
-def inline_single_round(loop: LoopOp) -> bool:
+def inline_single_round(loop: g.LoopOp) -> bool:
     """Inline the body of a loop of exactly one round; returns whether it was.
 
     %h = graph.loop (%i, %go) trip %one carry (%a = %x : ...) {
@@ -113,7 +110,7 @@ def inline_single_round(loop: LoopOp) -> bool:
     return True
 
 
-def inline_rounds(loop: LoopOp, rounds: int) -> None:
+def inline_rounds(loop: g.LoopOp, rounds: int) -> None:
     """Replace the loop by so many rounds (at least one). What is scanned is ranked."""
     carried = list[SSAValue](loop.carried)
     slices: list[list[SSAValue]] = [[] for _ in loop.results[len(carried) :]]
@@ -124,22 +121,22 @@ def inline_rounds(loop: LoopOp, rounds: int) -> None:
         values = inline(body, loop, arguments)[1:]
         carried = values[: len(carried)]
         for members, value in zip(slices, values[len(carried) :], strict=True):
-            members.append(insert_before(loop, UnsqueezeOp.of(value, axes=[0])).result)
+            members.append(insert_before(loop, g.UnsqueezeOp.of(value, axes=[0])).result)
     stacks = [
-        members[0] if rounds == 1 else insert_before(loop, ConcatOp.of(members, axis=0)).result
+        members[0] if rounds == 1 else insert_before(loop, g.ConcatOp.of(members, axis=0)).result
         for members in slices
     ]
     replace_op(loop, [*carried, *stacks])
 
 
-def scans_are_ranked(loop: LoopOp) -> bool:
+def scans_are_ranked(loop: g.LoopOp) -> bool:
     return all(is_ranked(v) for v in end_of(loop.body.block).operands[1 + len(loop.carried) :])
 
 
 # ---- what is carried -------------------------------------------------------------------------
 
 
-def drop_unchanged_values(loop: LoopOp) -> LoopOp:
+def drop_unchanged_values(loop: g.LoopOp) -> g.LoopOp:
     """Carry no values that come around unchanged.
 
     %h, %k = graph.loop ... carry (%a = %x : ..., %b = %y : ...) {
@@ -162,7 +159,7 @@ def drop_unchanged_values(loop: LoopOp) -> LoopOp:
     return keep_results(loop, set(range(len(loop.results))) - dropped)
 
 
-def merge_equal_values(loop: LoopOp) -> None:
+def merge_equal_values(loop: g.LoopOp) -> None:
     """Two carried values that start equal and come around equal are one, and so are two scans of
     one value: the second one loses its uses."""
     args, end = loop.body.block.args[2:], end_of(loop.body.block).operands[1:]
@@ -182,7 +179,7 @@ def merge_equal_values(loop: LoopOp) -> None:
 # ---- invariants ------------------------------------------------------------------------------
 
 
-def hoist_invariants(loop: LoopOp) -> None:
+def hoist_invariants(loop: g.LoopOp) -> None:
     """Hoist ops that compute the same in every round; out of a loop that may have no rounds only
     what cannot fail.
 
@@ -200,7 +197,7 @@ def hoist_invariants(loop: LoopOp) -> None:
         )
         if fixed and (sure or not may_fail(op)):
             move_before(loop, [op])
-            if not isinstance(op, ConstantOp):
+            if not isinstance(op, g.ConstantOp):
                 count("hoist-invariants")
         else:
             inside.update(op.results)
@@ -230,7 +227,7 @@ class Slice:
     carried: list[int]
 
 
-def condition_slice(loop: LoopOp, limit: int) -> Slice | None:
+def condition_slice(loop: g.LoopOp, limit: int) -> Slice | None:
     """The slice of the condition over all rounds; None if it depends on more than numbers that are
     known before the loop."""
     block, end = loop.body.block, end_of(loop.body.block)
@@ -268,7 +265,7 @@ def _is_small(op: Operation, limit: int) -> bool:
     )
 
 
-def count_rounds(loop: LoopOp, limit: int) -> LoopOp:
+def count_rounds(loop: g.LoopOp, limit: int) -> g.LoopOp:
     """Make the trip count constant if the condition depends on constants alone. `limit`: most
     bytes of a value that is followed.
 
@@ -293,10 +290,10 @@ def count_rounds(loop: LoopOp, limit: int) -> LoopOp:
     return with_limits(loop, trip, None)
 
 
-def _run(loop: LoopOp, condition: Slice, most: int | None) -> int | None:
+def _run(loop: g.LoopOp, condition: Slice, most: int | None) -> int | None:
     """The number of rounds, at most `most`; None if it takes too long to find out."""
     block, end = loop.body.block, end_of(loop.body.block)
-    steps = [(op, numbers.prepare(op)) for op in condition.ops if not isinstance(op, ConstantOp)]
+    steps = [(op, numbers.prepare(op)) for op in condition.ops if not isinstance(op, g.ConstantOp)]
     known: dict[SSAValue, Array] = {}
 
     def array(value: SSAValue) -> Array:
@@ -326,7 +323,9 @@ def _run(loop: LoopOp, condition: Slice, most: int | None) -> int | None:
 def launches(block: Block) -> int:
     """Return how many launches the ops of a block are; views and constants are none."""
     return sum(
-        isinstance(op, TensorOp) and not isinstance(op, ConstantOp) and op.ACCESS is not Access.VIEW
+        isinstance(op, TensorOp)
+        and not isinstance(op, g.ConstantOp)
+        and op.ACCESS is not Access.VIEW
         for op in block.walk()
     )
 
@@ -337,12 +336,12 @@ def unrolled_size(block: Block) -> int:
     size = 0
     for op in block.ops:
         inner = sum(unrolled_size(b) for b in nested_blocks(op))
-        rounds = (trips(op) or 1) if isinstance(op, LoopOp) else 1
+        rounds = (trips(op) or 1) if isinstance(op, g.LoopOp) else 1
         size = min(size + 1 + rounds * inner, MOST_UNROLLED + 1)
     return size
 
 
-def unroll(loop: LoopOp, simplify: Callable[[Block], None]) -> bool:
+def unroll(loop: g.LoopOp, simplify: Callable[[Block], None]) -> bool:
     """Unroll a loop whose rounds, simplified by `simplify`, have no more launches than the loop;
     whether it was.
 

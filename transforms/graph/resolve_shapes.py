@@ -31,12 +31,7 @@ from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
-from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.creation import RangeOp
-from ge.dialects.graph.elementwise import AddOp, MulOp
-from ge.dialects.graph.indexing import GatherOp
-from ge.dialects.graph.shape import ReshapeOp, ShapeOfOp, SqueezeOp, UnsqueezeOp
-from ge.dialects.graph.slicing import ConcatOp, SliceOp
+from ge.dialects import graph as g
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -64,14 +59,14 @@ class ResolveShape(Search):
     """A shape of which some dimension is that of an earlier value, element by element."""
 
     names = (RULE,)
-    ops = (ShapeOfOp,)
+    ops = (g.ShapeOfOp,)
 
     def __init__(self, dimensions: Dimensions) -> None:
         self.dimensions = dimensions
         self.queries: dict[tuple[SSAValue, int], SSAValue] = {}
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        assert isinstance(op, ShapeOfOp)
+        assert isinstance(op, g.ShapeOfOp)
         sizes = self.dimensions.of(op.input)[op.bounds()]
         places = [self.dimensions.place(s) for s in sizes]
         if any(p is not None and not is_attached(p[0]) for p in places):
@@ -84,7 +79,7 @@ class ResolveShape(Search):
         for size, place in zip(sizes, places, strict=True):
             if place is None:
                 array = np.array([size.factor], np.int64)
-                constant = ConstantOp.make(dense(array), type_of(array))
+                constant = g.ConstantOp.make(dense(array), type_of(array))
                 rewriter.insert(constant, InsertPoint.before(op))
                 parts.append(constant.result)
             else:
@@ -96,7 +91,7 @@ class ResolveShape(Search):
         known = self.queries.get((value, axis))
         if known is not None and is_attached(known):
             return known
-        new = ShapeOfOp.of(value, start=axis, end=axis + 1)
+        new = g.ShapeOfOp.of(value, start=axis, end=axis + 1)
         if isinstance(value.owner, Block):
             rewriter.insert(new, InsertPoint.at_start(value.owner))
         else:
@@ -109,7 +104,7 @@ class ResolveShape(Search):
 def joined(parts: list[SSAValue], op: Operation, rewriter: PatternRewriter) -> SSAValue:
     if len(parts) == 1:
         return parts[0]
-    rewriter.insert(concat := ConcatOp.of(parts, axis=0, location=op.location))
+    rewriter.insert(concat := g.ConcatOp.of(parts, axis=0, location=op.location))
     return concat.result
 
 
@@ -117,27 +112,27 @@ class PartOfVector(Search):
     """Elements of a shape, or of a vector that is joined from vectors of one element."""
 
     names = (RULE,)
-    ops = (GatherOp, SliceOp)
+    ops = (g.GatherOp, g.SliceOp)
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         vector = op.operands[0].owner
-        if not isinstance(vector, ShapeOfOp | ConcatOp) or not has_size(vector.result):
+        if not isinstance(vector, g.ShapeOfOp | g.ConcatOp) or not has_size(vector.result):
             return
         places = elements_taken(op, numel(shape_of(vector.result)))
         new = part_of(vector, places, rewriter) if places else None
         if new is None:
             return
         if rank_of(op.results[0]) == 0:
-            rewriter.insert(scalar := SqueezeOp.of(new, axes=(0,), location=op.location))
+            rewriter.insert(scalar := g.SqueezeOp.of(new, axes=(0,), location=op.location))
             new = scalar.result
         substitute(RULE, op, rewriter, op.results[0], new)
 
 
 def part_of(
-    vector: ShapeOfOp | ConcatOp, places: list[int], rewriter: PatternRewriter
+    vector: g.ShapeOfOp | g.ConcatOp, places: list[int], rewriter: PatternRewriter
 ) -> SSAValue | None:
     """The elements of a vector at some places, by one op; None if that takes more."""
-    if isinstance(vector, ConcatOp):
+    if isinstance(vector, g.ConcatOp):
         if any(shape_of(p) != (1,) for p in vector.inputs):
             return None
         return joined([vector.inputs[i] for i in places], vector, rewriter)
@@ -145,16 +140,16 @@ def part_of(
     start, end = dims[places[0]], dims[places[-1]] + 1
     if [dims[i] for i in places] != list(range(start, end)):
         return None
-    new = ShapeOfOp.of(vector.input, start=start, end=end, location=vector.location)
+    new = g.ShapeOfOp.of(vector.input, start=start, end=end, location=vector.location)
     rewriter.insert(new)
     return new.result
 
 
 def elements_taken(op: Operation, count: int) -> list[int] | None:
     """The indices that a gather or slice takes of a vector of `count` elements, if known."""
-    if isinstance(op, SliceOp):
+    if isinstance(op, g.SliceOp):
         return sliced_items(op, range(count))
-    assert isinstance(op, GatherOp)
+    assert isinstance(op, g.GatherOp)
     places = constant_ints(op.indices)
     if places is None or rank_of(op.indices) > 1 or not all(-count <= i < count for i in places):
         return None
@@ -166,15 +161,15 @@ class GatherOfAll(Search):
     where b counts to m and s to n along axes of their own, in this order."""
 
     names = ("gather-of-all",)
-    ops = (GatherOp,)
+    ops = (g.GatherOp,)
 
     def __init__(self, dimensions: Dimensions) -> None:
         self.dimensions = dimensions
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        assert isinstance(op, GatherOp)
+        assert isinstance(op, g.GatherOp)
         flat, indices = op.input.owner, op.indices
-        if not isinstance(flat, ReshapeOp) or op.axis.value.data != 0 or rank_of(flat.input) < 2:
+        if not isinstance(flat, g.ReshapeOp) or op.axis.value.data != 0 or rank_of(flat.input) < 2:
             return
         (m, n, *rest), (first, *tail) = map(self.dimensions.of, (flat.input, flat.result))
         if first != m * n or (tail != rest and (rest or any(s != ONE for s in tail))):
@@ -183,18 +178,18 @@ class GatherOfAll(Search):
             rank = rank_of(indices)
             more = range(rank, rank + len(tail) - len(rest))
             axes = [a for a in (*range(rank), *more) if a not in places]
-            new = UnsqueezeOp.of(flat.input, axes=axes, location=op.location)
+            new = g.UnsqueezeOp.of(flat.input, axes=axes, location=op.location)
             rewriter.insert(new)
             substitute(self.names[0], op, rewriter, op.result, new.result)
 
     def places(self, indices: SSAValue, m: Size, n: Size) -> tuple[int, int] | None:
         """The axes along which the indices count rows and columns."""
         add, rank = indices.owner, rank_of(indices)
-        if not isinstance(add, AddOp):
+        if not isinstance(add, g.AddOp):
             return None
         for column, product in ((add.lhs, add.rhs), (add.rhs, add.lhs)):
             mul, j = product.owner, self.counting(column, n, rank)
-            if j is None or not isinstance(mul, MulOp):
+            if j is None or not isinstance(mul, g.MulOp):
                 continue
             for row, factor in ((mul.lhs, mul.rhs), (mul.rhs, mul.lhs)):
                 i = self.counting(row, m, rank)
@@ -206,9 +201,9 @@ class GatherOfAll(Search):
         """The axis, of as many, along which a value counts from 0 to a size."""
         axes = [i for i, s in enumerate(self.dimensions.of(value)) if s != ONE]
         axis = axes[0] + rank - rank_of(value) if len(axes) == 1 else None
-        while isinstance(view := value.owner, ReshapeOp | SqueezeOp | UnsqueezeOp):
+        while isinstance(view := value.owner, g.ReshapeOp | g.SqueezeOp | g.UnsqueezeOp):
             value = view.input
-        counts = isinstance(range_ := value.owner, RangeOp) and self.dimensions.counted(range_)
+        counts = isinstance(range_ := value.owner, g.RangeOp) and self.dimensions.counted(range_)
         return axis if counts == [size] else None
 
 
@@ -232,7 +227,7 @@ class ResolveShapesPass(FunctionPass):
     name = "resolve-shapes"
 
     def run(self, func: FuncOp) -> None:
-        if any(isinstance(o, ShapeOfOp) for o in all_ops(func.body.blocks)):
+        if any(isinstance(o, g.ShapeOfOp) for o in all_ops(func.body.blocks)):
             dimensions = Dimensions(func.body)
             rewrite(
                 func.body,

@@ -23,10 +23,7 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph.convolution import ConvOp
-from ge.dialects.graph.elementwise import AddOp
-from ge.dialects.graph.image import ResizeOp
-from ge.dialects.graph.slicing import ConcatOp
+from ge.dialects import graph as g
 from ge.dialects.graph.support.parameters import partial_ints
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import element_type, is_static, numel, rank_of, shape_of
@@ -37,7 +34,7 @@ from ge.transforms.graph.canonical.slices import sliced_along
 from ge.transforms.rewriting.building import Make
 
 
-def is_pointwise(op: ConvOp) -> bool:
+def is_pointwise(op: g.ConvOp) -> bool:
     """Return whether a convolution sums over channels alone, by weights that are its own."""
     if not is_static(shape_of(op.input)) or op.groups != 1 or op.channel_axis != 1:
         return False
@@ -51,11 +48,11 @@ def is_pointwise(op: ConvOp) -> bool:
     )
 
 
-def enlarged(value: SSAValue) -> ResizeOp | None:
+def enlarged(value: SSAValue) -> g.ResizeOp | None:
     """Return the resize that makes a value from a smaller one, along spatial dimensions to known
     sizes, for one user."""
     op = value.owner
-    if not isinstance(op, ResizeOp) or not value.has_one_use():
+    if not isinstance(op, g.ResizeOp) or not value.has_one_use():
         return None
     small, large = shape_of(op.input), shape_of(value)
     if not is_static((*small, *large)) or small[:2] != large[:2] or numel(small) >= numel(large):
@@ -66,7 +63,7 @@ def enlarged(value: SSAValue) -> ResizeOp | None:
     return op if op.scale_values() or partial_ints(op, "sizes") else None
 
 
-def resized(make: Make, op: ResizeOp, value: SSAValue) -> SSAValue:
+def resized(make: Make, op: g.ResizeOp, value: SSAValue) -> SSAValue:
     """A value of other channels resized as the input of the op is."""
     scales, sizes = op.scale_values(), partial_ints(op, "sizes")
     places = [(a, i) for i, a in enumerate(op.resized_axes()) if a > 1]
@@ -77,23 +74,23 @@ def resized(make: Make, op: ResizeOp, value: SSAValue) -> SSAValue:
     )
     same = ("mode", "coordinates", "nearest_mode", "cubic_coeff_a", "exclude_outside", "antialias")
     kept = {name: op.properties[name] for name in same if name in op.properties}
-    return make(ResizeOp, value, axes=[a for a, _ in places], **target, **kept)
+    return make(g.ResizeOp, value, axes=[a for a, _ in places], **target, **kept)
 
 
-@rule(ConvOp, exact=False)
-def pointwise_conv_of_resize(op: ConvOp, make: Make) -> Replacement:
+@rule(g.ConvOp, exact=False)
+def pointwise_conv_of_resize(op: g.ConvOp, make: Make) -> Replacement:
     """conv(resize(x)) = resize(conv(x))"""
     resize = enlarged(op.input)
     if resize is None or not is_pointwise(op) or shape_of(op.weight)[0] > shape_of(op.weight)[1]:
         return None
-    return resized(make, resize, make(ConvOp, resize.input, op.weight, op.bias))
+    return resized(make, resize, make(g.ConvOp, resize.input, op.weight, op.bias))
 
 
-@rule(ConvOp, exact=False)
-def pointwise_conv_of_concat(op: ConvOp, make: Make) -> Replacement:
+@rule(g.ConvOp, exact=False)
+def pointwise_conv_of_concat(op: g.ConvOp, make: Make) -> Replacement:
     """conv(concat(x, resize(y))) = resize(conv(y)) + conv(x)"""
     concat = op.input.owner
-    if not isinstance(concat, ConcatOp) or not op.input.has_one_use() or not is_pointwise(op):
+    if not isinstance(concat, g.ConcatOp) or not op.input.has_one_use() or not is_pointwise(op):
         return None
     if concat.axis.value.data not in (1, 1 - rank_of(op.input)):
         return None
@@ -108,19 +105,19 @@ def pointwise_conv_of_concat(op: ConvOp, make: Make) -> Replacement:
     for i, resize in enumerate(resizes):
         if resize is not None:
             (weight,) = columns(make, op, concat, [i])
-            terms.append(resized(make, resize, make(ConvOp, resize.input, weight, bias)))
+            terms.append(resized(make, resize, make(g.ConvOp, resize.input, weight, bias)))
             bias = None
     if plain:  # last, as kernels add the sum of the terms before to their own
         values = [concat.inputs[i] for i in plain]
         weight = joined(make, columns(make, op, concat, plain))
-        terms.append(make(ConvOp, joined(make, values), weight, op.bias))
+        terms.append(make(g.ConvOp, joined(make, values), weight, op.bias))
     total, *others = terms
     for term in others:
-        total = make(AddOp, total, term)
+        total = make(g.AddOp, total, term)
     return total
 
 
-def columns(make: Make, op: ConvOp, concat: ConcatOp, parts: Sequence[int]) -> list[SSAValue]:
+def columns(make: Make, op: g.ConvOp, concat: g.ConcatOp, parts: Sequence[int]) -> list[SSAValue]:
     """Return the weights of a convolution for the channels of each of these parts."""
     sizes = [shape_of(v)[1] for v in concat.inputs]
     ranges = [Range(sum(sizes[:i]), sizes[i]) for i in parts]
@@ -128,7 +125,7 @@ def columns(make: Make, op: ConvOp, concat: ConcatOp, parts: Sequence[int]) -> l
 
 
 def joined(make: Make, values: Sequence[SSAValue]) -> SSAValue:
-    return values[0] if len(values) == 1 else make(ConcatOp, values, axis=1)
+    return values[0] if len(values) == 1 else make(g.ConcatOp, values, axis=1)
 
 
 class SplitPointwiseConvsPass(SimplifyPass):
@@ -136,4 +133,4 @@ class SplitPointwiseConvsPass(SimplifyPass):
     `exact`: not at all."""
 
     name = "split-pointwise-convs"
-    root = ConvOp
+    root = g.ConvOp

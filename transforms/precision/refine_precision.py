@@ -42,32 +42,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.attention import AttentionLike
-from ge.dialects.graph.constant import ConstantOp
+from ge.dialects import graph as g
 from ge.dialects.graph.control import Control
-from ge.dialects.graph.convolution import Convolution, DeformConvOp
-from ge.dialects.graph.creation import RandomOp, RangeOp
-from ge.dialects.graph.elementwise import (
-    AddOp,
-    CastOp,
-    ClampOp,
-    DivOp,
-    ExpOp,
-    LogOp,
-    MulOp,
-    PowOp,
-    ReciprocalOp,
-    SqrtOp,
-    SubOp,
-    Trigonometric,
-)
-from ge.dialects.graph.image import AffineGridOp, GridSampleOp
-from ge.dialects.graph.linear import DetOp, MatmulOp
-from ge.dialects.graph.normalization import SoftmaxLike
-from ge.dialects.graph.quantization import DequantizeOp, DynamicQuantizeOp, QuantizeOp, RequantizeOp
-from ge.dialects.graph.recurrent import Recurrent
-from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
-from ge.dialects.graph.signal import DftOp, StftOp
 from ge.dialects.graph.support.parameters import holds
 from ge.dialects.support.boxes import MOVING, Access
 from ge.dialects.support.definitions import SEGMENTS
@@ -98,17 +74,26 @@ from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.building import Make
 from ge.transforms.rewriting.passes import Relation, Unbounded
 
-PRODUCTS = (AttentionLike, Convolution, DeformConvOp, Recurrent)
+PRODUCTS = (g.AttentionLike, g.Convolution, g.DeformConvOp, g.Recurrent)
 
 ALWAYS_F32 = (
-    AffineGridOp, CumulativeOp, DequantizeOp, DetOp, DftOp, DynamicQuantizeOp, GridSampleOp,
-    QuantizeOp, RandomOp, RangeOp, RequantizeOp, StftOp,
+    g.AffineGridOp, g.CumulativeOp, g.DequantizeOp, g.DetOp, g.DftOp, g.DynamicQuantizeOp,
+    g.GridSampleOp, g.QuantizeOp, g.RandomOp, g.RangeOp, g.RequantizeOp, g.StftOp,
 )  # fmt: skip
 
 FAULTS = "refine-precision-faults"  # in the table: dB, and 1 where all before an op is kept too
 WANTED = {"f16": 40.0, "bf16": 30.0}  # dB of outputs
 
-F32_IF_MIXED = (ExpOp, LogOp, PowOp, ReciprocalOp, ReduceOp, SoftmaxLike, SqrtOp, Trigonometric)
+F32_IF_MIXED = (
+    g.ExpOp,
+    g.LogOp,
+    g.PowOp,
+    g.ReciprocalOp,
+    g.ReduceOp,
+    g.SoftmaxLike,
+    g.SqrtOp,
+    g.Trigonometric,
+)
 
 
 def is_product(op: Operation) -> bool:
@@ -124,11 +109,11 @@ def narrowed_operands(op: TensorOp) -> list[int]:
 
 def may_explode(op: Operation) -> bool:
     """Return whether results are easily much larger than operands."""
-    if isinstance(op, ReduceOp):
+    if isinstance(op, g.ReduceOp):
         return op.kind.data not in ("max", "min", "mean")
-    if isinstance(op, MulOp):
+    if isinstance(op, g.MulOp):
         return op.lhs is op.rhs
-    return isinstance(op, DivOp | ExpOp | PowOp | ReciprocalOp)
+    return isinstance(op, g.DivOp | g.ExpOp | g.PowOp | g.ReciprocalOp)
 
 
 @dataclass
@@ -157,7 +142,7 @@ class Decisions:
         for op in ops:
             if isinstance(op, Control):
                 self.kept[op] = "what is in a branch or loop stays f32"
-            elif isinstance(op, DequantizeOp) and not self.mode.mixed:
+            elif isinstance(op, g.DequantizeOp) and not self.mode.mixed:
                 self.values.update(r for r in op.results if r not in self.magnitudes.constants)
             elif isinstance(op, TensorOp) and self._may_be_narrow(op) and self._is_wanted(op):
                 named = "keep_dtype names it" if calibration.keeps(op) else ""
@@ -170,7 +155,7 @@ class Decisions:
 
     def _may_be_narrow(self, op: TensorOp) -> bool:
         return (
-            not isinstance(op, (ConstantOp, *ALWAYS_F32))
+            not isinstance(op, (g.ConstantOp, *ALWAYS_F32))
             and not op.regions
             and bool(narrowed_operands(op))
             and not any(r in self.magnitudes.constants for r in op.results)
@@ -187,7 +172,7 @@ class Decisions:
             return op.ACCESS in MOVING and not self.mode.mixed
         if op.ACCESS in MOVING or not self.mode.mixed or not any(map(is_f32, op.results)):
             return narrow > 0
-        adds = isinstance(op, AddOp | SubOp) and len(moving) > 1
+        adds = isinstance(op, g.AddOp | g.SubOp) and len(moving) > 1
         passes_on = op.ACCESS in (Access.POINTWISE, Access.WINDOW) and not op.NORMALIZES
         return narrow == len(moving) and passes_on and not adds and not isinstance(op, F32_IF_MIXED)
 
@@ -253,16 +238,16 @@ class Decisions:
         row = row_of(self.magnitudes.element)
         assert row is not None
         largest = self.magnitudes.known.get(op.operands[0])
-        if isinstance(op, Trigonometric):
+        if isinstance(op, g.Trigonometric):
             if largest is not None and largest <= 2.0 ** (row.precision - 9):  # 4 in f16
                 return ""
             reach = "may be large" if largest is None else f"reach {largest:.4g}"
             return f"angles {reach}"
-        if isinstance(op, CastOp) and isinstance(t := element_type(op.result), IntegerType):
+        if isinstance(op, g.CastOp) and isinstance(t := element_type(op.result), IntegerType):
             return "" if t == i1 else "integers are made"
-        if isinstance(op, AttentionLike):
+        if isinstance(op, g.AttentionLike):
             largest = self.magnitudes.scores.get(op)
-        elif not isinstance(op, ExpOp | SoftmaxLike):
+        elif not isinstance(op, g.ExpOp | g.SoftmaxLike):
             return ""
         fits = largest is None or largest <= 2.0 ** (row.precision - 2)  # half a step is an eighth
         return "" if fits else f"exponents reach {largest:.4g}"
@@ -273,7 +258,7 @@ class Decisions:
         """Yield the ops that compute the operand of an op, query and key of attention, all operands
         of one with a fault, back to the last norm (or to the inputs, if a fault says so), as far as
         they were not seen for a later op."""
-        first = 2 if isinstance(op, AttentionLike) else 1
+        first = 2 if isinstance(op, g.AttentionLike) else 1
         stack = list(op.operands[: None if fault else first])
         while stack:
             before = stack.pop().owner
@@ -383,7 +368,7 @@ class Refinement:
         for i in narrowed_operands(op):
             op.operands[i] = self.narrowed(op.operands[i])
         element, properties = self.element, {**op.properties}
-        if isinstance(op, MatmulOp) and self.decisions.mode.wide:
+        if isinstance(op, g.MatmulOp) and self.decisions.mode.wide:
             op.properties["to"] = element = f32
         expected = [tensor(shape_of(r), element) if is_f32(r) else r.type for r in op.results]
         try:
@@ -397,11 +382,11 @@ class Refinement:
             if result.type != t:
                 self.were_f32.add(result)
                 set_type(result, t)
-        if isinstance(op, AttentionLike):
+        if isinstance(op, g.AttentionLike):
             self.limit_fill(op)
         return True
 
-    def limit_fill(self, op: AttentionLike) -> None:
+    def limit_fill(self, op: g.AttentionLike) -> None:
         """Rows without a key that takes part, whose scores are all the lowest number, keep equal
         weights: the narrow format has a lowest number of its own."""
         fill, largest = op.fill.value.data, self.decisions.magnitudes.largest
@@ -415,32 +400,32 @@ class Refinement:
 
     def _narrowed(self, value: SSAValue) -> SSAValue:
         owner, element = value.owner, self.element
-        if isinstance(owner, CastOp) and element_type(owner.input) == element:
+        if isinstance(owner, g.CastOp) and element_type(owner.input) == element:
             return owner.input
         emit = Make.behind(value)
         if value in self.decisions.clipped:
             largest = self.decisions.magnitudes.largest
             limits = [emit.number(n, value) for n in (-largest, largest)]
-            return emit(CastOp, emit(ClampOp, value, *limits), to=element)
+            return emit(g.CastOp, emit(g.ClampOp, value, *limits), to=element)
         if (number := constant_value(value)) is not None:
             return emit.constant(array_of(number).astype(dtype_of(element)))
         magnitudes = self.decisions.magnitudes
-        if isinstance(owner, CastOp) and holds(f32, element_type(owner.input)):
-            return emit(CastOp, owner.input, to=element)
-        if isinstance(owner, DequantizeOp) and value in magnitudes.constants:
+        if isinstance(owner, g.CastOp) and holds(f32, element_type(owner.input)):
+            return emit(g.CastOp, owner.input, to=element)
+        if isinstance(owner, g.DequantizeOp) and value in magnitudes.constants:
             if not magnitudes.loses_digits(owner.scale):
                 scale, params = owner.scale, {**owner.properties, "to": None}
                 scale = scale if element_type(scale) == element else self.narrowed(scale)
-                return emit(DequantizeOp, owner.input, scale, owner.zero_point, **params)
-        if isinstance(owner, DequantizeOp) and element_type(owner.input) == i32:
+                return emit(g.DequantizeOp, owner.input, scale, owner.zero_point, **params)
+        if isinstance(owner, g.DequantizeOp) and element_type(owner.input) == i32:
             given = {k: v for k, v in owner.properties.items() if k != SEGMENTS}
             given["to"] = element  # of 32 bits all the same before
-            return emit(DequantizeOp, owner.input, owner.scale, owner.zero_point, **given)
-        return emit(CastOp, value, to=element)
+            return emit(g.DequantizeOp, owner.input, owner.scale, owner.zero_point, **given)
+        return emit(g.CastOp, value, to=element)
 
     def widened(self, value: SSAValue) -> SSAValue:
         if value not in self.up:
-            self.up[value] = Make.behind(value)(CastOp, value, to=f32)
+            self.up[value] = Make.behind(value)(g.CastOp, value, to=f32)
         return self.up[value]
 
 

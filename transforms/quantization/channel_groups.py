@@ -19,14 +19,9 @@ import numpy as np
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from ge.dialects import graph
 from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.activation import LeakyReluOp, ReluOp
-from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
-from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.normalization import GroupNormOp, TrailingNorm, axis_of
-from ge.dialects.graph.pooling import PoolOp
-from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
+from ge.dialects.graph.normalization import axis_of
 from ge.dialects.graph.stated import state_divided
 from ge.dialects.support.diagnostics import sources_of
 from ge.dialects.support.types import DYNAMIC, Shape, array_ints, element_type, rank_of, shape_of
@@ -73,15 +68,15 @@ def group_of(value: SSAValue, axis: int, constants: Container[SSAValue]) -> Chan
 
 def input_axis(op: LayerOp) -> int:
     """The axis of the channels in a layer's input."""
-    return rank_of(op.operands[0]) - 1 if isinstance(op, MatmulOp) else op.channel_axis
+    return rank_of(op.operands[0]) - 1 if isinstance(op, graph.MatmulOp) else op.channel_axis
 
 
 def takes_factors(op: Operation, constants: Container[SSAValue]) -> bool:
     """Return whether an op is a layer whose weight has input and output channels."""
-    if isinstance(op, MatmulOp):
+    if isinstance(op, graph.MatmulOp):
         is_plain = not op.transpose_lhs.value.data and op.lhs not in constants
         return is_plain and op.rhs in constants and rank_of(op.rhs) == 2
-    if not isinstance(op, ConvOp | ConvTransposeOp) or op.weight not in constants:
+    if not isinstance(op, graph.ConvOp | graph.ConvTransposeOp) or op.weight not in constants:
         return False
     return op.bias is None or op.bias in constants
 
@@ -117,16 +112,16 @@ class _Walk:
                 raise Blocked(f"the channels are not those of {op.name}", op)
             self.group.producers[op] = axis
             return ()
-        if isinstance(op, TrailingNorm | GroupNormOp):
+        if isinstance(op, graph.TrailingNorm | graph.GroupNormOp):
             self.check_norm(op, axis)
             self.group.producers[op] = axis
             return ()
         return self.linked(op, value, axis)
 
-    def check_norm(self, op: TrailingNorm | GroupNormOp, axis: int) -> None:
-        first = 1 if isinstance(op, GroupNormOp) else axis_of(op.axis.value.data, op.input)
+    def check_norm(self, op: graph.TrailingNorm | graph.GroupNormOp, axis: int) -> None:
+        first = 1 if isinstance(op, graph.GroupNormOp) else axis_of(op.axis.value.data, op.input)
         vectors = op.operands[1:]
-        if axis < first or (isinstance(op, GroupNormOp) and axis > 1):
+        if axis < first or (isinstance(op, graph.GroupNormOp) and axis > 1):
             raise Blocked(f"the channels are not those of {op.name}", op)
         if not all(v in self.constants for v in vectors):
             raise Blocked(f"scale and bias of {op.name} are not constant", op)
@@ -146,21 +141,21 @@ class _Walk:
         """The other operands and results of an op that lets factors through."""
         both = [v for v in (*op.operands, *op.results) if v not in self.constants]
         match op:
-            case ReluOp() | LeakyReluOp():
+            case graph.ReluOp() | graph.LeakyReluOp():
                 return [(v, axis) for v in both]
             case g.ClampOp() if all(v in self.constants for v in op.operands[1:]):
                 self.group.limits[op] = axis
                 return [(v, axis) for v in both]
-            case PoolOp() if axis == 1 and op.kind.data != "lp":
+            case graph.PoolOp() if axis == 1 and op.kind.data != "lp":
                 return [(v, axis) for v in both]
             case g.AddOp() | g.SubOp() | g.MinimumOp() | g.MaximumOp() | g.MulOp() | g.DivOp():
                 return self.through_binary(op, value, axis)
-            case ReduceOp() if op.kind.data in ("mean", "sum", "max", "min"):
+            case graph.ReduceOp() if op.kind.data in ("mean", "sum", "max", "min"):
                 places = self.through_reduce(op, value, axis)
-            case ReshapeOp() | SqueezeOp() | UnsqueezeOp():
+            case graph.ReshapeOp() | graph.SqueezeOp() | graph.UnsqueezeOp():
                 source, target = shape_of(op.operands[0]), shape_of(op.results[0])
                 places = _paired(op, value, axis, reshaped_axes(source, target))
-            case TransposeOp():
+            case graph.TransposeOp():
                 order = array_ints(op.permutation)
                 places = _paired(op, value, axis, list(zip(order, range(len(order)), strict=True)))
             case _:
@@ -189,7 +184,7 @@ class _Walk:
                     self.group.vectors[op, i] = axis
         return [(v, axis) for v in (*moving, op.result)]
 
-    def through_reduce(self, op: ReduceOp, value: SSAValue, axis: int) -> list[Place]:
+    def through_reduce(self, op: graph.ReduceOp, value: SSAValue, axis: int) -> list[Place]:
         axes, rank = op.reduced_axes(), rank_of(op.input)
         if axes is None:
             return []
@@ -260,10 +255,10 @@ def multiply(op: Operation, index: int, factors: Array) -> None:
 def scale_results(op: Operation, axis: int, factors: Array) -> None:
     if isinstance(op, LayerOp):
         scale_weight(op, weight_axes(op)[0], factors)
-        if not isinstance(op, MatmulOp) and op.bias is not None:
+        if not isinstance(op, graph.MatmulOp) and op.bias is not None:
             multiply(op, 2, factors)
     else:  # a norm
-        rank = 1 if isinstance(op, GroupNormOp) else rank_of(op.results[0]) - axis
+        rank = 1 if isinstance(op, graph.GroupNormOp) else rank_of(op.results[0]) - axis
         for i in range(1, len(op.operands)):
             multiply(op, i, along(factors, 0, rank))
 
@@ -271,7 +266,7 @@ def scale_results(op: Operation, axis: int, factors: Array) -> None:
 def scale_weight(op: LayerOp, axis: int, factors: Array) -> None:
     """Multiply the weight of a layer by a factor for each channel along one of its axes."""
     shape = shape_of(op.operands[1])
-    if isinstance(op, MatmulOp) or op.groups == 1 or axis == 0:
+    if isinstance(op, graph.MatmulOp) or op.groups == 1 or axis == 0:
         multiply(op, 1, along(factors, axis, len(shape)))
     else:  # the axis has the channels of one group
         by_group = np.repeat(factors.reshape(op.groups, -1), shape[0] // op.groups, 0)
@@ -283,7 +278,7 @@ def spread_limits(op: g.ClampOp, axis: int, factors: Array) -> None:
     value, vector = op.input, along(factors, axis, rank_of(op.input))
     for kind, limit in ((g.MaximumOp, op.low), (g.MinimumOp, op.high)):
         if limit is not None and kind is g.MaximumOp and number_of(limit) == 0:
-            value = insert_before(op, ReluOp.of(value)).result
+            value = insert_before(op, graph.ReluOp.of(value)).result
         elif limit is not None:
             new = insert_before(op, kind.of(value, limit))
             multiply(new, 1, vector)

@@ -22,11 +22,7 @@ from xdsl.dialects.builtin import BoolAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 
-from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
-from ge.dialects.graph.recurrent import Recurrent
+from ge.dialects import graph as g
 from ge.dialects.support.effort import effort_at_hand, unlimited
 from ge.dialects.support.types import element_type, shape_of
 from ge.runtime.data.arrays import Array, dtype_of
@@ -46,7 +42,7 @@ Means = NDArray[np.float64]
 
 def is_quantized(layer: Layer) -> bool:
     return isinstance(layer.op, LayerOp) and any(
-        isinstance(v.owner, DequantizeOp) for v in layer.op.operands[:2]
+        isinstance(v.owner, g.DequantizeOp) for v in layer.op.operands[:2]
     )
 
 
@@ -57,11 +53,11 @@ def float_model(main: FuncOp) -> FuncOp:
     """The function without its pairs of quantize and dequantize."""
     clone = main.clone()
     for op in list(clone.body.block.ops):
-        if isinstance(op, DequantizeOp) and isinstance(pair := op.input.owner, QuantizeOp):
+        if isinstance(op, g.DequantizeOp) and isinstance(pair := op.input.owner, g.QuantizeOp):
             op.result.replace_all_uses_with(pair.input)
-        elif isinstance(op, AttentionOp):
+        elif isinstance(op, g.AttentionOp):
             op.rounded_weights = BoolAttr.from_bool(False)
-        elif isinstance(op, Recurrent):
+        elif isinstance(op, g.Recurrent):
             op.state_scale = None
     return clone
 
@@ -166,7 +162,7 @@ def corrections(
 def add_to_output(op: LayerOp, vector: Array, constants: Container[SSAValue]) -> None:
     """Add a number to each output channel of a layer: to its bias, if it has one."""
     vector = vector.astype(dtype_of(element_type(op.result)))
-    if isinstance(op, MatmulOp):
+    if isinstance(op, g.MatmulOp):
         user = next(iter(op.result.uses)).operation if op.result.has_one_use() else None
         if isinstance(user, g.AddOp) and (i := _bias_index(user, len(vector), constants)) >= 0:
             add_constant(user, i, vector)

@@ -6,24 +6,7 @@ from collections.abc import Callable
 from xdsl.dialects.builtin import f4E2M1FN, f8E8M0FNU, f16, f32
 from xdsl.ir import Attribute, SSAValue
 
-from ge.dialects.graph.elementwise import (
-    AbsOp,
-    AddOp,
-    CastOp,
-    ClampOp,
-    CompareOp,
-    DivOp,
-    MaximumOp,
-    MinimumOp,
-    MulOp,
-    RoundOp,
-    SelectOp,
-    SubOp,
-)
-from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
-from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.shape import ReshapeOp
-from ge.dialects.graph.slicing import PadOp
+from ge.dialects import graph as g
 from ge.dialects.support.element_types import is_float, is_unsigned
 from ge.dialects.support.types import element_type, shape_of
 from ge.runtime.data.arrays import dtype_of, float_limits, integer_limits
@@ -41,8 +24,8 @@ def pair(
     **granularity: int,
 ) -> SSAValue:  # fmt: skip
     """The value quantized and dequantized."""
-    stored = make(QuantizeOp, value, scale, zero_point, to=to, **granularity)
-    return make(DequantizeOp, stored, scale, zero_point, **granularity)
+    stored = make(g.QuantizeOp, value, scale, zero_point, to=to, **granularity)
+    return make(g.DequantizeOp, stored, scale, zero_point, **granularity)
 
 
 def code_limits(t: Attribute) -> tuple[float, float]:
@@ -59,11 +42,11 @@ def at_run_time(
     the whole tensor, for each index of an axis, or, with a depth, for each row of so many elements
     along it. There is no zero point: unsigned codes are for elements that have no sign."""
     axes = [axis] if depth else [i for i in range(len(shape_of(value))) if i != axis]
-    size = value if is_unsigned(to) else emit(AbsOp, value)
-    largest = emit(ReduceOp, size, None, kind="max", axes=axes, keep_dims=bool(depth))
-    scale = emit(DivOp, largest, emit.number(code_limits(to)[1], value))
+    size = value if is_unsigned(to) else emit(g.AbsOp, value)
+    largest = emit(g.ReduceOp, size, None, kind="max", axes=axes, keep_dims=bool(depth))
+    scale = emit(g.DivOp, largest, emit.number(code_limits(to)[1], value))
     least = float(float_limits(dtype_of(element_type(value))).smallest_normal)
-    scale = emit(MaximumOp, scale, emit.number(least, value))
+    scale = emit(g.MaximumOp, scale, emit.number(least, value))
     granularity = {} if axis is None else {"axis": axis, "block_size": depth}
     return pair(emit, value, scale, None, to, **granularity)
 
@@ -71,9 +54,11 @@ def at_run_time(
 def by_channel(emit: Make, weight: SSAValue, axis: int, to: Attribute) -> SSAValue:
     """A weight quantized symmetrically with a scale for each index of `axis`, and dequantized."""
     others = [i for i in range(len(shape_of(weight))) if i != axis]
-    largest = emit(ReduceOp, emit(AbsOp, weight), None, kind="max", axes=others, keep_dims=False)
+    largest = emit(
+        g.ReduceOp, emit(g.AbsOp, weight), None, kind="max", axes=others, keep_dims=False
+    )
     codes = emit.number(code_limits(to)[1], weight)
-    scale = _not_zero(emit, emit(DivOp, largest, codes))
+    scale = _not_zero(emit, emit(g.DivOp, largest, codes))
     return pair(emit, weight, scale, None, to, axis=axis)
 
 
@@ -93,23 +78,23 @@ def by_group(
     groups, within = _grouped(emit, weight, axis, size)
 
     def reduce(kind: str, value: SSAValue) -> SSAValue:
-        return emit(ReduceOp, value, None, kind=kind, axes=[within], keep_dims=False)
+        return emit(g.ReduceOp, value, None, kind=kind, axes=[within], keep_dims=False)
 
     limits, zero = integer_limits(dtype_of(to)), emit.number(0, weight)
     least, most = (emit.number(int(n), weight) for n in (limits.min, limits.max))
-    low = emit(MinimumOp, reduce("min", groups), zero)
-    high = emit(MaximumOp, reduce("max", groups), zero)
+    low = emit(g.MinimumOp, reduce("min", groups), zero)
+    high = emit(g.MaximumOp, reduce("max", groups), zero)
     zero_point = None
     if symmetric:
-        is_high = emit(CompareOp, emit(AddOp, low, high), zero, predicate="gt")
-        scale = emit(DivOp, emit(SelectOp, is_high, high, low), least)
+        is_high = emit(g.CompareOp, emit(g.AddOp, low, high), zero, predicate="gt")
+        scale = emit(g.DivOp, emit(g.SelectOp, is_high, high, low), least)
     else:
         steps = emit.number(int(limits.max) - int(limits.min), weight)
-        scale = emit(DivOp, emit(SubOp, high, low), steps)
+        scale = emit(g.DivOp, emit(g.SubOp, high, low), steps)
     scale = in_16_bits(emit, _not_zero(emit, scale), fits)
     if not symmetric:
-        exact = emit(SubOp, least, emit(DivOp, low, scale))
-        zero_point = emit(CastOp, emit(ClampOp, emit(RoundOp, exact), least, most), to=to)
+        exact = emit(g.SubOp, least, emit(g.DivOp, low, scale))
+        zero_point = emit(g.CastOp, emit(g.ClampOp, emit(g.RoundOp, exact), least, most), to=to)
     return pair(emit, weight, scale, zero_point, to, axis=axis, block_size=size)
 
 
@@ -124,22 +109,24 @@ def by_float_group(
     f32 that `fits` accepts are cast to f16."""
     groups, within = _grouped(emit, weight, axis, size)
     element, most = element_type(weight), code_limits(f4E2M1FN)[1]
-    largest = emit(ReduceOp, emit(AbsOp, groups), None, kind="max", axes=[within], keep_dims=False)
+    largest = emit(
+        g.ReduceOp, emit(g.AbsOp, groups), None, kind="max", axes=[within], keep_dims=False
+    )
 
     def power_of_two(value: SSAValue, divisor: float, rounding: str) -> SSAValue:
-        part = emit(MaximumOp, emit(DivOp, value, emit.number(divisor, value)), least)
-        return emit(CastOp, emit(CastOp, part, to=f8E8M0FNU, rounding=rounding), to=element)
+        part = emit(g.MaximumOp, emit(g.DivOp, value, emit.number(divisor, value)), least)
+        return emit(g.CastOp, emit(g.CastOp, part, to=f8E8M0FNU, rounding=rounding), to=element)
 
     least = emit.number(2.0**-24, weight)  # that f16 holds
     if to == f8E8M0FNU:
         scale = power_of_two(largest, most, "up")
     else:
         axes = [*range(len(shape_of(largest)))]
-        top = emit(ReduceOp, largest, None, kind="max", axes=axes, keep_dims=False)
+        top = emit(g.ReduceOp, largest, None, kind="max", axes=axes, keep_dims=False)
         whole = power_of_two(top, most * code_limits(to)[1], "up")
-        exact = emit(DivOp, emit(DivOp, largest, emit.number(most, weight)), whole)
-        part = emit(CastOp, emit(CastOp, exact, to=to), to=element)
-        scale = emit(MulOp, emit(MaximumOp, part, emit.number(2.0**-9, weight)), whole)
+        exact = emit(g.DivOp, emit(g.DivOp, largest, emit.number(most, weight)), whole)
+        part = emit(g.CastOp, emit(g.CastOp, exact, to=to), to=element)
+        scale = emit(g.MulOp, emit(g.MaximumOp, part, emit.number(2.0**-9, weight)), whole)
     return pair(
         emit, weight, in_16_bits(emit, scale, fits), None, f4E2M1FN, axis=axis, block_size=size
     )
@@ -149,7 +136,7 @@ def in_16_bits(emit: Make, scale: SSAValue, fits: Callable[[SSAValue], bool]) ->
     """Return a scale of f32 rounded to f16, if that `fits`."""
     if element_type(scale) != f32 or not fits(scale):
         return scale
-    return emit(CastOp, emit(CastOp, scale, to=f16), to=f32)
+    return emit(g.CastOp, emit(g.CastOp, scale, to=f16), to=f32)
 
 
 def _grouped(emit: Make, weight: SSAValue, axis: int, size: int) -> tuple[SSAValue, int]:
@@ -157,15 +144,15 @@ def _grouped(emit: Make, weight: SSAValue, axis: int, size: int) -> tuple[SSAVal
     latter."""
     shape = shape_of(weight)
     if missing := -shape[axis] % size:
-        weight = emit(PadOp, weight, pads=[0, missing], axes=[axis])
+        weight = emit(g.PadOp, weight, pads=[0, missing], axes=[axis])
     count = -(-shape[axis] // size)
     target = (*shape[:axis], count, size, *shape[axis + 1 :])
-    return emit(ReshapeOp, weight, None, shape=target), axis + 1
+    return emit(g.ReshapeOp, weight, None, shape=target), axis + 1
 
 
 def _not_zero(emit: Make, scale: SSAValue) -> SSAValue:
     """Return the scale, another one where it is as good as zero."""
     smallest = float(float_limits(dtype_of(element_type(scale))).smallest_subnormal)
     least = emit.number(max(LEAST, smallest / 2), scale)
-    is_some = emit(CompareOp, emit(AbsOp, scale), least, predicate="gt")
-    return emit(SelectOp, is_some, scale, emit.number(WITHOUT_WEIGHT, scale))
+    is_some = emit(g.CompareOp, emit(g.AbsOp, scale), least, predicate="gt")
+    return emit(g.SelectOp, is_some, scale, emit.number(WITHOUT_WEIGHT, scale))

@@ -62,19 +62,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.activation import GeluOp, HardSigmoidOp, ReluOp, SigmoidOp, SiluOp
-from ge.dialects.graph.attention import AttentionLike, AttentionOp
-from ge.dialects.graph.constant import ConstantOp, WeightAttr
-from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp, DeformConvOp
-from ge.dialects.graph.elementwise import CastOp
-from ge.dialects.graph.linear import EinsumOp, MatmulOp
-from ge.dialects.graph.normalization import SoftmaxOp
-from ge.dialects.graph.pooling import PoolOp
-from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
-from ge.dialects.graph.recurrent import Recurrent
-from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
+from ge.dialects import graph as g
 from ge.dialects.graph.stated import state_codes
 from ge.dialects.support import diagnostics
 from ge.dialects.support.boxes import MOVING
@@ -121,12 +109,12 @@ from ge.transforms.rewriting.passes import Relation, Unbounded
 ANY: Range = -math.inf, math.inf
 
 LIMITS: dict[type[Operation], Range] = {
-    ReluOp: (0.0, math.inf),
-    SigmoidOp: (0.0, 1.0),
-    HardSigmoidOp: (0.0, 1.0),
-    SoftmaxOp: (0.0, 1.0),
+    g.ReluOp: (0.0, math.inf),
+    g.SigmoidOp: (0.0, 1.0),
+    g.HardSigmoidOp: (0.0, 1.0),
+    g.SoftmaxOp: (0.0, 1.0),
     g.TanhOp: (-1.0, 1.0),
-    GeluOp: (-0.1701, math.inf),
+    g.GeluOp: (-0.1701, math.inf),
 }
 
 KINDS = ("max", "min", "mean", "average")  # of reductions that stay within what they reduce
@@ -145,11 +133,11 @@ class Limits:
         if type(op) in LIMITS:
             return LIMITS[type(op)]
         match op:
-            case SiluOp(alpha=alpha) if alpha.value.data > 0:
+            case g.SiluOp(alpha=alpha) if alpha.value.data > 0:
                 return -0.2785 / alpha.value.data, math.inf
-            case PoolOp(kind=kind) | ReduceOp(kind=kind) if kind.data in KINDS:
+            case g.PoolOp(kind=kind) | g.ReduceOp(kind=kind) if kind.data in KINDS:
                 return self.of(op.operands[0])
-            case ReshapeOp() | SqueezeOp() | UnsqueezeOp() | TransposeOp():
+            case g.ReshapeOp() | g.SqueezeOp() | g.UnsqueezeOp() | g.TransposeOp():
                 return self.of(op.operands[0])
             case g.ClampOp():
                 return self.within(self.of(op.input), op.low, op.high)
@@ -279,7 +267,7 @@ class Insertion:
         """Return the scheme of a layer, or what the table has in its place; and why it is that of
         weights alone, if it is not what was asked for."""
         name = calibration_at_hand().table.layers.get(layer.name, self.scheme.name)
-        if not isinstance(layer.op, Recurrent) or name not in SCHEMES:
+        if not isinstance(layer.op, g.Recurrent) or name not in SCHEMES:
             return name, ""
         if not SCHEMES[name].activation_bits:
             return name, ""
@@ -319,7 +307,7 @@ class Insertion:
     def reason_to_keep(self, layer: Layer, scheme: Scheme) -> str:
         """Return why a layer cannot be quantized; empty if it can."""
         factors = factors_of(layer.op)
-        if any(isinstance(v.owner, DequantizeOp) for v in factors):
+        if any(isinstance(v.owner, g.DequantizeOp) for v in factors):
             return "the model has it quantized"
         if not scheme.is_calibrated:
             return "" if layer.weight is not None else "it has no weights"
@@ -334,7 +322,7 @@ class Insertion:
         return ""
 
     def reason_of_attention(self, op: Operation, scheme: Scheme) -> str:
-        if not isinstance(op, AttentionOp):
+        if not isinstance(op, g.AttentionOp):
             return ""
         if scheme.activation_bits != BITS or scheme.is_float:
             return f"attention is computed in integers of {BITS} bits or in floats"
@@ -355,9 +343,9 @@ class Insertion:
                 layer.op.operands[i] = self.activation(layer.op.operands[i], to, symmetric)
         for i in layer.weights:
             layer.op.operands[i] = self.weight(layer, i, scheme)
-        if isinstance(layer.op, AttentionOp):
+        if isinstance(layer.op, g.AttentionOp):
             layer.op.rounded_weights = BoolAttr.from_bool(True)
-        if isinstance(layer.op, Recurrent) and scheme.activation_bits:
+        if isinstance(layer.op, g.Recurrent) and scheme.activation_bits:
             states = layer.op.states
             bounds = range_of(states)
             assert bounds is not None
@@ -387,7 +375,7 @@ class Insertion:
         value, weight = layer.op.operands[index], layer.weight
         assert weight is not None
         axis, depth = None, 0
-        if not isinstance(layer.op, MatmulOp):
+        if not isinstance(layer.op, g.MatmulOp):
             axis = 0
         elif not index and not layer.op.transpose_lhs.value.data:
             axis = rank_of(value) - 1
@@ -401,7 +389,7 @@ class Insertion:
 
     def weight(self, layer: Layer, index: int, scheme: Scheme) -> SSAValue:
         value, axis, summed = layer.op.operands[index], layer.channel_axis, layer.input_axis
-        block = scheme.block if isinstance(layer.op, MatmulOp) else 0
+        block = scheme.block if isinstance(layer.op, g.MatmulOp) else 0
         key = value, axis, summed, block, scheme.is_float
         if key not in self.weights:
             emit, fits = Make(layer.op), self.fits_f16
@@ -424,8 +412,8 @@ class Insertion:
         text, op = calibration_at_hand().table.fitted.get(layer.name), weight.owner
         if text is None:
             return
-        assert isinstance(op, DequantizeOp)
-        assert isinstance(op.input.owner, QuantizeOp)
+        assert isinstance(op, g.DequantizeOp)
+        assert isinstance(op.input.owner, g.QuantizeOp)
         element, differences = unpacked_codes(text)
         emit, constant = Make(op), Observer(self.main).constant
         try:
@@ -439,8 +427,8 @@ class Insertion:
         added = np.frombuffer(differences, np.uint8).reshape(codes.shape)
         op.operands[0] = stored(emit, (codes.view(np.uint8) + added).view(codes.dtype))
         for i, value in enumerate(op.operands[1:], 1):
-            if isinstance(narrow := value.owner, CastOp):
-                op.operands[i] = emit(CastOp, stored(emit, constant(narrow.input)), to=narrow.to)
+            if isinstance(narrow := value.owner, g.CastOp):
+                op.operands[i] = emit(g.CastOp, stored(emit, constant(narrow.input)), to=narrow.to)
             else:
                 op.operands[i] = stored(emit, constant(value))
 
@@ -462,7 +450,7 @@ def stored(emit: Make, array: Array) -> SSAValue:
         return emit.constant(array)
     key = f"fitted.{sha256(array.tobytes()).hexdigest()[:16]}"
     cast("dict[str, Array]", payload)[key] = array
-    return emit.add(ConstantOp.make(WeightAttr(key), type_of(array))).result
+    return emit.add(g.ConstantOp.make(g.WeightAttr(key), type_of(array))).result
 
 
 def is_input(value: SSAValue) -> bool:
@@ -480,13 +468,13 @@ def is_input(value: SSAValue) -> bool:
 
 
 OTHERS = (
-    AttentionLike,
-    ConvOp,
-    ConvTransposeOp,
-    DeformConvOp,
-    EinsumOp,
-    MatmulOp,
-    Recurrent,
+    g.AttentionLike,
+    g.ConvOp,
+    g.ConvTransposeOp,
+    g.DeformConvOp,
+    g.EinsumOp,
+    g.MatmulOp,
+    g.Recurrent,
 )
 
 

@@ -24,16 +24,8 @@ from xdsl.dialects.builtin import ArrayAttr, FusedLoc, NameLoc
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, OpResult, SSAValue
 
+from ge.dialects import graph as g
 from ge.dialects.fused_op import FusedOp
-from ge.dialects.graph.attention import AttentionLike, AttentionOp
-from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
-from ge.dialects.graph.elementwise import AddOp, CastOp, MulOp
-from ge.dialects.graph.indexing import GatherOp
-from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.normalization import SoftmaxLike, TrailingNorm
-from ge.dialects.graph.quantization import DequantizeOp
-from ge.dialects.graph.recurrent import Recurrent
 from ge.dialects.graph.stated import argument_attributes, name_of
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.diagnostics import read_location
@@ -51,14 +43,14 @@ from ge.dialects.support.types import (
 from ge.transforms.graph.control_flow import is_pure
 from ge.transforms.graph.prepare_weights import is_table
 
-LayerOp: TypeAlias = MatmulOp | ConvOp | ConvTransposeOp
+LayerOp: TypeAlias = g.MatmulOp | g.ConvOp | g.ConvTransposeOp
 
 
 @dataclass(frozen=True)
 class Layer:
     """A matmul, convolution, attention or recurrent layer of floats."""
 
-    op: LayerOp | AttentionOp | Recurrent
+    op: LayerOp | g.AttentionOp | g.Recurrent
     name: str
     activations: tuple[int, ...]  # the operands that depend on the inputs of the model
     weight: int | None  # the operand that depends on constants only
@@ -72,14 +64,14 @@ class Layer:
     @property
     def weights(self) -> Sequence[int]:
         """The operands that depend on constants only."""
-        if isinstance(self.op, Recurrent):
+        if isinstance(self.op, g.Recurrent):
             return 1, 2
         return () if self.weight is None else (self.weight,)
 
     @property
     def multiplied(self) -> Sequence[SSAValue]:
         """The values that are multiplied by weights or by each other."""
-        states = self.op.results[:1] if isinstance(self.op, Recurrent) else ()
+        states = self.op.results[:1] if isinstance(self.op, g.Recurrent) else ()
         return *(self.op.operands[i] for i in self.activations), *states
 
     @property
@@ -104,8 +96,14 @@ class Layer:
 def weight_axes(op: Operation, operand: int = 1) -> tuple[int, int]:
     """The axes of the weight of a layer, or of one operand of a matmul: that of the result, and
     that which is summed over."""
-    if not isinstance(op, MatmulOp):
-        return (1, 2) if isinstance(op, Recurrent) else (0, 1) if isinstance(op, ConvOp) else (1, 0)
+    if not isinstance(op, g.MatmulOp):
+        return (
+            (1, 2)
+            if isinstance(op, g.Recurrent)
+            else (0, 1)
+            if isinstance(op, g.ConvOp)
+            else (1, 0)
+        )
     rank = rank_of(op.operands[operand])
     turned = bool((op.transpose_lhs, op.transpose_rhs)[operand].value.data)
     summed = rank - 1 if turned == (operand == 1) else rank - 2
@@ -114,7 +112,7 @@ def weight_axes(op: Operation, operand: int = 1) -> tuple[int, int]:
 
 def output_axis(op: Operation) -> int:
     """The axis of the channels in a layer's result."""
-    return rank_of(op.results[0]) - 1 if isinstance(op, MatmulOp) else 1
+    return rank_of(op.results[0]) - 1 if isinstance(op, g.MatmulOp) else 1
 
 
 class ConstantValues(Container[SSAValue]):
@@ -135,7 +133,7 @@ class ConstantValues(Container[SSAValue]):
             if unknown and all(known.get(o, True) for o in operands):
                 stack += unknown
                 continue
-            constant = isinstance(op, ConstantOp) and op.parent is self.block
+            constant = isinstance(op, g.ConstantOp) and op.parent is self.block
             known[stack.pop()] = constant or (
                 bool(operands) and all(known.get(o) for o in operands)
             )
@@ -164,15 +162,15 @@ def layers(main: FuncOp) -> list[Layer]:
 def is_layer(op: Operation, constants: Container[SSAValue]) -> bool:
     """Return whether an op multiplies floats of known rank, some of which depend on the model's
     inputs."""
-    if not isinstance(op, LayerOp | AttentionOp | Recurrent):
+    if not isinstance(op, LayerOp | g.AttentionOp | g.Recurrent):
         return False
     factors = factors_of(op)
     fixed = [v for v in factors if v in constants]
     if not all(is_ranked(v) and is_float(element_type(v)) for v in factors):
         return False
-    if isinstance(op, AttentionOp):
+    if isinstance(op, g.AttentionOp):
         return not fixed and not op.has_grids
-    is_weighted = isinstance(op, MatmulOp) or all(v in constants for v in factors[1:])
+    is_weighted = isinstance(op, g.MatmulOp) or all(v in constants for v in factors[1:])
     return is_weighted and len(fixed) < len(factors) and all(map(has_elements, fixed))
 
 
@@ -180,13 +178,13 @@ def has_elements(value: SSAValue) -> bool:
     return has_size(value) and numel(shape_of(value)) > 0
 
 
-def factors_of(op: LayerOp | AttentionOp | Recurrent) -> Sequence[SSAValue]:
+def factors_of(op: LayerOp | g.AttentionOp | g.Recurrent) -> Sequence[SSAValue]:
     """Return the operands that a layer multiplies."""
     return op.operands[: 2 if isinstance(op, LayerOp) else 3]
 
 
 def _layer(op: Operation, name: str, constants: Container[SSAValue]) -> Layer:
-    assert isinstance(op, LayerOp | AttentionOp | Recurrent)
+    assert isinstance(op, LayerOp | g.AttentionOp | g.Recurrent)
     moving = tuple(i for i, v in enumerate(factors_of(op)) if v not in constants)
     return Layer(op, name, moving, 1 - moving[0] if len(moving) == 1 else None)
 
@@ -301,7 +299,7 @@ class Ways:
             self.to_scores.add(op)
         if all(
             u in self.layers
-            or isinstance(u, AddOp | TrailingNorm)
+            or isinstance(u, g.AddOp | g.TrailingNorm)
             or (u in self.summed and only_moves(u))
             for u in users
         ):
@@ -314,16 +312,16 @@ def access(op: Operation) -> Access:
 
 def is_score(value: SSAValue, user: Operation) -> bool:
     """Return whether a value is scores of an attention, or is added to them."""
-    return isinstance(user, SoftmaxLike) or (
-        isinstance(user, AttentionLike) and value in user.masks
+    return isinstance(user, g.SoftmaxLike) or (
+        isinstance(user, g.AttentionLike) and value in user.masks
     )
 
 
 def only_moves(op: Operation) -> bool:
     """Return whether an op moves elements, casts them or multiplies them by a constant."""
-    if isinstance(op, MulOp):
-        return any(isinstance(v.owner, ConstantOp) for v in op.operands)
-    return isinstance(op, CastOp) or access(op) in (Access.VIEW, Access.MOVEMENT)
+    if isinstance(op, g.MulOp):
+        return any(isinstance(v.owner, g.ConstantOp) for v in op.operands)
+    return isinstance(op, g.CastOp) or access(op) in (Access.VIEW, Access.MOVEMENT)
 
 
 def tables_of(op: Operation, constants: ConstantValues, ways: Ways) -> Iterator[int]:
@@ -331,17 +329,17 @@ def tables_of(op: Operation, constants: ConstantValues, ways: Ways) -> Iterator[
     if op not in ways.to_layers or op in ways.to_scores:
         return
     fixed = [i for i, v in enumerate(op.operands) if v in constants]
-    if isinstance(op, GatherOp):
+    if isinstance(op, g.GatherOp):
         found = fixed == [0] and op.axis.value.data == 0 and op in ways.summed
     else:
-        found = isinstance(op, AddOp) and len(fixed) == 1
+        found = isinstance(op, g.AddOp) and len(fixed) == 1
     if found and takes_less(op.operands[fixed[0]]):
         yield fixed[0]
 
 
 def takes_less(value: SSAValue) -> bool:
     """Return whether floats are a table that takes at most two thirds of its bytes in 8 bits."""
-    if isinstance(value.owner, DequantizeOp) or not is_float(element_type(value)):
+    if isinstance(value.owner, g.DequantizeOp) or not is_float(element_type(value)):
         return False
     if not is_table(value) or shape_of(value)[-1] == 1:
         return False

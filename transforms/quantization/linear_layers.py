@@ -43,15 +43,8 @@ import numpy as np
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, f32, f64, i8, i32, i64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
-from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.convolution import Convolution, ConvOp, ConvTransposeOp
-from ge.dialects.graph.elementwise import CastOp
-from ge.dialects.graph.linear import MatmulOp, product_element
-from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp
-from ge.dialects.graph.recurrent import Recurrent
-from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.shape import UnsqueezeOp
+from ge.dialects import graph as g
+from ge.dialects.graph.linear import product_element
 from ge.dialects.support.definitions import SEGMENTS
 from ge.dialects.support.element_types import bitwidth, is_float, is_unsigned, ui8
 from ge.dialects.support.errors import GeError
@@ -142,7 +135,7 @@ def fits(bias: SSAValue, x: Quantized, weight: Quantized) -> bool | None:
 def bias_in_units(bias: SSAValue | None, x: Quantized, weight: Quantized) -> SSAValue | None:
     """The integers of a bias that is quantized in units of the sums already."""
     op = None if bias is None else bias.owner
-    if not isinstance(op, DequantizeOp) or element_type(op.input) != i32:
+    if not isinstance(op, g.DequantizeOp) or element_type(op.input) != i32:
         return None
     grid = Grid.of(op)
     return op.input if grid and grid.zero == 0 and is_bias_of(grid.scale, x, weight) else None
@@ -179,7 +172,7 @@ def terms_of(op: Operation, layer: LinearLayer, bias: SSAValue | None, make: Mak
     product = make(g.MulOp, scale, scale_x)
     if bias is not None and units is None:
         vector = spread(make, bias, layer.count)
-        units = make(QuantizeOp, vector, product, to=i32, axis=axis_of(product, 0))
+        units = make(g.QuantizeOp, vector, product, to=i32, axis=axis_of(product, 0))
     zeros = zero_term(layer, integers, make)
     if zeros is None:
         return Terms(integers, product, units)
@@ -243,8 +236,8 @@ def raised_scale(scale: SSAValue, scale_x: SSAValue, bias: SSAValue, make: Make)
 
 def regridded(make: Make, integers: SSAValue, old: SSAValue, new: SSAValue, axis: int) -> SSAValue:
     """Integers on a grid of another scale."""
-    floats = make(DequantizeOp, integers, old, axis=axis_of(old, axis))
-    return make(QuantizeOp, floats, new, to=element_type(integers), axis=axis_of(new, axis))
+    floats = make(g.DequantizeOp, integers, old, axis=axis_of(old, axis))
+    return make(g.QuantizeOp, floats, new, to=element_type(integers), axis=axis_of(new, axis))
 
 
 def zero_term(layer: LinearLayer, integers: SSAValue, make: Make) -> SSAValue | None:
@@ -253,14 +246,14 @@ def zero_term(layer: LinearLayer, integers: SSAValue, make: Make) -> SSAValue | 
     if grid.zero_point is None or grid.zero == 0:
         return None
     wide = as_type(make, integers, layer.sums)
-    sums = make(ReduceOp, wide, kind="sum", axes=list(layer.summed), keep_dims=False)
+    sums = make(g.ReduceOp, wide, kind="sum", axes=list(layer.summed), keep_dims=False)
     return make(g.MulOp, sums, as_type(make, scalar(make, grid.zero_point), layer.sums))
 
 
 # ---- matmuls -----------------------------------------------------------------------------------
 
 
-def matmul_layer(op: MatmulOp, floats: bool = False) -> LinearLayer:
+def matmul_layer(op: g.MatmulOp, floats: bool = False) -> LinearLayer:
     """Raises Refused."""
     lhs = Quantized.of(op.lhs, "left operand", floats)
     rhs = Quantized.of(op.rhs, "right operand", floats)
@@ -286,7 +279,7 @@ def matmul_layer(op: MatmulOp, floats: bool = False) -> LinearLayer:
     return LinearLayer(x, weight, outputs, (summed,), shape_of(weight.values)[outputs])
 
 
-def integer_matmul_of(op: MatmulOp, bias: SSAValue | None, make: Make) -> SSAValue:
+def integer_matmul_of(op: g.MatmulOp, bias: SSAValue | None, make: Make) -> SSAValue:
     """Raises Refused."""
     layer = matmul_layer(op)
     if bias is not None and layer.adds_floats:
@@ -297,14 +290,14 @@ def integer_matmul_of(op: MatmulOp, bias: SSAValue | None, make: Make) -> SSAVal
     return matmul_of(op, signed(layer, make), bias, element_type(op.result), make)
 
 
-def wide(op: MatmulOp | Convolution) -> Attribute:
+def wide(op: g.MatmulOp | g.Convolution) -> Attribute:
     """The element type that parts of a result are added in."""
     element = element_type(op.result)
     return f32 if bitwidth(element) < 32 else element
 
 
 def matmul_of(
-    op: MatmulOp, layer: LinearLayer, bias: SSAValue | None, element: Attribute, make: Make
+    op: g.MatmulOp, layer: LinearLayer, bias: SSAValue | None, element: Attribute, make: Make
 ) -> SSAValue:
     """Floats of this element type. Raises Refused."""
     on_the_right = layer.x.op.result is op.lhs
@@ -313,7 +306,7 @@ def matmul_of(
         raise Refused("its bias is not along the columns of a matrix")
     terms = terms_of(op, layer, bias, make)
     pair = (layer.x.values, terms.weight) if on_the_right else (terms.weight, layer.x.values)
-    sums = make(MatmulOp, *pair, **op.properties)
+    sums = make(g.MatmulOp, *pair, **op.properties)
     axis = rank_of(sums) - (1 if on_the_right else 2)
     if terms.added is not None:
         added = terms.added
@@ -325,16 +318,16 @@ def matmul_of(
     return dequantized(make, sums, terms.scale, axis, element, layer.x.factor)
 
 
-def biased(op: g.AddOp) -> tuple[MatmulOp, SSAValue] | None:
+def biased(op: g.AddOp) -> tuple[g.MatmulOp, SSAValue] | None:
     """The matmul and the bias of a sum, if the matmul has no other user."""
     for value, bias in combined_with(op, (g.AddOp,)):
-        if isinstance(value.owner, MatmulOp) and value.has_one_use():
+        if isinstance(value.owner, g.MatmulOp) and value.has_one_use():
             return value.owner, bias
     return None
 
 
-@rule(MatmulOp, exact=False)
-def integer_matmul(op: MatmulOp, make: Make) -> Replacement:
+@rule(g.MatmulOp, exact=False)
+def integer_matmul(op: g.MatmulOp, make: Make) -> Replacement:
     """The sums of integers times the product of the scales"""
     use = op.result.get_user_of_unique_use()
     try:
@@ -361,11 +354,11 @@ def integer_matmul_with_bias(op: g.AddOp, make: Make) -> Replacement:
 # ---- convolutions ------------------------------------------------------------------------------
 
 
-def conv_layer(op: Convolution, floats: bool = False) -> LinearLayer:
+def conv_layer(op: g.Convolution, floats: bool = False) -> LinearLayer:
     """Raises Refused."""
     x = Quantized.of(op.input, "input", floats)
     weight = Quantized.of(op.weight, "weight", floats)
-    rank, transposed = rank_of(op.weight), isinstance(op, ConvTransposeOp)
+    rank, transposed = rank_of(op.weight), isinstance(op, g.ConvTransposeOp)
     outputs, count = int(transposed), shape_of(op.result)[1]
     if x.grid.axis is not None:
         raise Refused("its input has a scale for each channel")
@@ -388,15 +381,15 @@ def conv_layer(op: Convolution, floats: bool = False) -> LinearLayer:
     return LinearLayer(x, weight, outputs, summed, count)
 
 
-@rule(ConvOp, ConvTransposeOp, exact=False)
-def integer_convolution(op: ConvOp | ConvTransposeOp, make: Make) -> Replacement:
+@rule(g.ConvOp, g.ConvTransposeOp, exact=False)
+def integer_convolution(op: g.ConvOp | g.ConvTransposeOp, make: Make) -> Replacement:
     """The sums of integers, with the zero point of the input as padding"""
     try:
         layer = conv_layer(op)
     except Refused:
         return None
     bias, later = (None, op.bias) if layer.adds_floats else (op.bias, None)
-    element, is_plain = element_type(op.result), isinstance(op, ConvOp)
+    element, is_plain = element_type(op.result), isinstance(op, g.ConvOp)
     if is_plain and (parts := in_bytes(layer, make)) is not None:
         sums = (convolution_of(op, part, None, wide(op), make) for part in parts)
         result = as_type(make, make(g.AddOp, *sums), element)
@@ -409,7 +402,7 @@ def integer_convolution(op: ConvOp | ConvTransposeOp, make: Make) -> Replacement
 
 
 def convolution_of(
-    op: ConvOp | ConvTransposeOp,
+    op: g.ConvOp | g.ConvTransposeOp,
     layer: LinearLayer,
     bias: SSAValue | None,
     element: Attribute,
@@ -418,22 +411,22 @@ def convolution_of(
     """Floats of this element type."""
     terms = terms_of(op, layer, bias, make)
     params = dict(op.properties)
-    if isinstance(op, ConvOp) and is_padded(op):
+    if isinstance(op, g.ConvOp) and is_padded(op):
         params["pad_value"] = IntegerAttr(layer.x.grid.zero or 0, i64)
     sums = make(type(op), layer.x.values, terms.weight, terms.added, **params)
     if (factor := layer.x.factor) is not None and not has_one_element(factor):
-        factor = make(UnsqueezeOp, factor, axes=list(range(1, rank_of(sums))))
+        factor = make(g.UnsqueezeOp, factor, axes=list(range(1, rank_of(sums))))
     return dequantized(make, sums, terms.scale, 1, element, factor)
 
 
 # ---- weights -----------------------------------------------------------------------------------
 
 
-@rule(DequantizeOp)
-def scales_of_groups(op: DequantizeOp, make: Make) -> Replacement:
+@rule(g.DequantizeOp)
+def scales_of_groups(op: g.DequantizeOp, make: Make) -> Replacement:
     """Scales of groups of a weight are stored in the fewer bits that they were rounded to."""
     cast = op.scale.owner
-    if not isinstance(cast, CastOp) or not op.block_size.value.data or op.to is not None:
+    if not isinstance(cast, g.CastOp) or not op.block_size.value.data or op.to is not None:
         return None
     narrow = element_type(cast.input)
     if not is_float(narrow) or bitwidth(narrow) != 16 or not is_prepared(op.input):
@@ -441,7 +434,7 @@ def scales_of_groups(op: DequantizeOp, make: Make) -> Replacement:
     if not is_prepared(cast.input):
         return None
     params = {**op.properties, "to": element_type(op.result)}
-    return make(DequantizeOp, op.input, cast.input, op.zero_point, **params)
+    return make(g.DequantizeOp, op.input, cast.input, op.zero_point, **params)
 
 
 @rule(g.MulOp, g.DivOp, exact=False)
@@ -449,7 +442,7 @@ def scale_of_weight(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
     """A factor for each output of a quantized weight goes into its scale."""
     for value, factor in op.sides():
         inner = value.owner
-        if not isinstance(inner, DequantizeOp) or not is_prepared(inner.input):
+        if not isinstance(inner, g.DequantizeOp) or not is_prepared(inner.input):
             continue
         grid, shape = Grid.of(inner), shape_of(value)
         axes = [i for i, d in enumerate(padded_shape(factor, len(shape))) if d != 1]
@@ -466,7 +459,7 @@ def scale_of_weight(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
         zero = grid.zero_point
         if zero is not None and not has_one_element(scale):
             zero = spread(make, zero, numel(shape_of(scale)))
-        return make(DequantizeOp, inner.input, scale, zero, axis=axis_of(scale, axis or 0))
+        return make(g.DequantizeOp, inner.input, scale, zero, axis=axis_of(scale, axis or 0))
     return None
 
 
@@ -480,17 +473,17 @@ def padded_shape(value: SSAValue, rank: int) -> tuple[int, ...]:
 
 def remark_refused(op: Operation) -> None:
     """Remark why a layer, or attention, of quantized operands stays in floats."""
-    if isinstance(op, AttentionOp):
+    if isinstance(op, g.AttentionOp):
         if op.is_integer or not op.rounded_weights.value.data:
             return
-    elif not any(isinstance(v.owner, DequantizeOp) for v in op.operands[:2]):
+    elif not any(isinstance(v.owner, g.DequantizeOp) for v in op.operands[:2]):
         return
     try:
-        if isinstance(op, AttentionOp):
+        if isinstance(op, g.AttentionOp):
             integer_operands(op)
-        elif isinstance(op, MatmulOp):
+        elif isinstance(op, g.MatmulOp):
             matmul_layer(op)
-        elif isinstance(op, ConvOp | ConvTransposeOp):
+        elif isinstance(op, g.ConvOp | g.ConvTransposeOp):
             conv_layer(op)
     except Refused as why:
         remarks.missed("lower-quantization", op, str(why))
@@ -511,7 +504,7 @@ def scale_of(operand: Quantized, what: str) -> float:
     return float(scale.reshape(()))
 
 
-def integer_operands(op: AttentionOp) -> tuple[list[Quantized], list[float]]:
+def integer_operands(op: g.AttentionOp) -> tuple[list[Quantized], list[float]]:
     """Query, key and value as integers, and their scales. Raises Refused."""
     names = ("query", "key", "value")
     operands = [Quantized.of(v, n) for n, v in zip(names, op.operands[:3], strict=True)]
@@ -521,8 +514,8 @@ def integer_operands(op: AttentionOp) -> tuple[list[Quantized], list[float]]:
 
 
 def of_integers(
-    op: AttentionOp, factors: Sequence[SSAValue], scales: Sequence[float], make: Make
-) -> AttentionOp:
+    op: g.AttentionOp, factors: Sequence[SSAValue], scales: Sequence[float], make: Make
+) -> g.AttentionOp:
     """Attention of integers in place of query, key and value."""
     own = 1 / math.sqrt(max(op.sizes("query")[3], 1)) if op.scale is None else op.scale.value.data
     params: dict[str, Attribute] = {n: a for n, a in op.properties.items() if n != SEGMENTS}
@@ -530,11 +523,11 @@ def of_integers(
     params["value_scale"] = FloatAttr(scales[2], f64)
     params["rounded_weights"] = BoolAttr.from_bool(True)
     others = op.key_lengths, op.offset_value, op.length, op.table
-    return make.op(AttentionOp, *factors, [*op.masks], *others, **params)
+    return make.op(g.AttentionOp, *factors, [*op.masks], *others, **params)
 
 
-@rule(AttentionOp, exact=False)
-def integer_attention(op: AttentionOp, make: Make) -> Replacement:
+@rule(g.AttentionOp, exact=False)
+def integer_attention(op: g.AttentionOp, make: Make) -> Replacement:
     """The scores of integers times the product of the scales"""
     try:
         operands, scales = integer_operands(op)
@@ -544,7 +537,7 @@ def integer_attention(op: AttentionOp, make: Make) -> Replacement:
     return as_type(make, new.result, element_type(op.result))
 
 
-def integers_us(op: AttentionOp, target: Target) -> float | None:
+def integers_us(op: g.AttentionOp, target: Target) -> float | None:
     """Time of a launch of integers; None while a shape is dynamic."""
     make = Make()
     block = Block(arg_types=[tensor(shape_of(v), i8) for v in op.operands[:3]])
@@ -553,7 +546,7 @@ def integers_us(op: AttentionOp, target: Target) -> float | None:
     return us
 
 
-def recurrent_us(op: Recurrent, element: Attribute, target: Target) -> float | None:
+def recurrent_us(op: g.Recurrent, element: Attribute, target: Target) -> float | None:
     """Time of the matmuls of a recurrent layer of this element type, integers with their quantize
     of the input; None while a shape is dynamic."""
     (steps, batch, size), hidden, count = shape_of(op.input), op.hidden, op.GATES * op.hidden
@@ -563,21 +556,21 @@ def recurrent_us(op: Recurrent, element: Attribute, target: Target) -> float | N
     for times, rows, columns in ((1, steps * batch, size), (steps, batch, hidden)):
         types = [tensor((n, columns), element) for n in (rows, count)]
         pair = Block(arg_types=types).args
-        us = launch_us(MatmulOp.of(*pair, transpose_rhs=True), target)
+        us = launch_us(g.MatmulOp.of(*pair, transpose_rhs=True), target)
         total += op.directions * times * (us or 0.0)
     if not is_float(element):
-        total += launch_us(QuantizeOp.of(*block.args, to=element), target) or 0.0
+        total += launch_us(g.QuantizeOp.of(*block.args, to=element), target) or 0.0
     return total
 
 
-def lost_in_steps_us(op: Recurrent, target: Target) -> float | None:
+def lost_in_steps_us(op: g.Recurrent, target: Target) -> float | None:
     """Return how much longer a recurrent layer would take in integers; None if that is not known:
     small matmuls take as long in floats."""
     before, after = (recurrent_us(op, t, target) for t in (element_type(op.input), i8))
     return None if before is None or after is None else after - before
 
 
-def lost_us(op: AttentionOp, target: Target) -> float:
+def lost_us(op: g.AttentionOp, target: Target) -> float:
     """Return how much longer a launch of integers would take than one of floats: softmax takes the
     vector unit longer, which is what 16-bit attention waits for."""
     before, after = launch_us(op, target), integers_us(op, target)

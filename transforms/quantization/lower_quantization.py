@@ -31,11 +31,8 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.convolution import Convolution, ConvOp, ConvTransposeOp
-from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.quantization import DequantizeOp, QuantizeOp, RequantizeOp, Rounding
+from ge.dialects import graph as g
+from ge.dialects.graph.quantization import Rounding
 from ge.dialects.support.constraints import ROUNDINGS
 from ge.dialects.support.element_types import ui8
 from ge.dialects.support.errors import GeError
@@ -66,8 +63,8 @@ def scaled(make: Make, sums: SSAValue, layer: LinearLayer, axis: int, like: SSAV
     return as_type(make, make(g.MulOp, sums, scale), element_type(like))
 
 
-@rule(MatmulOp, exact=False)
-def small_float_matmul(op: MatmulOp, make: Make) -> Replacement:
+@rule(g.MatmulOp, exact=False)
+def small_float_matmul(op: g.MatmulOp, make: Make) -> Replacement:
     """The sums of products of small floats times the product of the scales"""
     try:
         layer = matmul_layer(op, floats=True)
@@ -77,12 +74,12 @@ def small_float_matmul(op: MatmulOp, make: Make) -> Replacement:
         return None
     on_the_right = layer.x.op.result is op.lhs
     pair = (layer.x.values, layer.weight.values)
-    sums = make(MatmulOp, *(pair if on_the_right else pair[::-1]), **op.properties)
+    sums = make(g.MatmulOp, *(pair if on_the_right else pair[::-1]), **op.properties)
     return scaled(make, sums, layer, rank_of(sums) - (1 if on_the_right else 2), op.result)
 
 
-@rule(ConvOp, ConvTransposeOp, exact=False)
-def small_float_convolution(op: ConvOp | ConvTransposeOp, make: Make) -> Replacement:
+@rule(g.ConvOp, g.ConvTransposeOp, exact=False)
+def small_float_convolution(op: g.ConvOp | g.ConvTransposeOp, make: Make) -> Replacement:
     """The same for convolutions, with the bias behind the scale"""
     try:
         layer = conv_layer(op, floats=True)
@@ -102,9 +99,9 @@ FAMILIES = (linear_layers, movement, requantization)
 
 
 def is_quantized(op: Operation) -> bool:
-    if isinstance(op, MatmulOp | ConvOp):
+    if isinstance(op, g.MatmulOp | g.ConvOp):
         return any(element_type(v) == ui8 for v in op.operands[:2])
-    return isinstance(op, DequantizeOp | QuantizeOp)
+    return isinstance(op, g.DequantizeOp | g.QuantizeOp)
 
 
 @dataclass(frozen=True)
@@ -125,7 +122,7 @@ class LowerQuantizationPass(ModulePass):
         if rounding not in ROUNDINGS:
             known = ", ".join(ROUNDINGS)
             raise GeError(f"rounding is one of {known}, not {self.rounding}")
-        own = {o for o in op.walk() if isinstance(o, RequantizeOp)}
+        own = {o for o in op.walk() if isinstance(o, g.RequantizeOp)}
         rates = Target.load(self.target).macs_per_cycle
         simplify(op, (signed_codes,))
         for func in defined_functions(op):  # a quantize again for each of its dequantizes
@@ -133,11 +130,11 @@ class LowerQuantizationPass(ModulePass):
         small = (small_float_matmul, small_float_convolution) if "f8E4M3FN" in rates else ()
         simplify(op, (*FAMILIES, *small))
         for new in op.walk():
-            if isinstance(new, RequantizeOp) and new not in own:
+            if isinstance(new, g.RequantizeOp) and new not in own:
                 new.rounding = Rounding.of(rounding)
         for func in defined_functions(op):
             share_common_subexpressions(func.body.block)
         if remarks.wanted():
             for layer in op.walk():
-                if isinstance(layer, AttentionOp | MatmulOp | Convolution):
+                if isinstance(layer, g.AttentionOp | g.MatmulOp | g.Convolution):
                     linear_layers.remark_refused(layer)

@@ -28,24 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from xdsl.ir import Attribute, OpResult, SSAValue
 
-from ge.dialects.graph.activation import ReluOp
-from ge.dialects.graph.convolution import Convolution
-from ge.dialects.graph.elementwise import ClampOp
-from ge.dialects.graph.indexing import GatherOp
-from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.pooling import PoolOp
-from ge.dialects.graph.quantization import DequantizeOp, LookupOp, QuantizeOp
-from ge.dialects.graph.shape import (
-    BroadcastToOp,
-    DepthToSpaceOp,
-    ReshapeOp,
-    SpaceToDepthOp,
-    SqueezeOp,
-    TileOp,
-    TransposeOp,
-    UnsqueezeOp,
-)
-from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
+from ge.dialects import graph as g
 from ge.dialects.graph.support.parameters import lowest, splat
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import SEGMENTS, TensorOp
@@ -65,14 +48,20 @@ from ge.transforms.graph.canonical.local import Replacement, rule
 from ge.transforms.quantization.grids import Grid, has_one_element, known
 from ge.transforms.rewriting.building import Make
 
-VIEWS = (ReshapeOp, SqueezeOp, UnsqueezeOp)
+VIEWS = (g.ReshapeOp, g.SqueezeOp, g.UnsqueezeOp)
 
-BEFORE = (*VIEWS, TransposeOp, DepthToSpaceOp, SpaceToDepthOp)  # a quantize moves before these
+BEFORE = (
+    *VIEWS,
+    g.TransposeOp,
+    g.DepthToSpaceOp,
+    g.SpaceToDepthOp,
+)  # a quantize moves before these
 
-AFTER = (*BEFORE, SliceOp, PadOp, BroadcastToOp, TileOp, GatherOp)
+AFTER = (*BEFORE, g.SliceOp, g.PadOp, g.BroadcastToOp, g.TileOp, g.GatherOp)
 
 TAKES_INTEGERS = (
-    *AFTER, LookupOp, QuantizeOp, MatmulOp, Convolution, ConcatOp, SplitOp, PoolOp, ReluOp,
+    *AFTER, g.LookupOp, g.QuantizeOp, g.MatmulOp, g.Convolution, g.ConcatOp, g.SplitOp, g.PoolOp,
+    g.ReluOp,
 )  # fmt: skip
 
 
@@ -86,21 +75,21 @@ def with_input(
     if padding is not None:
         operands[names.index("value")] = padding
     params = {k: v for k, v in op.properties.items() if k != SEGMENTS}
-    results = len(op.results) if isinstance(op, SplitOp) else None
+    results = len(op.results) if isinstance(op, g.SplitOp) else None
     return make.op(type(op), *operands, results=results, **params)
 
 
-def pays(op: TensorOp, source: DequantizeOp) -> bool:
+def pays(op: TensorOp, source: g.DequantizeOp) -> bool:
     """Return whether the dequantize becomes dead, or integers are of use behind the op."""
     if source.result.has_one_use():
         return True
     return any(isinstance(u.operation, TAKES_INTEGERS) for r in op.results for u in r.uses)
 
 
-def source_of(op: TensorOp) -> tuple[DequantizeOp, Grid] | None:
+def source_of(op: TensorOp) -> tuple[g.DequantizeOp, Grid] | None:
     """The dequantize that the first operand of an op is, if it may move behind the op."""
     source = op.operands[0].owner
-    if not isinstance(source, DequantizeOp) or bitwidth(element_type(source.input)) > 16:
+    if not isinstance(source, g.DequantizeOp) or bitwidth(element_type(source.input)) > 16:
         return None
     grid = Grid.of(source)
     return None if grid is None or not pays(op, source) else (source, grid)
@@ -118,14 +107,14 @@ def dequantize_after_movement(op: TensorOp, make: Make) -> Replacement:
     value = axis = None
     if grid.axis is not None and (axis := moved_axis(op, grid.axis)) is None:
         return None
-    if isinstance(op, PadOp) and op.mode.data == "constant":
+    if isinstance(op, g.PadOp) and op.mode.data == "constant":
         if (value := padding(op, grid, element_type(source.input), make)) is None:
             return None
     new = with_input(op, source.input, make, value)
-    return make(DequantizeOp, new.results[0], grid.scale, grid.zero_point, axis=axis)
+    return make(g.DequantizeOp, new.results[0], grid.scale, grid.zero_point, axis=axis)
 
 
-def padding(op: PadOp, grid: Grid, element: Attribute, make: Make) -> SSAValue | None:
+def padding(op: g.PadOp, grid: Grid, element: Attribute, make: Make) -> SSAValue | None:
     """Return the zero point, if a pad puts that in."""
     number = 0.0 if op.value is None else splat(op.value)
     if number != 0.0 or grid.axis is not None or grid.zero is None:
@@ -135,9 +124,9 @@ def padding(op: PadOp, grid: Grid, element: Attribute, make: Make) -> SSAValue |
 
 def moved_axis(op: TensorOp, axis: int) -> int | None:
     """Return where a dimension of the input is in the result; None if it is not one any more."""
-    if isinstance(op, TransposeOp):
+    if isinstance(op, g.TransposeOp):
         return array_ints(op.permutation).index(axis)
-    if isinstance(op, GatherOp):
+    if isinstance(op, g.GatherOp):
         taken = normalize_axis(op.axis.value.data, rank_of(op.input))
         behind = axis + rank_of(op.indices) - 1
         return None if axis == taken else axis if axis < taken else behind
@@ -157,20 +146,20 @@ def kept_dimension(before: Shape, after: Shape, axis: int) -> int | None:
     return None
 
 
-@rule(SplitOp)
-def dequantize_after_split(op: SplitOp, make: Make) -> Replacement:
+@rule(g.SplitOp)
+def dequantize_after_split(op: g.SplitOp, make: Make) -> Replacement:
     """The parts of a dequantized tensor are dequantized parts."""
     if (pair := source_of(op)) is None or pair[1].axis is not None:
         return None
     source, grid = pair
     parts = with_input(op, source.input, make).results
-    return [make(DequantizeOp, part, grid.scale, grid.zero_point) for part in parts]
+    return [make(g.DequantizeOp, part, grid.scale, grid.zero_point) for part in parts]
 
 
-@rule(ConcatOp)
-def dequantize_after_concat(op: ConcatOp, make: Make) -> Replacement:
+@rule(g.ConcatOp)
+def dequantize_after_concat(op: g.ConcatOp, make: Make) -> Replacement:
     """Tensors on one grid are concatenated as integers."""
-    sources = [v.owner for v in op.inputs if isinstance(v.owner, DequantizeOp)]
+    sources = [v.owner for v in op.inputs if isinstance(v.owner, g.DequantizeOp)]
     if len(sources) < len(op.inputs) or not pays(op, first := sources[0]):
         return None
     element, grid = element_type(first.input), Grid.of(first)
@@ -179,12 +168,12 @@ def dequantize_after_concat(op: ConcatOp, make: Make) -> Replacement:
     others = ((element_type(s.input), Grid.of(s)) for s in sources)
     if not all(t == element and other is not None and grid.equals(other) for t, other in others):
         return None
-    values = make(ConcatOp, [s.input for s in sources], axis=op.axis)
-    return make(DequantizeOp, values, grid.scale, grid.zero_point)
+    values = make(g.ConcatOp, [s.input for s in sources], axis=op.axis)
+    return make(g.DequantizeOp, values, grid.scale, grid.zero_point)
 
 
-@rule(PoolOp)
-def dequantize_after_pool(op: PoolOp, make: Make) -> Replacement:
+@rule(g.PoolOp)
+def dequantize_after_pool(op: g.PoolOp, make: Make) -> Replacement:
     """The maximum is that of the integers, as scales are positive."""
     if op.kind.data != "max" or (pair := source_of(op)) is None:
         return None
@@ -194,11 +183,11 @@ def dequantize_after_pool(op: PoolOp, make: Make) -> Replacement:
     if bitwidth(element_type(source.input)) < 8:
         return None
     new = with_input(op, source.input, make).results[0]
-    return make(DequantizeOp, new, grid.scale, grid.zero_point)
+    return make(g.DequantizeOp, new, grid.scale, grid.zero_point)
 
 
-@rule(ReluOp)
-def dequantize_after_relu(op: ReluOp, make: Make) -> Replacement:
+@rule(g.ReluOp)
+def dequantize_after_relu(op: g.ReluOp, make: Make) -> Replacement:
     """relu(dequantize x) = dequantize(max(x, zero point))"""
     if (pair := source_of(op)) is None:
         return None
@@ -208,25 +197,25 @@ def dequantize_after_relu(op: ReluOp, make: Make) -> Replacement:
         return None
     if grid.zero == lowest(element):
         return source.result
-    new = make(ClampOp, source.input, make.splat(grid.zero, element), None)
+    new = make(g.ClampOp, source.input, make.splat(grid.zero, element), None)
     axis = grid.axis
-    return make(DequantizeOp, new, grid.scale, grid.zero_point, axis=axis)
+    return make(g.DequantizeOp, new, grid.scale, grid.zero_point, axis=axis)
 
 
 # ---- quantize before movement ------------------------------------------------------------------
 
 
-def is_free(op: QuantizeOp) -> bool:
+def is_free(op: g.QuantizeOp) -> bool:
     """Return whether a quantize is per tensor and the only user of its operand."""
     return has_one_element(op.scale) and op.input.has_one_use() and not op.block_size.value.data
 
 
-def quantized_like(op: QuantizeOp, value: SSAValue, make: Make) -> SSAValue:
-    return make(QuantizeOp, value, op.scale, op.zero_point, to=op.to, saturate=op.saturate)
+def quantized_like(op: g.QuantizeOp, value: SSAValue, make: Make) -> SSAValue:
+    return make(g.QuantizeOp, value, op.scale, op.zero_point, to=op.to, saturate=op.saturate)
 
 
-@rule(QuantizeOp)
-def quantize_before_movement(op: QuantizeOp, make: Make) -> Replacement:
+@rule(g.QuantizeOp)
+def quantize_before_movement(op: g.QuantizeOp, make: Make) -> Replacement:
     """quantize(move x) = move(quantize x), so that the quantize joins what computes x"""
     inner = op.input.owner
     if not isinstance(inner, BEFORE) or not is_free(op) or is_prepared(inner.operands[0]):
@@ -235,14 +224,14 @@ def quantize_before_movement(op: QuantizeOp, make: Make) -> Replacement:
     return with_input(inner, value, make).results[0]
 
 
-@rule(QuantizeOp)
-def quantize_before_concat(op: QuantizeOp, make: Make) -> Replacement:
+@rule(g.QuantizeOp)
+def quantize_before_concat(op: g.QuantizeOp, make: Make) -> Replacement:
     """The parts are quantized where they are computed."""
     inner = op.input.owner
-    if not isinstance(inner, ConcatOp) or not is_free(op):
+    if not isinstance(inner, g.ConcatOp) or not is_free(op):
         return None
     parts = [quantized_like(op, v, make) for v in inner.inputs]
-    return make(ConcatOp, parts, axis=inner.axis)
+    return make(g.ConcatOp, parts, axis=inner.axis)
 
 
 class Unfit(Exception):
@@ -262,7 +251,7 @@ def place_of(result: SSAValue) -> ValueSlice:
     """Return where a part is in the value it was taken from. Raises Unfit."""
     assert isinstance(result, OpResult)
     op = result.op
-    assert isinstance(op, SliceOp | SplitOp)
+    assert isinstance(op, g.SliceOp | g.SplitOp)
     whole, shape = shape_of(op.input), shape_of(result)
     if not is_static(whole) or not is_static(shape) or (starts := op.part_starts()) is None:
         raise Unfit
@@ -273,22 +262,22 @@ def place_of(result: SSAValue) -> ValueSlice:
     return ValueSlice(start, start + shape[axes[0]], axes[0])
 
 
-def quantize_of(part: SSAValue) -> QuantizeOp:
+def quantize_of(part: SSAValue) -> g.QuantizeOp:
     """Return the op that quantizes a part, behind ops that move elements at most. Raises Unfit."""
     user = part.get_user_of_unique_use()
     while isinstance(user, BEFORE):
         user = user.results[0].get_user_of_unique_use()
-    if not isinstance(user, QuantizeOp) or not is_free(user):
+    if not isinstance(user, g.QuantizeOp) or not is_free(user):
         raise Unfit
     if (grid := Grid.of(user)) is None or grid.zero != 0 or known(grid.scale) is None:
         raise Unfit
     return user
 
 
-def parts_of(value: SSAValue) -> Iterator[tuple[ValueSlice, QuantizeOp]]:
+def parts_of(value: SSAValue) -> Iterator[tuple[ValueSlice, g.QuantizeOp]]:
     """All parts of a value, with what quantizes them. Raises Unfit."""
     for use in value.uses:
-        if not isinstance(use.operation, SliceOp | SplitOp):
+        if not isinstance(use.operation, g.SliceOp | g.SplitOp):
             raise Unfit
         for result in use.operation.results:
             yield place_of(result), quantize_of(result)
@@ -297,16 +286,16 @@ def parts_of(value: SSAValue) -> Iterator[tuple[ValueSlice, QuantizeOp]]:
 def elements_of(scale: SSAValue) -> Array | None:
     """The elements of a scale that `joined_scale` made."""
     op = scale.owner
-    if isinstance(op, ConcatOp):
+    if isinstance(op, g.ConcatOp):
         parts = [elements_of(v) for v in op.inputs]
         some = [p for p in parts if p is not None]
         return np.concatenate(some) if len(some) == len(parts) else None
-    if isinstance(op, BroadcastToOp) and (one := known(op.input)) is not None:
+    if isinstance(op, g.BroadcastToOp) and (one := known(op.input)) is not None:
         return np.broadcast_to(one, shape_of(scale))
     return known(scale)
 
 
-def joined_scale(value: SSAValue, op: QuantizeOp, make: Make) -> tuple[SSAValue, int]:
+def joined_scale(value: SSAValue, op: g.QuantizeOp, make: Make) -> tuple[SSAValue, int]:
     """The scales of all parts one after the other, and their axis. Raises Unfit, also if another
     part is quantized before this one: ops made here would stand behind that."""
     parts = sorted(parts_of(value), key=lambda part: part[0])
@@ -321,7 +310,7 @@ def joined_scale(value: SSAValue, op: QuantizeOp, make: Make) -> tuple[SSAValue,
     if end != shape_of(value)[axis] or len(parts) < 2:
         raise Unfit
     scales = [spread(make, number_of(q.scale, make), p.end - p.start) for p, q in parts]
-    return make(ConcatOp, scales, axis=0), axis
+    return make(g.ConcatOp, scales, axis=0), axis
 
 
 def number_of(scale: SSAValue, make: Make) -> SSAValue:
@@ -331,11 +320,11 @@ def number_of(scale: SSAValue, make: Make) -> SSAValue:
     return make.constant(elements)
 
 
-def joined_before(value: SSAValue, place: ValueSlice, op: QuantizeOp) -> SSAValue | None:
+def joined_before(value: SSAValue, place: ValueSlice, op: g.QuantizeOp) -> SSAValue | None:
     """The value quantized along an axis, as the rule did for another of its parts."""
     for use in value.uses:
         joint, scale = use.operation, known(op.scale)
-        if not isinstance(joint, QuantizeOp) or joint.to != op.to or scale is None:
+        if not isinstance(joint, g.QuantizeOp) or joint.to != op.to or scale is None:
             continue
         grid = Grid.of(joint)
         if grid is None or grid.axis != place.axis or grid.zero != 0:
@@ -348,12 +337,12 @@ def joined_before(value: SSAValue, place: ValueSlice, op: QuantizeOp) -> SSAValu
     return None
 
 
-@rule(QuantizeOp)
-def quantize_before_parts(op: QuantizeOp, make: Make) -> Replacement:
+@rule(g.QuantizeOp)
+def quantize_before_parts(op: g.QuantizeOp, make: Make) -> Replacement:
     """A quantized part of x is a part of x quantized along an axis."""
     part = op.input
     inner = part.owner
-    if not isinstance(inner, SliceOp | SplitOp) or is_prepared(inner.input):
+    if not isinstance(inner, g.SliceOp | g.SplitOp) or is_prepared(inner.input):
         return None
     assert isinstance(part, OpResult)
     try:
@@ -362,7 +351,7 @@ def quantize_before_parts(op: QuantizeOp, make: Make) -> Replacement:
         whole = joined_before(inner.input, place, op)
         if whole is None:
             scale, axis = joined_scale(inner.input, op, make)
-            whole = make(QuantizeOp, inner.input, scale, to=op.to, axis=axis)
+            whole = make(g.QuantizeOp, inner.input, scale, to=op.to, axis=axis)
     except Unfit:
         return None
     return with_input(inner, whole, make).results[part.index]

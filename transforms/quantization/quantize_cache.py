@@ -33,11 +33,7 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.elementwise import CastOp
-from ge.dialects.graph.indexing import GatherOp
-from ge.dialects.graph.quantization import DequantizeOp
-from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp
-from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
+from ge.dialects import graph as g
 from ge.dialects.graph.stated import DIMS, STATE, dims_of, port
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.element_types import is_float
@@ -74,19 +70,19 @@ def moves_rows(op: Operation) -> TypeGuard[TensorOp]:
         return False
     rank = rank_of(op.operands[0])
     match op:
-        case GatherOp() | ConcatOp() | SplitOp():
+        case g.GatherOp() | g.ConcatOp() | g.SplitOp():
             return normalize_axis(op.axis.value.data, rank) != rank - 1
-        case TransposeOp():
+        case g.TransposeOp():
             return array_ints(op.permutation)[-1] == rank - 1
-        case UnsqueezeOp() | SqueezeOp() | SliceOp():
+        case g.UnsqueezeOp() | g.SqueezeOp() | g.SliceOp():
             axes = op.ints("axes")
-            if isinstance(op, UnsqueezeOp):
+            if isinstance(op, g.UnsqueezeOp):
                 rank += len(axes or ())
             return axes is not None and rank - 1 not in (normalize_axis(a, rank) for a in axes)
-        case ReshapeOp():
+        case g.ReshapeOp():
             same = shape_of(op.input)[-1:] == shape_of(op.result)[-1:] != (DYNAMIC,)
             return same and bool(op.ints("shape"))
-        case CastOp():
+        case g.CastOp():
             return is_float(element_type(op.input)) and is_float(op.to)
         case _:
             return False
@@ -107,7 +103,7 @@ def caches(main: FuncOp) -> list[BlockArgument]:
             for v in op.operands:
                 found |= origins[v] if v in appended else {}
         elif moves_rows(op):
-            moved = op.operands if isinstance(op, ConcatOp) else op.operands[:1]
+            moved = op.operands if isinstance(op, g.ConcatOp) else op.operands[:1]
             inside = [v for v in moved if v in origins]
             if not inside:
                 continue
@@ -144,9 +140,9 @@ class Rewrite:
                 self.return_scales(op)
             elif not any(v in self.stored for o in op.walk() for v in o.operands):
                 continue
-            elif moves_rows(op) and (op.operands[0] in self.stored or isinstance(op, ConcatOp)):
+            elif moves_rows(op) and (op.operands[0] in self.stored or isinstance(op, g.ConcatOp)):
                 self.move(op)
-                if isinstance(op, ConcatOp) and not all(v in self.stored for v in op.inputs):
+                if isinstance(op, g.ConcatOp) and not all(v in self.stored for v in op.inputs):
                     self.read(op)  # new rows are read as they are
                     self.floats[op.result] = op.result
                 else:
@@ -172,20 +168,20 @@ class Rewrite:
     def move(self, op: TensorOp) -> None:
         """The same movement of codes and of scales."""
         make = Make()
-        if isinstance(op, CastOp):
+        if isinstance(op, g.CastOp):
             codes, scales = self.stored[op.input]
-            self.stored[op.result] = codes, insert_before(op, CastOp.of(scales, to=op.to)).result
+            self.stored[op.result] = codes, insert_before(op, g.CastOp.of(scales, to=op.to)).result
             return
-        if isinstance(op, ReshapeOp):
+        if isinstance(op, g.ReshapeOp):
             codes, scales = self.stored[op.input]
             shape, zeros = op.ints("shape") or (), op.allow_zero
             new = [
-                make.op(ReshapeOp, v, None, shape=[*shape[:-1], size], allow_zero=zeros)
+                make.op(g.ReshapeOp, v, None, shape=[*shape[:-1], size], allow_zero=zeros)
                 for v, size in ((codes, shape_of(codes)[-1]), (scales, 1))
             ]
-        elif isinstance(op, ConcatOp):
+        elif isinstance(op, g.ConcatOp):
             parts = [self.stored.get(v) or self.computed(v, op) for v in op.inputs]
-            new = [make.op(ConcatOp, list(p), axis=op.axis) for p in zip(*parts, strict=True)]
+            new = [make.op(g.ConcatOp, list(p), axis=op.axis) for p in zip(*parts, strict=True)]
         else:
             new = [with_input(op, v, make) for v in self.stored[op.operands[0]]]
         for made in make.ops:
@@ -198,7 +194,7 @@ class Rewrite:
         """Rows that are not in a cache yet."""
         depth, emit = shape_of(value)[-1], Make(before)
         pair = at_run_time(emit, value, self.to, rank_of(value) - 1, depth).owner
-        assert isinstance(pair, DequantizeOp)
+        assert isinstance(pair, g.DequantizeOp)
         return pair.input, pair.scale
 
     def read(self, op: Operation) -> None:
@@ -210,7 +206,7 @@ class Rewrite:
                 if value not in self.floats:
                     depth, emit = shape_of(value)[-1], Make(op)
                     pair, axis = self.stored[value], rank_of(value) - 1
-                    self.floats[value] = emit(DequantizeOp, *pair, axis=axis, block_size=depth)
+                    self.floats[value] = emit(g.DequantizeOp, *pair, axis=axis, block_size=depth)
                 inner.operands[i] = self.floats[value]
 
     def return_scales(self, op: ReturnOp) -> None:

@@ -26,9 +26,7 @@ import numpy as np
 from xdsl.dialects.builtin import i8, i64
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.elementwise import ClampOp
-from ge.dialects.graph.quantization import DequantizeOp, LookupOp, QuantizeOp, RequantizeOp
+from ge.dialects import graph as g
 from ge.dialects.graph.support.elementwise_bases import Elementwise
 from ge.dialects.graph.support.parameters import Number, highest, lowest
 from ge.dialects.support.definitions import SEGMENTS
@@ -54,7 +52,7 @@ def limited(value: SSAValue) -> Interval:
     return interval
 
 
-def on_grid(limit: Number | None, op: QuantizeOp, grid: Grid) -> int | None:
+def on_grid(limit: Number | None, op: g.QuantizeOp, grid: Grid) -> int | None:
     """A limit as an integer of the grid, None where the type limits no less. Raises ValueError if
     the grid is not known."""
     if limit is None or math.isinf(limit):
@@ -67,12 +65,12 @@ def on_grid(limit: Number | None, op: QuantizeOp, grid: Grid) -> int | None:
     return int(min(max(place, lowest(op.to)), highest(op.to)))
 
 
-@rule(QuantizeOp, exact=False)
-def requantize(op: QuantizeOp, make: Make) -> Replacement:
+@rule(g.QuantizeOp, exact=False)
+def requantize(op: g.QuantizeOp, make: Make) -> Replacement:
     """quantize(limit(dequantize x)) = requantize x"""
     interval, target = limited(op.input), Grid.of(op)
     source = interval.value.owner
-    if not isinstance(source, DequantizeOp) or target is None:
+    if not isinstance(source, g.DequantizeOp) or target is None:
         return None
     if element_type(source.input) == i64:
         return None
@@ -98,7 +96,7 @@ def requantize(op: QuantizeOp, make: Make) -> Replacement:
     step = op.scale if target.axis is not None else scalar(make, op.scale)
     scale = make(g.DivOp, as_scale(make, source.scale), as_scale(make, step))
     return make(
-        RequantizeOp, source.input, scale,
+        g.RequantizeOp, source.input, scale,
         offset=None if grid.zero == 0 else source.zero_point,
         zero_point=None if target.zero == 0 else op.zero_point,
         to=op.to, axis=grid.axis if target.axis is None else target.axis,
@@ -106,8 +104,8 @@ def requantize(op: QuantizeOp, make: Make) -> Replacement:
     )  # fmt: skip
 
 
-@rule(QuantizeOp)
-def quantize_before_limit(op: QuantizeOp, make: Make) -> Replacement:
+@rule(g.QuantizeOp)
+def quantize_before_limit(op: g.QuantizeOp, make: Make) -> Replacement:
     """quantize(min(x, limits)) = min(quantize x, quantize limits), where x is dequantized"""
     inner, grid = op.input.owner, Grid.of(op)
     if not isinstance(inner, g.MinimumOp | g.MaximumOp) or not op.input.has_one_use():
@@ -116,16 +114,16 @@ def quantize_before_limit(op: QuantizeOp, make: Make) -> Replacement:
         return None
     for value, limits in inner.sides():
         source = limited(value).value.owner
-        if not isinstance(source, DequantizeOp) or not is_prepared(limits):
+        if not isinstance(source, g.DequantizeOp) or not is_prepared(limits):
             continue
         if is_prepared(value) or shape_of(value) != shape_of(op.result):
             continue
-        pair = (make(QuantizeOp, v, op.scale, op.zero_point, to=op.to) for v in (value, limits))
+        pair = (make(g.QuantizeOp, v, op.scale, op.zero_point, to=op.to) for v in (value, limits))
         return make(type(inner), *pair)
     return None
 
 
-def same_codes(source: DequantizeOp, grid: Grid, op: QuantizeOp, target: Grid) -> bool:
+def same_codes(source: g.DequantizeOp, grid: Grid, op: g.QuantizeOp, target: Grid) -> bool:
     """Return whether each code becomes the same in one step as in floats; ties may not, where a
     scale is a simple fraction of the other."""
     own, new = known(grid.scale), known(target.scale)
@@ -146,16 +144,16 @@ def clamped(value: SSAValue, low: int | None, high: int | None, make: Make) -> S
         return value
     element = element_type(value)
     limits = (None if n is None else make.splat(n, element) for n in (low, high))
-    return make(ClampOp, value, *limits)
+    return make(g.ClampOp, value, *limits)
 
 
 MOST_OPS = 32
 
-KINDS = (DequantizeOp, Elementwise, QuantizeOp)
+KINDS = (g.DequantizeOp, Elementwise, g.QuantizeOp)
 
 
-@rule(QuantizeOp)
-def lookup(op: QuantizeOp, make: Make) -> Replacement:
+@rule(g.QuantizeOp)
+def lookup(op: g.QuantizeOp, make: Make) -> Replacement:
     """quantize(f(dequantize x)) = table[x]"""
     ops = function_of(op)
     if not ops:
@@ -166,7 +164,7 @@ def lookup(op: QuantizeOp, make: Make) -> Replacement:
     values = {codes: make.constant(all_codes)}
     for o in ops:
         values[o.results[0]] = with_values(o, values, make)
-    return make(LookupOp, codes, values[op.result])
+    return make(g.LookupOp, codes, values[op.result])
 
 
 def with_values(op: TensorOp, values: dict[SSAValue, SSAValue], make: Make) -> SSAValue:
@@ -178,7 +176,7 @@ def with_values(op: TensorOp, values: dict[SSAValue, SSAValue], make: Make) -> S
     return make(type(op), *operands, **{k: v for k, v in op.properties.items() if k != SEGMENTS})
 
 
-def function_of(op: QuantizeOp) -> list[TensorOp]:
+def function_of(op: g.QuantizeOp) -> list[TensorOp]:
     """The ops that compute codes from other codes, in order: a dequantize, functions of one value,
     the quantize itself. Empty where there is anything else, or nothing between."""
     ops: dict[TensorOp, None] = {}
@@ -188,7 +186,7 @@ def function_of(op: QuantizeOp) -> list[TensorOp]:
             return False
         for value in o.operands:
             owner = value.owner
-            if (isinstance(o, DequantizeOp) and value is o.input) or owner in ops:
+            if (isinstance(o, g.DequantizeOp) and value is o.input) or owner in ops:
                 continue
             if is_prepared(value):
                 if not has_one_element(value):
@@ -202,7 +200,7 @@ def function_of(op: QuantizeOp) -> list[TensorOp]:
         return []
     source, *between, _ = ops
     ends_fit = all(
-        isinstance(end, DequantizeOp | QuantizeOp)
+        isinstance(end, g.DequantizeOp | g.QuantizeOp)
         and (grid := Grid.of(end)) is not None
         and grid.axis is None
         for end in (source, op)

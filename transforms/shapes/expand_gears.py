@@ -51,10 +51,8 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects import graph as g
 from ge.dialects.fused_op import CustomOp, FusedOp
-from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.control import CaseOp, LoopOp, YieldOp
-from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
 from ge.dialects.graph.stated import PADDING, name_of
 from ge.dialects.support.editing import detach, erase, replace_uses
 from ge.dialects.support.functions import main_function
@@ -88,7 +86,7 @@ def settle(block: Block, limit: int = FROM_SIZES) -> None:
         if isinstance(op, FusedOp):
             settle_fused(op, limit)
             continue
-        if isinstance(op, LoopOp):
+        if isinstance(op, g.LoopOp):
             infer_loop(op)
         for region in op.regions:
             settle(region.block, limit)
@@ -111,13 +109,15 @@ def settle_fused(op: FusedOp, limit: int) -> None:
     for member in op.members:
         fold_op(member, limit)
     for member in reversed(op.members):
-        if not isinstance(member, ConstantOp) and all(r.first_use is None for r in member.results):
+        if not isinstance(member, g.ConstantOp) and all(
+            r.first_use is None for r in member.results
+        ):
             erase(member)
     results = list(op.yielded)
     for member in op.members:
         detach(member, op.block)
         put_before(block, member, op)
-        if not isinstance(member, ConstantOp):
+        if not isinstance(member, g.ConstantOp):
             left.append(member)
     if len(left) > 1:
         computed = [v for v in dict.fromkeys(results) if v.owner in left]
@@ -146,7 +146,7 @@ def assumed(block: Block, shapes: Mapping[SSAValue, list[int]]) -> dict[SSAValue
     """Begin the block of a gear; returns for each input its value of this shape in the block."""
     values: dict[SSAValue, SSAValue] = {}
     for arg, shape in shapes.items():
-        op = AssumeShapeOp.at(arg, shape)
+        op = g.AssumeShapeOp.at(arg, shape)
         op.result.name_hint = arg.name_hint
         block.add_op(op)
         values[arg] = op.result
@@ -161,7 +161,7 @@ def copy_of(func: FuncOp, outside: set[Operation], shapes: Mapping[SSAValue, lis
         if op in outside:
             continue
         if isinstance(op, ReturnOp):
-            block.add_op(YieldOp(*(values.get(v, v) for v in op.operands)))
+            block.add_op(g.YieldOp(*(values.get(v, v) for v in op.operands)))
         else:
             put_last(block, cloned(op, values))
     return Region(block)
@@ -171,13 +171,13 @@ def take(func: FuncOp, outside: set[Operation], shapes: Mapping[SSAValue, list[i
     """The body itself, without its end, for inputs of these shapes."""
     block, body = Block(), func.body.block
     for arg, value in assumed(block, shapes).items():
-        arg.replace_uses_with_if(value, lambda use: not isinstance(use.operation, AssumeShapeOp))
+        arg.replace_uses_with_if(value, lambda use: not isinstance(use.operation, g.AssumeShapeOp))
     *ops, returned = body.ops
     for op in ops:
         if op not in outside:
             op.detach()
             block.add_op(op)
-    block.add_op(YieldOp(*returned.operands))
+    block.add_op(g.YieldOp(*returned.operands))
     return Region(block)
 
 
@@ -216,7 +216,7 @@ def expand(func: FuncOp, gears: Gears, fallback: bool = False) -> None:
     body, args = func.body.block, func.body.block.args
     returned = body.last_op
     assert isinstance(returned, ReturnOp)
-    outside: set[Operation] = {op for op in body.ops if isinstance(op, ConstantOp)}
+    outside: set[Operation] = {op for op in body.ops if isinstance(op, g.ConstantOp)}
     func.attributes[PADDING] = padding_attribute(func, gears)
     types = [v.type for v in returned.operands]
     sized: list[dict[SSAValue, list[int]]] = []
@@ -230,8 +230,8 @@ def expand(func: FuncOp, gears: Gears, fallback: bool = False) -> None:
     regions = [copy_of(func, outside, shapes) for shapes in sized[:-1]]
     regions.append(take(func, outside, sized[-1]))
     places = [where[0] for where in gears.places.values()]
-    index = MapIndexOp.make([args[i] for i, _ in places], [a for _, a in places], gears.rows)
-    case = CaseOp(operands=[index.result], result_types=[types], regions=[regions])
+    index = g.MapIndexOp.make([args[i] for i, _ in places], [a for _, a in places], gears.rows)
+    case = g.CaseOp(operands=[index.result], result_types=[types], regions=[regions])
     for op in (index, case):
         op.location = func.location
         body.insert_op_before(op, returned)

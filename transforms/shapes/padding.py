@@ -35,19 +35,11 @@ from xdsl.dialects.builtin import Float16Type, i1
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
+from ge.dialects import graph as g
 from ge.dialects.fused_op import FusedOp
-from ge.dialects.graph import activation as act
-from ge.dialects.graph import elementwise as e
-from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.creation import FillOp, RangeOp
-from ge.dialects.graph.elementwise import CastOp, ClampOp, CosOp, Elementwise, SinOp
-from ge.dialects.graph.indexing import GatherNdOp, Picking, from_front
-from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.normalization import SoftmaxOp
-from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
-from ge.dialects.graph.shape import BroadcastToOp, ShapeOfOp, View, is_shape_arithmetic
-from ge.dialects.graph.slicing import ConcatOp, SliceOp, SplitOp
+from ge.dialects.graph.elementwise import Elementwise
+from ge.dialects.graph.indexing import from_front
+from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.support.boxes import (
     MOVING,
     Access,
@@ -94,10 +86,10 @@ ORDINARY = 0.4
 
 # Whose results are finite where the operands are
 FINITE = (
-    e.AddOp, e.SubOp, e.MulOp, e.NegOp, e.AbsOp, e.SignOp, e.FloorOp, e.CeilOp, e.RoundOp, e.TanhOp,
-    e.ErfOp, e.MaximumOp, e.MinimumOp, e.SelectOp, e.CastOp, e.ClampOp, SinOp, CosOp, act.ReluOp,
-    act.SigmoidOp, act.SiluOp, act.GeluOp, act.LeakyReluOp, act.HardSigmoidOp, act.HardSwishOp,
-    act.PReluOp,
+    g.AddOp, g.SubOp, g.MulOp, g.NegOp, g.AbsOp, g.SignOp, g.FloorOp, g.CeilOp, g.RoundOp, g.TanhOp,
+    g.ErfOp, g.MaximumOp, g.MinimumOp, g.SelectOp, g.CastOp, g.ClampOp, g.SinOp, g.CosOp, g.ReluOp,
+    g.SigmoidOp, g.SiluOp, g.GeluOp, g.LeakyReluOp, g.HardSigmoidOp, g.HardSwishOp,
+    g.PReluOp,
 )  # fmt: skip
 
 
@@ -140,7 +132,7 @@ def is_count(fill: Fill) -> bool:
 
 def everywhere(value: SSAValue) -> Fill:
     """Return the fill of a value that is not padded. Weights and inputs are taken to be finite."""
-    while isinstance(op := value.owner, View | BroadcastToOp):
+    while isinstance(op := value.owner, g.View | g.BroadcastToOp):
         value = op.input
     if (dense := constant_value(value)) is None:
         return FillKind.COPY
@@ -164,30 +156,30 @@ def computed(op: TensorOp, fills: Sequence[Fill]) -> Fill:
     if all(isinstance(f, float) for f in fills):
         return evaluated(op, [f for f in fills if isinstance(f, float)])
     match op:
-        case e.AndOp() if 0.0 in fills:
+        case g.AndOp() if 0.0 in fills:
             return 0.0
-        case e.OrOp() if 1.0 in fills:
+        case g.OrOp() if 1.0 in fills:
             return 1.0
-        case e.MulOp() if 0.0 in fills and all(map(is_finite, fills)):
+        case g.MulOp() if 0.0 in fills and all(map(is_finite, fills)):
             return 0.0
-        case e.SelectOp():
+        case g.SelectOp():
             return selected(fills)
-        case e.ExpOp() if fills[0] is FillKind.LOW:
+        case g.ExpOp() if fills[0] is FillKind.LOW:
             return 0.0
-        case e.CastOp() if fills[0] in (
+        case g.CastOp() if fills[0] in (
             FillKind.INDEX,
             FillKind.COUNT,
             FillKind.LOW,
             FillKind.COPY,
         ):
             return fills[0]
-        case e.AddOp() | e.MulOp() if all(map(is_count, fills)):
+        case g.AddOp() | g.MulOp() if all(map(is_count, fills)):
             return FillKind.COUNT
-        case e.AddOp() if any(map(is_low, fills, op.operands)):
+        case g.AddOp() if any(map(is_low, fills, op.operands)):
             kept = (is_low(f, v) or is_ordinary(f, v) or f is FillKind.MASK
                     for f, v in zip(fills, op.operands, strict=True))  # fmt: skip
             return FillKind.LOW if all(kept) else FillKind.ANY
-        case e.SubOp() if is_low(fills[0], op.operands[0]):
+        case g.SubOp() if is_low(fills[0], op.operands[0]):
             return FillKind.LOW if is_ordinary(fills[1], op.operands[1]) else FillKind.ANY
         case _:
             pass
@@ -210,14 +202,14 @@ def _low(fill: Fill) -> bool:
 
 
 def _divides_by_number(op: TensorOp, fills: Sequence[Fill]) -> bool:
-    if isinstance(op, e.DivOp):
+    if isinstance(op, g.DivOp):
         return isinstance(fills[1], float) and abs(fills[1]) > 0
-    return isinstance(op, e.PowOp) and fills[1] in (1.0, 2.0, 3.0)
+    return isinstance(op, g.PowOp) and fills[1] in (1.0, 2.0, 3.0)
 
 
 def evaluated(op: TensorOp, values: Sequence[float]) -> Fill:
     """The op's own kernel on single elements."""
-    assert isinstance(op, Elementwise | e.ClampOp)
+    assert isinstance(op, Elementwise | g.ClampOp)
     arrays = [
         np.array(v).astype(dtype_of(element_type(operand)))
         for v, operand in zip(values, op.operands, strict=True)
@@ -336,7 +328,7 @@ class Padding:
             touched = any([self.is_known(v) for v in operands])
             if not isinstance(op, TensorOp) or not (touched or op.regions):
                 continue
-            if self.folded and not isinstance(op, View | ShapeOfOp):
+            if self.folded and not isinstance(op, g.View | g.ShapeOfOp):
                 if not self.folded.keys().isdisjoint(operands):
                     self.rows(op)
                     continue
@@ -367,14 +359,14 @@ class Padding:
         return value in self.axes or value in self.sizes or value in self.folded
 
     def is_free(self, value: SSAValue) -> bool:
-        return value in self.free or value in self.sizes or isinstance(value.owner, ConstantOp)
+        return value in self.free or value in self.sizes or isinstance(value.owner, g.ConstantOp)
 
     def is_touched(self, op: Operation) -> bool:
         return any(self.is_known(v) for inner in op.walk() for v in inner.operands)
 
     def result(self, op: TensorOp, number: int) -> Axes:
         """The padded axes of a result. Raises Mixes."""
-        if isinstance(op, ShapeOfOp):
+        if isinstance(op, g.ShapeOfOp):
             if any(map(self.depends, self.dims.of(op.input)[op.bounds()])):
                 self.sizes.add(op.result)
             return {}
@@ -383,31 +375,31 @@ class Padding:
             self.sizes.update(op.results)
             return {}
         match op:
-            case RangeOp():
+            case g.RangeOp():
                 return self.counted(op)
-            case FillOp():
+            case g.FillOp():
                 return self.new_axes(op.results[0], {}, FillKind.FINITE)
-            case BroadcastToOp():
+            case g.BroadcastToOp():
                 return self.broadcast(op)
-            case View():
+            case g.View():
                 return self.viewed(op)
-            case SliceOp():
+            case g.SliceOp():
                 return self.sliced(op)
             case _ if follow:
                 raise Mixes(op)
-            case MatmulOp():
+            case g.MatmulOp():
                 return self.multiplied(op)
-            case ReduceOp():
+            case g.ReduceOp():
                 return self.reduced(op)
-            case SoftmaxOp():
+            case g.SoftmaxOp():
                 return self.normalized(op)
-            case AttentionOp():
+            case g.AttentionOp():
                 return self.attended(op)
-            case SplitOp():
+            case g.SplitOp():
                 return self.cut_apart(op)
-            case CumulativeOp():
+            case g.CumulativeOp():
                 return self.accumulated(op)
-            case Picking():
+            case g.Picking():
                 return self.gathered(op)
             case _:
                 return self.split(op, number)
@@ -471,7 +463,7 @@ class Padding:
             self.fill(v, next(iter(axes), None))
             for v, axes in zip(op.operands, needed, strict=True)
         ]
-        if isinstance(op, Elementwise | ClampOp):
+        if isinstance(op, Elementwise | g.ClampOp):
             made = computed(op, fills)
             is_shared = made in (FillKind.FINITE, FillKind.COPY) and op.result in self.free
             return FillKind.SHARED if is_shared and is_integer(element_type(op.result)) else made
@@ -488,7 +480,7 @@ class Padding:
             )
         if op.ACCESS in MOVING:  # some put in elements of their own, such as zeros
             return joined(padded if isinstance(op, SplitInterface) else [*padded, FillKind.FINITE])
-        if isinstance(op, MatmulOp) and 0.0 in padded and all(map(is_finite, fills)):
+        if isinstance(op, g.MatmulOp) and 0.0 in padded and all(map(is_finite, fills)):
             return 0.0
         return FillKind.FINITE if all(map(is_finite, fills)) else FillKind.ANY
 
@@ -504,18 +496,18 @@ class Padding:
                 raise Mixes(result.owner)
         return axes
 
-    def counted(self, op: RangeOp) -> Axes:
+    def counted(self, op: g.RangeOp) -> Axes:
         if op.start in self.sizes or op.delta in self.sizes:
             raise Mixes(op)
         return self.new_axes(op.results[0], {}, FillKind.INDEX)
 
-    def broadcast(self, op: BroadcastToOp) -> Axes:
+    def broadcast(self, op: g.BroadcastToOp) -> Axes:
         offset = rank_of(op.result) - rank_of(op.input)
         old = {a + offset: f for a, f in self.along(op.input).items()}
         body = everywhere(op.input)
         return self.new_axes(op.result, old, body)
 
-    def viewed(self, op: View) -> Axes:
+    def viewed(self, op: g.View) -> Axes:
         """An axis stays one where as many elements are after it, or as many places before it: then
         the first elements stay the first."""
         plain = Folded(self.dims.of(op.input), self.along(op.input))
@@ -566,7 +558,7 @@ class Padding:
                 raise Mixes(view)
             self.folded[result] = first.moved(axis, own, self.made(op, wanted, number))
 
-    def sliced(self, op: SliceOp) -> Axes:
+    def sliced(self, op: g.SliceOp) -> Axes:
         bounds = op.bounds()
         if bounds is None:
             raise Mixes(op)
@@ -587,7 +579,7 @@ class Padding:
                 raise Mixes(op)
         return axes
 
-    def cut_apart(self, op: SplitOp) -> Axes:
+    def cut_apart(self, op: g.SplitOp) -> Axes:
         axes = self.along(op.input)
         if normalize_axis(op.axis.value.data, rank_of(op.input)) in axes:
             raise Mixes(op)
@@ -595,7 +587,7 @@ class Padding:
 
     # ---- sums, softmax, attention
 
-    def multiplied(self, op: MatmulOp) -> Axes:
+    def multiplied(self, op: g.MatmulOp) -> Axes:
         m, n = rank_of(op.lhs), rank_of(op.rhs)
         k = (m - (2 if op.transpose_lhs.value.data else 1),
              n - (1 if op.transpose_rhs.value.data else 2))  # fmt: skip
@@ -606,7 +598,7 @@ class Padding:
             raise Mixes(op)
         return self.split(op, done=[(0, k[0]), (1, k[1])])
 
-    def reduced(self, op: ReduceOp) -> Axes:
+    def reduced(self, op: g.ReduceOp) -> Axes:
         axes, own = op.reduced_axes(), self.along(op.input)
         if axes is None:
             raise Mixes(op)
@@ -631,7 +623,7 @@ class Padding:
             if axis not in axes
         }
 
-    def accumulated(self, op: CumulativeOp) -> Axes:
+    def accumulated(self, op: g.CumulativeOp) -> Axes:
         """From the end, zeros add nothing to a running sum, and ones nothing to a product. A sum of
         zeros and ones counts."""
         neutral = {"sum": 0.0, "prod": 1.0}[op.kind.data]
@@ -639,10 +631,10 @@ class Padding:
         own = {a: f for a, f in self.along(op.input).items() if a in (rows or ()) and f == neutral}
         axes = {**self.split(op, done=[(0, a) for a in own]), **own}
         cast = op.input.owner
-        ones = isinstance(cast, CastOp) and element_type(cast.input) == i1
+        ones = isinstance(cast, g.CastOp) and element_type(cast.input) == i1
         return dict.fromkeys(axes, FillKind.COUNT) if ones and op.kind.data == "sum" else axes
 
-    def normalized(self, op: SoftmaxOp) -> Axes:
+    def normalized(self, op: g.SoftmaxOp) -> Axes:
         last = normalize_axis(op.axis.value.data, rank_of(op.input))
         fill = self.along(op.input).get(last)
         if fill is None or op.flatten.value.data:
@@ -651,7 +643,7 @@ class Padding:
             raise Mixes(op)
         return {**self.split(op, done=[(0, last)]), last: 0.0}
 
-    def attended(self, op: AttentionOp) -> Axes:
+    def attended(self, op: g.AttentionOp) -> Axes:
         """Keys that are padded have no weight; batch, heads and queries stay apart."""
         result: Axes = {}
         key, value = (self.along(v).get(op.dimension(name, 2))
@@ -679,7 +671,7 @@ class Padding:
             raise Mixes(op)
         return result
 
-    def leaves_out(self, op: AttentionOp) -> bool:
+    def leaves_out(self, op: g.AttentionOp) -> bool:
         """Return whether valid queries see no padded key."""
         for mask in op.masks:
             fill = self.along(mask).get(rank_of(mask) - 1)
@@ -691,27 +683,27 @@ class Padding:
         queries = op.dimension("query", 2) in self.along(op.query)
         return bool(op.causal.value.data) and plain and queries
 
-    def is_false(self, op: AttentionOp, mask: SSAValue, fill: Fill) -> bool:
+    def is_false(self, op: g.AttentionOp, mask: SSAValue, fill: Fill) -> bool:
         is_bool = getattr(mask.type, "element_type", None) == i1
         return is_bool and fill == 0.0 and is_low(float(op.fill.value.data), op.query)
 
     # ---- indices
 
-    def gathered(self, op: Picking) -> Axes:
+    def gathered(self, op: g.Picking) -> Axes:
         """Constant indices from the front name valid elements."""
         indexed = op.indexed_axes()
         if from_front(op.indices):
             return self.split(op, done=[(0, a) for a in indexed])
-        if isinstance(op, GatherNdOp) and not self.along(op.input).keys().isdisjoint(indexed):
+        if isinstance(op, g.GatherNdOp) and not self.along(op.input).keys().isdisjoint(indexed):
             return self.gathered_vectors(op)
         return self.split(op)
 
-    def gathered_vectors(self, op: GatherNdOp) -> Axes:
+    def gathered_vectors(self, op: g.GatherNdOp) -> Axes:
         """Indices that count along the axes of the data, in vectors that a concatenation makes."""
         data, indices = op.operands
         own = self.along(data)
         vectors = indices.owner
-        if op.batch_dims.value.data or not isinstance(vectors, ConcatOp):
+        if op.batch_dims.value.data or not isinstance(vectors, g.ConcatOp):
             raise Mixes(op)
         result: Axes = {}
         last = rank_of(indices) - 1
@@ -803,7 +795,7 @@ def is_torn(size: Size, padding: Padding) -> bool:
     """Return whether a view has made a size that is no multiple of the padded one: rows of 16 out
     of those of 8, which only an even number of these fills."""
     made = (padding.dims.values[number].owner for number, _ in size.symbols)
-    return size.over(padding.size) is None and any(isinstance(op, View) for op in made)
+    return size.over(padding.size) is None and any(isinstance(op, g.View) for op in made)
 
 
 def cut_axes(body: Block, padding: Padding) -> list[tuple[int, int]]:

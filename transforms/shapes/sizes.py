@@ -13,32 +13,8 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from ge.dialects.graph.attention import AppendOp, AttentionLike
-from ge.dialects.graph.convolution import ConvOp
-from ge.dialects.graph.creation import Created, RangeOp
-from ge.dialects.graph.elementwise import (
-    AddOp,
-    CastOp,
-    CompareOp,
-    Elementwise,
-    MulOp,
-    SelectOp,
-    SubOp,
-)
-from ge.dialects.graph.image import NonMaxSuppressionOp
-from ge.dialects.graph.indexing import (
-    CompressOp,
-    GatherElementsOp,
-    GatherNdOp,
-    NonZeroOp,
-    Placing,
-    TopKOp,
-    UniqueOp,
-)
-from ge.dialects.graph.pooling import Pooling
-from ge.dialects.graph.reduction import CumulativeOp
-from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, SqueezeOp, TileOp, UnsqueezeOp
-from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
+from ge.dialects import graph as g
+from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.stated import (
     argument_attributes,
     dim_ranges,
@@ -153,17 +129,17 @@ Expressions = tuple[Polynomial | None, ...]
 BRANCHING = 4  # steps that an op of several operands counts for, of a chain that is followed
 
 # Whose result is of the shape of operand 0
-SAME = (Placing, AppendOp, CumulativeOp)
+SAME = (g.Placing, g.AppendOp, g.CumulativeOp)
 
 
 def calculated(
-    op: AddOp | SubOp | MulOp, a: Polynomial | None, b: Polynomial | None
+    op: g.AddOp | g.SubOp | g.MulOp, a: Polynomial | None, b: Polynomial | None
 ) -> Polynomial | None:
     if a is None or b is None:
         return None
-    if isinstance(op, MulOp):
+    if isinstance(op, g.MulOp):
         return a * b
-    return a + (b * -1 if isinstance(op, SubOp) else b)
+    return a + (b * -1 if isinstance(op, g.SubOp) else b)
 
 
 class SizeExpressions:
@@ -240,53 +216,55 @@ class SizeExpressions:
         if not isinstance(op, Operation):
             return None
         match op:
-            case Elementwise() | BroadcastToOp():
+            case Elementwise() | g.BroadcastToOp():
                 rank = rank_of(value)
                 operands = op.operands if isinstance(op, Elementwise) else op.operands[:1]
                 aligned = [(v, axis - rank + rank_of(v)) for v in operands]
                 sizes = [self.at(v, i) for v, i in aligned if i >= 0]
-                if isinstance(op, BroadcastToOp):
+                if isinstance(op, g.BroadcastToOp):
                     sizes.append(self.element(op, "shape", axis))
                 return self.equal(sizes)
-            case ConcatOp() if axis == normalize_axis(op.axis.value.data, rank_of(value)):
+            case g.ConcatOp() if axis == normalize_axis(op.axis.value.data, rank_of(value)):
                 return self.total([self.at(v, axis) for v in op.inputs])
-            case SliceOp():
+            case g.SliceOp():
                 return self.sliced(op, axis)
-            case SplitOp() if axis == normalize_axis(op.axis.value.data, rank_of(value)):
+            case g.SplitOp() if axis == normalize_axis(op.axis.value.data, rank_of(value)):
                 size = self.at(op.input, axis)
                 count = 1 if op.sizes or op.sizes_value else len(op.parts)  # sizes may be any
                 return None if size is None else ((size + (count - 1)) // count).at_most()
-            case PadOp():
+            case g.PadOp():
                 return self.padded(op, axis)
-            case TileOp():
+            case g.TileOp():
                 size, times = self.at(op.input, axis), partial_ints(op, "repeats")
                 number = times[axis] if times else None
                 return None if size is None or number is None else size * number
-            case ConvOp() | Pooling():
+            case g.ConvOp() | g.Pooling():
                 return self.windows(op, axis)
-            case RangeOp():
+            case g.RangeOp():
                 start, limit, delta = (self.numbers(v) for v in op.operands)
                 known = [n[0] if n else None for n in (start, limit, delta)]
                 return known[1] if known[::2] == [Polynomial(), Polynomial.of(1)] else None
-            case Created():
+            case g.Created():
                 return self.element(op, "shape", axis)
-            case GatherElementsOp():
+            case g.GatherElementsOp():
                 return self.at(op.operands[1], axis)
-            case GatherNdOp():
+            case g.GatherNdOp():
                 data, indices = op.operands
                 if axis < rank_of(indices) - 1:
                     return self.at(indices, axis)
                 return self.at(data, axis - rank_of(value))
             case _ if isinstance(op, SAME):
                 return self.at(op.operands[0], axis)
-            case NonZeroOp() | CompressOp() | UniqueOp() | TopKOp() | NonMaxSuppressionOp():
+            case (
+                g.NonZeroOp() | g.CompressOp() | g.UniqueOp() | g.TopKOp() | g.NonMaxSuppressionOp()
+            ):
                 return self.by_data(op, value, axis)
             case _:
                 return self.split(op, axis)
 
     def split(self, op: Operation, axis: int) -> Polynomial | None:
         """Parts of the result along an axis need parts of operands: both are as many."""
-        if isinstance(op, AttentionLike) or (axes := split_axes(op, axis)) is None:
+        if isinstance(op, g.AttentionLike) or (axes := split_axes(op, axis)) is None:
             return None
         sizes = [self.at(v, a) for v, a in zip(op.operands, axes, strict=True) if a is not None]
         return self.equal(sizes) if sizes else None
@@ -313,14 +291,14 @@ class SizeExpressions:
         if (known and None not in known) or steps <= 0:
             return known
         match value.owner:
-            case AddOp() | SubOp() | MulOp() as op:
+            case g.AddOp() | g.SubOp() | g.MulOp() as op:
                 a, b = (self.numbers(v, steps - BRANCHING) for v in op.operands)
                 a, b = (list(x) * len(y) if len(x) == 1 else x for x, y in ((a, b), (b, a)))
                 if len(a) == len(b):
                     return [calculated(op, m, n) for m, n in zip(a, b, strict=True)]
-            case CastOp() | ReshapeOp() | SqueezeOp() | UnsqueezeOp() as op:
+            case g.CastOp() | g.ReshapeOp() | g.SqueezeOp() | g.UnsqueezeOp() as op:
                 return self.numbers(op.operands[0], steps - 1)
-            case ConcatOp() as op:
+            case g.ConcatOp() as op:
                 return [n for v in op.inputs for n in self.numbers(v, steps - BRANCHING)]
             case _:
                 pass
@@ -330,7 +308,9 @@ class SizeExpressions:
         """Return the elements of a shape, also of one in which another size stands where a given
         one is (-1, as a rule): sizes of dimensions are never negative."""
         op = value.owner
-        if not isinstance(op, SelectOp) or not isinstance(test := op.operands[0].owner, CompareOp):
+        if not isinstance(op, g.SelectOp) or not isinstance(
+            test := op.operands[0].owner, g.CompareOp
+        ):
             return self.dims.elements(value) or ()
         count, result = numel(shape_of(value)), list[Size | None]()
         operands = [self.dims.elements(v) or () for v in (*test.operands, *op.operands[1:])]
@@ -345,7 +325,7 @@ class SizeExpressions:
                 result.append(None)
         return result
 
-    def sliced(self, op: SliceOp, axis: int) -> Polynomial | None:
+    def sliced(self, op: g.SliceOp, axis: int) -> Polynomial | None:
         """At most what is between the ends, or all there is."""
         whole = self.at(op.input, axis)
         bounds = op.bounds()
@@ -365,7 +345,7 @@ class SizeExpressions:
             return None if whole is None else whole.at_most()
         return whole
 
-    def padded(self, op: PadOp, axis: int) -> Polynomial | None:
+    def padded(self, op: g.PadOp, axis: int) -> Polynomial | None:
         size, pads = self.at(op.input, axis), partial_ints(op, "pads")
         absent = op.axes is None and op.axes_value is None
         axes = range(rank_of(op.input)) if absent else op.ints("axes")
@@ -377,11 +357,11 @@ class SizeExpressions:
         before, after = pads[(i := places.index(axis))], pads[i + len(places)]
         return None if before is None or after is None else size + (before + after)
 
-    def windows(self, op: ConvOp | Pooling, axis: int) -> Polynomial | None:
+    def windows(self, op: g.ConvOp | g.Pooling, axis: int) -> Polynomial | None:
         """Positions of a window; the batch stays, and so do the channels of a pooling."""
-        last = isinstance(op, ConvOp) and bool(op.input_channels_last.value.data)
+        last = isinstance(op, g.ConvOp) and bool(op.input_channels_last.value.data)
         if axis < 2:
-            return self.at(op.input, axis) if axis == 0 or isinstance(op, Pooling) else None
+            return self.at(op.input, axis) if axis == 0 or isinstance(op, g.Pooling) else None
         size, window, i = self.at(op.input, axis - 1 if last else axis), op.window(), axis - 2
         if size is None:
             return None
@@ -397,20 +377,20 @@ class SizeExpressions:
         """The most that there can be of what only data tell."""
         most: Polynomial | None
         match op:
-            case NonMaxSuppressionOp():
+            case g.NonMaxSuppressionOp():
                 batch, classes, boxes = (self.at(op.scores, i) for i in range(3))
                 kept = None if op.max_output is None else constant_ints(op.max_output)
                 if kept is not None:
                     boxes = Polynomial.of(max(kept[0], 0))
                 known = None if batch is None or classes is None else batch * classes
                 most = None if known is None or boxes is None else known * boxes
-            case CompressOp() | UniqueOp() if op.axis is not None:
+            case g.CompressOp() | g.UniqueOp() if op.axis is not None:
                 along = normalize_axis(op.axis.value.data, rank_of(op.input))
                 is_whole = value is op.results[0]  # what else unique gives are vectors
                 most = self.at(op.input, axis if is_whole else along)
                 if most is None or (is_whole and axis != along):
                     return most
-            case TopKOp():
+            case g.TopKOp():
                 most = self.at(op.input, axis)
                 if axis != normalize_axis(op.axis.value.data, rank_of(op.input)):
                     return most

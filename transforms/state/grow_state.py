@@ -56,13 +56,7 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.attention import AppendOp, AttentionOp
-from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.creation import RangeOp
-from ge.dialects.graph.elementwise import AddOp, CastOp, MulOp
-from ge.dialects.graph.indexing import GatherNdOp, GatherOp
-from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, ShapeOfOp, SqueezeOp, UnsqueezeOp
-from ge.dialects.graph.slicing import ConcatOp
+from ge.dialects import graph as g
 from ge.dialects.graph.stated import (
     BLOCK,
     LENGTH,
@@ -106,7 +100,7 @@ from ge.transforms.state.mark_state import argument_tables, typed_outputs
 
 def is_size(op: Operation, value: SSAValue) -> bool:
     """Return whether an op has a value for a size: of a result, or of a part."""
-    if isinstance(op, RangeOp):
+    if isinstance(op, g.RangeOp):
         return value is op.limit and value not in (op.start, op.delta)
     if not isinstance(op, TensorOp):
         return False
@@ -120,11 +114,11 @@ def closed_value(value: SSAValue, follows: Callable[[SSAValue], bool]) -> Array 
     op = value.owner
     if not isinstance(op, TensorOp):
         return None
-    if isinstance(op, ConstantOp):
+    if isinstance(op, g.ConstantOp):
         dense = op.value
         is_dense = isinstance(dense, DenseIntOrFPElementsAttr)
         return array_of(cast(Dense, dense)) if is_dense else None
-    if isinstance(op, ShapeOfOp):
+    if isinstance(op, g.ShapeOfOp):
         known = elements_of(value)
         if known is None or None in known:
             return None
@@ -316,10 +310,10 @@ class Growth:
             both = (self.rows[v] for v in (*grown, *op.results) if v in self.rows)
             if any(r.beyond > self.step for r in both):
                 raise self.refused_op(op, "has more rows than a state and what is appended to it")
-            if isinstance(op, RangeOp):
+            if isinstance(op, g.RangeOp):
                 if any(v in self.numbers for v in (op.start, op.delta)):
                     raise self.refused_op(op, "begins or steps by the size")
-            elif not isinstance(op, ShapeOfOp) and grown and not self.keeps_apart(op):
+            elif not isinstance(op, g.ShapeOfOp) and grown and not self.keeps_apart(op):
                 raise self.refused_op(op, "may read rows that hold no values")
 
     def check_outputs(self, op: ReturnOp) -> None:
@@ -339,7 +333,7 @@ class Growth:
         found: set[SSAValue] = {a for a, t in args if STATE in t.data and a in self.rows}
         for op in self.main.body.block.ops:
             grown = [v for v in op.operands if v in self.rows]
-            if isinstance(op, AttentionOp):
+            if isinstance(op, g.AttentionOp):
                 grown = [v for v in (op.key, op.value) if v in self.rows]
                 if any(m in found for m in op.masks):
                     raise self.refused_op(op, "has a mask whose rows lie in blocks")
@@ -347,7 +341,7 @@ class Growth:
                 names = (o.name for o in typed_outputs(self.main))
                 states = zip(names, op.operands, strict=True)
                 grown = [v for n, v in states if n in kept and v in self.rows]
-            elif isinstance(op, ShapeOfOp):
+            elif isinstance(op, g.ShapeOfOp):
                 continue
             inside = [v for v in grown if v in found]
             is_state = isinstance(op, ReturnOp) and grown
@@ -359,7 +353,7 @@ class Growth:
 
     def is_append(self, op: Operation) -> bool:
         """Return whether an op puts rows behind those of a value that grows."""
-        if not isinstance(op, ConcatOp) or self.axis(op.inputs[0]) is None:
+        if not isinstance(op, g.ConcatOp) or self.axis(op.inputs[0]) is None:
             return False
         axis = normalize_axis(op.axis.value.data, len(shape_of(op.result)))
         others = op.inputs[1:]
@@ -369,20 +363,20 @@ class Growth:
         """Return whether the valid rows of an op's results follow from those of its operands."""
         result = op.results[0] if op.results else None
         rows = None if result is None else self.rows.get(result)
-        if isinstance(op, AttentionOp):
+        if isinstance(op, g.AttentionOp):
             return self.attends(op)
         if rows is None or len(op.results) > 1:
             return False
         match op:
-            case ConcatOp() if self.is_append(op):
+            case g.ConcatOp() if self.is_append(op):
                 return rows.beyond == self.step
-            case ReshapeOp() | SqueezeOp() | UnsqueezeOp():
+            case g.ReshapeOp() | g.SqueezeOp() | g.UnsqueezeOp():
                 return self.keeps_axis(op.input, rows)
-            case BroadcastToOp():
+            case g.BroadcastToOp():
                 shape = shape_of(op.input)
                 axis = rows.axis - len(shape_of(op.result)) + len(shape)
                 return self.rows.get(op.input) == GrowingRows(axis, rows.beyond)
-            case GatherNdOp() | GatherOp() if self.picks_by_number(op):
+            case g.GatherNdOp() | g.GatherOp() if self.picks_by_number(op):
                 return self.picks(op, rows)
             case _:
                 axes = split_axes(self.static[op], rows.axis)
@@ -403,7 +397,7 @@ class Growth:
             prod(shape_of(value)[: before.axis]) == prod(shape_of(r)[: rows.axis]) for r in results
         )
 
-    def attends(self, op: AttentionOp) -> bool:
+    def attends(self, op: g.AttentionOp) -> bool:
         """Return whether attention over the first keys alone is what the program computes."""
         if op.key_lengths is not None or op.length is not None:
             return False
@@ -420,15 +414,17 @@ class Growth:
 
     def picks_by_number(self, op: Operation) -> bool:
         """Return whether an op picks rows by indices of which there are more at each step."""
-        return isinstance(op, GatherNdOp) or (isinstance(op, GatherOp) and op.indices in self.rows)
+        return isinstance(op, g.GatherNdOp) or (
+            isinstance(op, g.GatherOp) and op.indices in self.rows
+        )
 
-    def picks(self, op: GatherOp | GatherNdOp, rows: GrowingRows) -> bool:
+    def picks(self, op: g.GatherOp | g.GatherNdOp, rows: GrowingRows) -> bool:
         """Return whether each row of the result is picked from rows that are valid where it is:
         indices follow from sizes alone, and those of row i name no row behind it."""
         taken, indices = self.rows.get(op.input), self.rows.get(op.indices)
         if indices is None:
             return False
-        if isinstance(op, GatherOp):  # each index a vector of one; they stand where the axis was
+        if isinstance(op, g.GatherOp):  # each index a vector of one; they stand where the axis was
             first = normalize_axis(op.axis.value.data, len(shape_of(op.input)))
             axis = first + indices.axis
         elif indices.axis == len(shape_of(op.indices)) - 1:
@@ -444,7 +440,7 @@ class Growth:
             return False
         if taken is None:
             return True
-        if isinstance(op, GatherOp):
+        if isinstance(op, g.GatherOp):
             array = array[..., None]
         index = taken.axis - first
         if not 0 <= index < array.shape[-1] or taken.beyond != rows.beyond:
@@ -500,9 +496,9 @@ class Growing:
         block = self.main.body.block
         for op in list(block.ops):
             self.numbers(op)
-            if isinstance(op, ConcatOp) and self.growth.is_append(op):
+            if isinstance(op, g.ConcatOp) and self.growth.is_append(op):
                 self.append(op)
-            elif isinstance(op, AttentionOp) and self.growth.axis(op.key) is not None:
+            elif isinstance(op, g.AttentionOp) and self.growth.axis(op.key) is not None:
                 self.attend(op)
         for arg in block.args:
             self.fix(arg)
@@ -535,30 +531,30 @@ class Growing:
     def constant(self, op: Operation, like: SSAValue, values: Sequence[int]) -> SSAValue:
         t = tensor(shape_of(like), element_type(like))
         attr = DenseIntOrFPElementsAttr.from_list(cast("TensorType[IntegerType]", t), [*values])
-        return insert_before(op, ConstantOp.make(attr, t)).result
+        return insert_before(op, g.ConstantOp.make(attr, t)).result
 
     def computed(self, op: Operation, value: SSAValue, known: Sequence[LinearSize]) -> SSAValue:
         """slope * (length - step) + rest"""
         number: SSAValue = self.length
         if element_type(value) != i64:
-            number = insert_before(op, CastOp.of(number, to=element_type(value))).result
+            number = insert_before(op, g.CastOp.of(number, to=element_type(value))).result
         if any(n.slope != 1 for n in known):
             slopes = self.constant(op, value, [n.slope for n in known])
-            number = insert_before(op, MulOp.of(number, slopes)).result
+            number = insert_before(op, g.MulOp.of(number, slopes)).result
         rests = self.constant(op, value, [n.rest - n.slope * self.growth.step for n in known])
-        number = insert_before(op, AddOp.of(number, rests)).result
+        number = insert_before(op, g.AddOp.of(number, rests)).result
         if shape_of(number) != shape_of(value):
             shape = list(shape_of(value))
-            number = insert_before(op, ReshapeOp.of(number, None, shape=shape)).result
+            number = insert_before(op, g.ReshapeOp.of(number, None, shape=shape)).result
         return number
 
-    def append(self, op: ConcatOp) -> None:
+    def append(self, op: g.ConcatOp) -> None:
         cache, *rows = op.inputs
         new = rows[0]
         if len(rows) > 1:
-            new = insert_before(op, ConcatOp.of(rows, axis=op.axis)).result
+            new = insert_before(op, g.ConcatOp.of(rows, axis=op.axis)).result
         axis = op.axis.value.data % rank_of(cache)
-        appended = AppendOp.create(
+        appended = g.AppendOp.create(
             operands=[cache, new, self.length, *self.table_of(cache)],
             properties={"axis": IntegerAttr(axis, i64)},
             result_types=[op.result.type],
@@ -570,12 +566,12 @@ class Growing:
     def table_of(self, value: SSAValue) -> list[SSAValue]:
         return [self.table] if self.table is not None and value in self.in_blocks else []
 
-    def attend(self, op: AttentionOp) -> None:
+    def attend(self, op: g.AttentionOp) -> None:
         params: dict[str, Any] = dict(op.properties)
         params.pop("operandSegmentSizes")
         table = self.table if op.key in self.in_blocks else None
         others = [*op.masks], op.key_lengths, op.offset_value, self.length, table
-        new = AttentionOp.of(op.query, op.key, op.value, *others, **params)
+        new = g.AttentionOp.of(op.query, op.key, op.value, *others, **params)
         self.replace(op, insert_before(op, new))
 
     def replace(self, op: Operation, new: Operation) -> None:

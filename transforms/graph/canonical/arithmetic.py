@@ -8,10 +8,8 @@ import numpy as np
 from xdsl.dialects.builtin import f16, f32, f64
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.pooling import PoolOp
-from ge.dialects.graph.reduction import ReduceOp, reduced_shape
-from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects import graph as g
+from ge.dialects.graph.reduction import reduced_shape
 from ge.dialects.graph.support.parameters import is_unsigned, same_number, splat
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.tensor_op import TensorOp
@@ -222,21 +220,21 @@ ADDS = ("sum", "mean")  # the same but for -0.0, whose result is 0.0
 COMPOSES = ("sum", *KEEPS_ONE)  # kinds that may reduce some axes first and others then
 
 
-@rule(ReduceOp)
-def reduce_one(op: ReduceOp, make: Make) -> Replacement:
+@rule(g.ReduceOp)
+def reduce_one(op: g.ReduceOp, make: Make) -> Replacement:
     """The reduction of single elements is a reshape."""
     whole = is_integer(element_type(op.input))
     kinds = (*KEEPS_ONE, *ADDS) if whole else KEEPS_ONE
     return as_reshape(op, make) if op.kind.data in kinds else None
 
 
-@rule(ReduceOp, exact=False)
-def add_one(op: ReduceOp, make: Make) -> Replacement:
+@rule(g.ReduceOp, exact=False)
+def add_one(op: g.ReduceOp, make: Make) -> Replacement:
     """The same for the sum and the mean of a single float"""
     return as_reshape(op, make) if op.kind.data in ADDS else None
 
 
-def as_reshape(op: ReduceOp, make: Make) -> Replacement:
+def as_reshape(op: g.ReduceOp, make: Make) -> Replacement:
     """The reshape that a reduction over dimensions of size 1 is."""
     axes, shape = op.reduced_axes(), shape_of(op.input)
     if axes is None or any(shape[i] != 1 for i in axes):
@@ -244,13 +242,13 @@ def as_reshape(op: ReduceOp, make: Make) -> Replacement:
     result = reduced_shape(shape, axes, bool(op.keep_dims.value.data))
     if op.input.type == op.result.type:
         return op.input
-    return make(ReshapeOp, op.input, shape=result) if is_static(result) else None
+    return make(g.ReshapeOp, op.input, shape=result) if is_static(result) else None
 
 
-def join_reductions(op: ReduceOp, make: Make) -> Replacement:
+def join_reductions(op: g.ReduceOp, make: Make) -> Replacement:
     """One reduction for two of the same kind in a row."""
     inner = op.input.owner
-    if not isinstance(inner, ReduceOp) or inner.kind != op.kind or not op.input.has_one_use():
+    if not isinstance(inner, g.ReduceOp) or inner.kind != op.kind or not op.input.has_one_use():
         return None
     first, then = inner.reduced_axes(), op.reduced_axes()
     if first is None or then is None or inner.keep_dims != op.keep_dims:
@@ -260,18 +258,18 @@ def join_reductions(op: ReduceOp, make: Make) -> Replacement:
         then = tuple(left[i] for i in then)
     axes = sorted({*first, *then})
     params = {**op.properties, "axes": axes}
-    return make(ReduceOp, inner.input, **params) if axes else None
+    return make(g.ReduceOp, inner.input, **params) if axes else None
 
 
-@rule(ReduceOp)
-def reduce_twice(op: ReduceOp, make: Make) -> Replacement:
+@rule(g.ReduceOp)
+def reduce_twice(op: g.ReduceOp, make: Make) -> Replacement:
     """max(max(x, axis 1), axis 2) = max(x, axes 1 and 2), of integers"""
     whole = is_integer(element_type(op.input))
     return join_reductions(op, make) if whole and op.kind.data in COMPOSES else None
 
 
-@rule(ReduceOp, exact=False)
-def sum_twice(op: ReduceOp, make: Make) -> Replacement:
+@rule(g.ReduceOp, exact=False)
+def sum_twice(op: g.ReduceOp, make: Make) -> Replacement:
     """The same of floats, in another order"""
     floats = is_float(element_type(op.input))
     return join_reductions(op, make) if floats and op.kind.data in (*COMPOSES, "mean") else None
@@ -282,7 +280,7 @@ def sum_over_count(op: g.DivOp | g.MulOp, make: Make) -> Replacement:
     """sum / n = mean, as the kernel computes it"""
     for value, other in op.sides():
         total, number = value.owner, uniform(other, value)
-        if not isinstance(total, ReduceOp) or not number or not value.has_one_use():
+        if not isinstance(total, g.ReduceOp) or not number or not value.has_one_use():
             continue
         element, shape, axes = element_type(value), shape_of(total.input), total.reduced_axes()
         if total.kind.data != "sum" or element not in (f32, f64) or axes is None:
@@ -292,7 +290,7 @@ def sum_over_count(op: g.DivOp | g.MulOp, make: Make) -> Replacement:
         count = numel(tuple(shape[i] for i in axes))
         if number == (count if isinstance(op, g.DivOp) else exact_reciprocal(count, element)):
             params = {"kind": "mean", "axes": axes, "keep_dims": total.keep_dims}
-            return make(ReduceOp, total.input, **params)
+            return make(g.ReduceOp, total.input, **params)
     return None
 
 
@@ -412,22 +410,22 @@ def multiply_floats(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
     return None if is_integer(element_type(op.lhs)) else multiply_constants(op, make)
 
 
-def reduced(op: PoolOp, make: Make, kind: str | None) -> Replacement:
+def reduced(op: g.PoolOp, make: Make, kind: str | None) -> Replacement:
     """The reduction of this kind over all spatial dimensions, where one window covers them."""
     shape = shape_of(op.input)
     if kind is None or not is_static(shape) or 0 in shape or not op.window().covers(shape[2:]):
         return None
-    return make(ReduceOp, op.input, kind=kind, axes=range(2, rank_of(op.input)))
+    return make(g.ReduceOp, op.input, kind=kind, axes=range(2, rank_of(op.input)))
 
 
-@rule(PoolOp)
-def maximum_of_image(op: PoolOp, make: Make) -> Replacement:
+@rule(g.PoolOp)
+def maximum_of_image(op: g.PoolOp, make: Make) -> Replacement:
     """The maximum under a window over the whole image is that of the image."""
     return reduced(op, make, "max" if op.kind.data == "max" else None)
 
 
-@rule(PoolOp, exact=False)
-def average_of_image(op: PoolOp, make: Make) -> Replacement:
+@rule(g.PoolOp, exact=False)
+def average_of_image(op: g.PoolOp, make: Make) -> Replacement:
     """An average or a norm under a window over the whole image is that of the image; where
     padding counts as zeros there must be none."""
     if op.kind.data == "lp":

@@ -13,24 +13,8 @@ import numpy as np
 from xdsl.dialects.builtin import f32, i32, i64
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.attention import RotaryEmbeddingOp
-from ge.dialects.graph.convolution import Col2ImOp, ConvOp, ConvTransposeOp
-from ge.dialects.graph.image import ResizeOp
-from ge.dialects.graph.indexing import (
-    GatherElementsOp,
-    GatherOp,
-    ScatterElementsOp,
-    ScatterNdOp,
-    TopKOp,
-)
-from ge.dialects.graph.linear import DetOp, MatmulOp
-from ge.dialects.graph.pooling import LrnOp, MaxPoolIndicesOp, MaxUnpoolOp, PoolOp
-from ge.dialects.graph.quantization import DequantizeOp
-from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, ReverseSequenceOp, TransposeOp
-from ge.dialects.graph.signal import DftOp, StftOp
-from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, distinct_axes
+from ge.dialects import graph as g
+from ge.dialects.graph.slicing import distinct_axes
 from ge.dialects.graph.support.parameters import highest, lowest
 from ge.dialects.graph.support.window import Window
 from ge.dialects.support.element_types import bitwidth, is_float
@@ -75,22 +59,22 @@ GIVEN = ("axes", "scales", "sizes", "operandSegmentSizes")
 PART = 4096  # elements of a row: with their numbers and copies they take half of a core's 192 KB
 
 
-@rule(TopKOp)
-def top_k_of_rows(op: TopKOp, make: Make) -> Replacement:
+@rule(g.TopKOp)
+def top_k_of_rows(op: g.TopKOp, make: Make) -> Replacement:
     """The largest elements along a dimension are those along the last one of a transposition"""
     rank = rank_of(op.input)
     axis = normalize_axis(op.axis.value.data, rank)
     if axis == rank - 1:
         return None
     order = [i for i in range(rank) if i != axis] + [axis]
-    rows = make(TransposeOp, op.input, permutation=order)
+    rows = make(g.TransposeOp, op.input, permutation=order)
     params = {**op.properties, "axis": rank - 1}
-    found = make.op(TopKOp, rows, op.k_value, **params)
-    return [make(TransposeOp, v, permutation=inverse(order)) for v in found.results]
+    found = make.op(g.TopKOp, rows, op.k_value, **params)
+    return [make(g.TransposeOp, v, permutation=inverse(order)) for v in found.results]
 
 
-@rule(TopKOp)
-def top_k_of_parts(op: TopKOp, make: Make) -> Replacement:
+@rule(g.TopKOp)
+def top_k_of_parts(op: g.TopKOp, make: Make) -> Replacement:
     """The largest elements of a long row are those of the largest of its parts"""
     shape, count = shape_of(op.input), op.ints("k")
     if normalize_axis(op.axis.value.data, len(shape)) != len(shape) - 1 or not is_static(shape):
@@ -102,24 +86,24 @@ def top_k_of_parts(op: TopKOp, make: Make) -> Replacement:
     length, element, last = -(-size // parts), element_type(op.input), len(shape) - 1
     worst = (lowest if op.largest.value.data else highest)(element)
     rows = make(
-        PadOp,
+        g.PadOp,
         op.input,
         value=make.splat(worst, element),
         pads=[0, parts * length - size],
         axes=[last],
     )
     params = {**op.properties, "axis": last + 1}
-    rows = make(ReshapeOp, rows, shape=(*lines, parts, length))
-    values, indices = make.op(TopKOp, rows, None, **params).results
+    rows = make(g.ReshapeOp, rows, shape=(*lines, parts, length))
+    values, indices = make.op(g.TopKOp, rows, None, **params).results
     first = make.constant(np.arange(parts)[:, None] * length)
     both = (values, make(g.AddOp, indices, first))
-    values, indices = (make(ReshapeOp, v, shape=(*lines, parts * shape_of(v)[-1])) for v in both)
-    found = make.op(TopKOp, values, None, **{**params, "axis": last})
-    return [found.values, make(GatherElementsOp, indices, found.indices, axis=last)]
+    values, indices = (make(g.ReshapeOp, v, shape=(*lines, parts * shape_of(v)[-1])) for v in both)
+    found = make.op(g.TopKOp, values, None, **{**params, "axis": last})
+    return [found.values, make(g.GatherElementsOp, indices, found.indices, axis=last)]
 
 
-@rule(LrnOp, exact=False)
-def lrn_by_pool(op: LrnOp, make: Make) -> Replacement:
+@rule(g.LrnOp, exact=False)
+def lrn_by_pool(op: g.LrnOp, make: Make) -> Replacement:
     """The squares around a channel are those of a window on an image whose lines are channels"""
     shape, size, element = shape_of(op.input), op.size.value.data, element_type(op.input)
     if not is_static(shape) or not numel(shape):
@@ -129,23 +113,25 @@ def lrn_by_pool(op: LrnOp, make: Make) -> Replacement:
     squares = shaped(make, make(g.MulOp, x, x), (batch, 1, channels, numel(tuple(rest))))
     pads = [(size - 1) // 2, 0, size // 2, 0]
     mean = make(
-        PoolOp, squares, kind="average", kernel=[size, 1], pads=pads, count_include_pad=True
+        g.PoolOp, squares, kind="average", kernel=[size, 1], pads=pads, count_include_pad=True
     )
     own = element_type(x)
     alpha, beta, bias = (make.splat(p.value.data, own) for p in (op.alpha, op.beta, op.bias))
-    base = make(g.AddOp, make(g.MulOp, make(ReshapeOp, mean, shape=shape), alpha), bias)
+    base = make(g.AddOp, make(g.MulOp, make(g.ReshapeOp, mean, shape=shape), alpha), bias)
     return as_type(make, make(g.DivOp, x, make(g.PowOp, base, beta)), element)
 
 
-@rule(ConvTransposeOp, exact=False)
-def transposed_conv_by_conv(op: ConvTransposeOp, make: Make) -> Replacement:
+@rule(g.ConvTransposeOp, exact=False)
+def transposed_conv_by_conv(op: g.ConvTransposeOp, make: Make) -> Replacement:
     """A transposed convolution of stride 1 is one of the kernel backwards, whose elements lie side
     by side in memory for one block of the result. Its weights are made at load."""
     shape, groups = shape_of(op.weight), op.groups
     window, spatial = op.transposed_window(shape[2:]), range(2, len(shape))
     if {*window.strides} != {1} or op.channel_axis != 1 or not is_prepared(op.weight):
         return None
-    if isinstance(op.weight.owner, DequantizeOp):  # in the launch, of the integers that are stored
+    if isinstance(
+        op.weight.owner, g.DequantizeOp
+    ):  # in the launch, of the integers that are stored
         return None
     if not is_static(shape_of(op.result)) or not is_float(element_type(op.input)):
         return None
@@ -157,18 +143,18 @@ def transposed_conv_by_conv(op: ConvTransposeOp, make: Make) -> Replacement:
         return None
     back = {"starts": [-1] * len(spatial), "ends": [-n - 1 for n in shape[2:]]}
     steps = [-1] * len(spatial)
-    weight = make(SliceOp, op.weight, **back, axes=[*spatial], steps=steps)
+    weight = make(g.SliceOp, op.weight, **back, axes=[*spatial], steps=steps)
     ins, outs = shape[0] // groups, shape[1]
-    weight = make(ReshapeOp, weight, shape=[groups, ins, outs, *shape[2:]])
+    weight = make(g.ReshapeOp, weight, shape=[groups, ins, outs, *shape[2:]])
     order = [0, 2, 1, *range(3, len(shape) + 1)]
-    weight = make(TransposeOp, weight, permutation=order)
-    weight = make(ReshapeOp, weight, shape=[groups * outs, ins, *shape[2:]])
+    weight = make(g.TransposeOp, weight, permutation=order)
+    weight = make(g.ReshapeOp, weight, shape=[groups * outs, ins, *shape[2:]])
     apart = {"pads": pads, "dilations": list(window.dilations), "group": groups}
-    return make(ConvOp, op.input, weight, op.bias, **apart)
+    return make(g.ConvOp, op.input, weight, op.bias, **apart)
 
 
-@rule(ReduceOp, exact=False)
-def product_of_halves(op: ReduceOp, make: Make) -> Replacement:
+@rule(g.ReduceOp, exact=False)
+def product_of_halves(op: g.ReduceOp, make: Make) -> Replacement:
     """The product of the elements along a dimension is that of one half times the other one"""
     axes, x = op.reduced_axes(), op.input
     if op.kind.data != "prod" or axes is None or not is_static(shape_of(x)):
@@ -182,7 +168,7 @@ def product_of_halves(op: ReduceOp, make: Make) -> Replacement:
         while (count := shape_of(x)[axis]) > 1:
             ends = (0, count // 2, count // 2 * 2, count)
             first, second, *odd = (
-                make(SliceOp, x, starts=[a], ends=[b], axes=[axis])
+                make(g.SliceOp, x, starts=[a], ends=[b], axes=[axis])
                 for a, b in pairwise(ends)
                 if b > a
             )
@@ -193,8 +179,8 @@ def product_of_halves(op: ReduceOp, make: Make) -> Replacement:
     return as_type(make, shaped(make, x, shape_of(op.result)), element)
 
 
-@rule(DetOp, exact=False)
-def det_by_minors(op: DetOp, make: Make) -> Replacement:
+@rule(g.DetOp, exact=False)
+def det_by_minors(op: g.DetOp, make: Make) -> Replacement:
     """Of small matrices the sum of each element of a row times the determinant without its row and
     column, from the last row on"""
     shape, element = shape_of(op.input), element_type(op.input)
@@ -202,11 +188,11 @@ def det_by_minors(op: DetOp, make: Make) -> Replacement:
     if not 0 < size <= MOST_MINORS or not count:
         return None
     x = widened(make, op.input)
-    x = make(TransposeOp, shaped(make, x, (count, size * size)), permutation=[1, 0])
+    x = make(g.TransposeOp, shaped(make, x, (count, size * size)), permutation=[1, 0])
     below: dict[tuple[int, ...], SSAValue] = {}
     for row in reversed(range(size)):
         own = [
-            make(SliceOp, x, starts=[i], ends=[i + 1], axes=[0])
+            make(g.SliceOp, x, starts=[i], ends=[i + 1], axes=[0])
             for i in range(row * size, (row + 1) * size)
         ]
         above: dict[tuple[int, ...], SSAValue] = {}
@@ -221,7 +207,7 @@ def det_by_minors(op: DetOp, make: Make) -> Replacement:
     return as_type(make, shaped(make, below[tuple(range(size))], shape[:-2]), element)
 
 
-def is_of_matrices(op: ResizeOp) -> bool:
+def is_of_matrices(op: g.ResizeOp) -> bool:
     """Return whether a resized image is no weight (such as these matrices) and reads other elements
     than the two around each place, whatever its numbers are."""
     shape, result, is_linear = shape_of(op.input), shape_of(op.result), op.mode.data == "linear"
@@ -232,8 +218,8 @@ def is_of_matrices(op: ResizeOp) -> bool:
     return other and plain and known and not is_prepared(op.input)
 
 
-@rule(ResizeOp, exact=False)
-def resize_by_matrices(op: ResizeOp, make: Make) -> Replacement:
+@rule(g.ResizeOp, exact=False)
+def resize_by_matrices(op: g.ResizeOp, make: Make) -> Replacement:
     """Along each axis a product with what resizing makes of the identity, which is computed once"""
     shape, result, x = shape_of(op.input), shape_of(op.result), op.input
     if not is_of_matrices(op) or not is_float(element_type(x)):
@@ -249,20 +235,20 @@ def resize_by_matrices(op: ResizeOp, make: Make) -> Replacement:
             return None
         to: dict[str, Any] = {"sizes": [count]} if scale is None else {"scales": [scale]}
         eye = make.constant(np.eye(size, dtype=dtype_of(element_type(x))))
-        weights = make(ResizeOp, eye, None, None, None, axes=[0], **to, **kept)
+        weights = make(g.ResizeOp, eye, None, None, None, axes=[0], **to, **kept)
         before, after = shape_of(x)[:axis], shape_of(x)[axis + 1 :]
         if prod(after) == 1:
             y = shaped(make, x, (prod(before), size))
-            y = make(MatmulOp, y, weights, transpose_rhs=True)
+            y = make(g.MatmulOp, y, weights, transpose_rhs=True)
         else:
             y = shaped(make, x, (prod(before), size, prod(after)))
-            y = make(MatmulOp, weights, y)
+            y = make(g.MatmulOp, weights, y)
         x = shaped(make, y, (*before, count, *after))
     return as_type(make, x, element_type(op.result))
 
 
-@rule(RotaryEmbeddingOp, exact=False)
-def rotary_of_short_rows(op: RotaryEmbeddingOp, make: Make) -> Replacement:
+@rule(g.RotaryEmbeddingOp, exact=False)
+def rotary_of_short_rows(op: g.RotaryEmbeddingOp, make: Make) -> Replacement:
     """Pairs of few elements, which lie in no parts of 32 bytes, are two tensors for themselves"""
     *lines, length = shape_of(op.input)
     table, full = shape_of(op.cos)[-1], bool(op.full_tables.value.data)
@@ -278,10 +264,10 @@ def rotary_of_short_rows(op: RotaryEmbeddingOp, make: Make) -> Replacement:
     def halves(value: SSAValue) -> list[SSAValue]:
         value = as_type(make, value, f32) if bits < 32 else value
         shape = shape_of(value)[:-1]
-        value = make(SliceOp, value, starts=[0], ends=[size], axes=[-1])
+        value = make(g.SliceOp, value, starts=[0], ends=[size], axes=[-1])
         pairs = shaped(make, value, (*shape, half, 2) if apart else (*shape, 2, half))
         axis = -1 if apart else -2
-        parts = (make(SliceOp, pairs, starts=[i], ends=[i + 1], axes=[axis]) for i in (0, 1))
+        parts = (make(g.SliceOp, pairs, starts=[i], ends=[i + 1], axes=[axis]) for i in (0, 1))
         return [shaped(make, part, (*shape, half)) for part in parts]
 
     def angles(value: SSAValue) -> list[SSAValue]:
@@ -292,24 +278,24 @@ def rotary_of_short_rows(op: RotaryEmbeddingOp, make: Make) -> Replacement:
     second = make(g.AddOp, make(g.MulOp, a, sin[1]), make(g.MulOp, b, cos[1]))
     pair = (*lines, half, 1) if apart else (*lines, 1, half)
     parts = [shaped(make, v, pair) for v in (first, second)]
-    y = shaped(make, make(ConcatOp, parts, axis=-1 if apart else -2), (*lines, size))
+    y = shaped(make, make(g.ConcatOp, parts, axis=-1 if apart else -2), (*lines, size))
     y = as_type(make, y, element)
     if size == length:
         return y
-    rest = make(SliceOp, op.input, starts=[size], ends=[length], axes=[-1])
-    return make(ConcatOp, [y, rest], axis=-1)
+    rest = make(g.SliceOp, op.input, starts=[size], ends=[length], axes=[-1])
+    return make(g.ConcatOp, [y, rest], axis=-1)
 
 
-@rule(ConvOp)
-def grouped_conv_of_last_channels(op: ConvOp, make: Make) -> Replacement:
+@rule(g.ConvOp)
+def grouped_conv_of_last_channels(op: g.ConvOp, make: Make) -> Replacement:
     """Groups of channels are met one by one: they come first, and go back behind them"""
     shape, weight = shape_of(op.input), shape_of(op.weight)
     rank, depthwise = len(shape), weight[1] == 1 and weight[0] == op.groups
     if op.channel_axis == 1 or op.groups == 1 or depthwise or not is_static((*shape, *weight)):
         return None
-    x = make(TransposeOp, op.input, permutation=[0, rank - 1, *range(1, rank - 1)])
+    x = make(g.TransposeOp, op.input, permutation=[0, rank - 1, *range(1, rank - 1)])
     kept = {k: v for k, v in op.properties.items() if k not in LAST}
-    return make(ConvOp, x, op.weight, op.bias, **kept)
+    return make(g.ConvOp, x, op.weight, op.bias, **kept)
 
 
 # ---- moves ---------------------------------------------------------------------------------------
@@ -319,8 +305,8 @@ WIDE = 16  # elements that are added on a side, of which fewer are set side by s
 LEAST_MOVED = 1024  # elements, below which they are moved one by one
 
 
-@rule(SliceOp)
-def backward_slice(op: SliceOp, make: Make) -> Replacement:
+@rule(g.SliceOp)
+def backward_slice(op: g.SliceOp, make: Make) -> Replacement:
     """A slice backwards is what stands at numbers that fall"""
     bounds, x = op.bounds() or [], op.input
     if any(None in bound or shape_of(x)[bound[0]] == DYNAMIC for bound in bounds):
@@ -328,15 +314,15 @@ def backward_slice(op: SliceOp, make: Make) -> Replacement:
     backward = [bound for bound in bounds if bound[3] is not None and bound[3] < 0]
     for axis, start, end, step in backward:
         places = np.arange(*slice(start, end, step).indices(shape_of(x)[axis]), dtype=np.int64)
-        x = make(GatherOp, x, make.constant(places), axis=axis)
+        x = make(g.GatherOp, x, make.constant(places), axis=axis)
     if forward := [bound for bound in bounds if bound not in backward]:
         axes, starts, ends, steps = (list(column) for column in zip(*forward, strict=True))
-        x = make(SliceOp, x, starts=starts, ends=ends, axes=axes, steps=steps)
+        x = make(g.SliceOp, x, starts=starts, ends=ends, axes=axes, steps=steps)
     return x if backward else None
 
 
-@rule(PadOp)
-def wide_pad(op: PadOp, make: Make) -> Replacement:
+@rule(g.PadOp)
+def wide_pad(op: g.PadOp, make: Make) -> Replacement:
     """Many elements that are others, in another order, are gathered and set beside the input"""
     amounts, x, rank = op.ints("pads"), op.input, rank_of(op.input)
     axes = distinct_axes(op.ints("axes") or range(rank), rank)
@@ -349,25 +335,25 @@ def wide_pad(op: PadOp, make: Make) -> Replacement:
         places = np.pad(np.arange(shape_of(x)[axis]), sides, mode=mode)
         around = places[: sides[0]], places[len(places) - sides[1] :]
         before, after = ([taken(make, x, axis, p)] if len(p) else [] for p in around)
-        x = make(ConcatOp, [*before, x, *after], axis=axis) if any(sides) else x
+        x = make(g.ConcatOp, [*before, x, *after], axis=axis) if any(sides) else x
     return x
 
 
 def taken(make: Make, x: SSAValue, axis: int, places: Array) -> SSAValue:
     """The elements at places along an axis, of the part of it that has them."""
     low, high = int(places.min()), int(places.max()) + 1
-    x = make(SliceOp, x, starts=[low], ends=[high], axes=[axis])
+    x = make(g.SliceOp, x, starts=[low], ends=[high], axes=[axis])
     shape = list(shape_of(x))
     shape[axis] = len(places)
     if prod(shape[axis + 1 :]) > 1:
-        return make(GatherOp, x, make.constant(places - low), axis=axis)
+        return make(g.GatherOp, x, make.constant(places - low), axis=axis)
     own = [len(places) if i == axis else 1 for i in range(len(shape))]
     at = make.constant((places - low).astype(np.int32).reshape(own))
-    return make(GatherElementsOp, x, make(BroadcastToOp, at, shape=shape), axis=axis)
+    return make(g.GatherElementsOp, x, make(g.BroadcastToOp, at, shape=shape), axis=axis)
 
 
-@rule(GatherOp)
-def gather_of_columns(op: GatherOp, make: Make) -> Replacement:
+@rule(g.GatherOp)
+def gather_of_columns(op: g.GatherOp, make: Make) -> Replacement:
     """Columns at numbers are rows of a transposition"""
     rank, count = rank_of(op.input), rank_of(op.indices)
     last = normalize_axis(op.axis.value.data, rank) == rank - 1
@@ -375,17 +361,17 @@ def gather_of_columns(op: GatherOp, make: Make) -> Replacement:
         return None
     if numel(shape_of(op.result)) < LEAST_MOVED or numel(shape_of(op.indices)) == 1:
         return None
-    rows = make(TransposeOp, op.input, permutation=[rank - 1, *range(rank - 1)])
-    found = make(GatherOp, rows, op.indices, axis=0)
+    rows = make(g.TransposeOp, op.input, permutation=[rank - 1, *range(rank - 1)])
+    found = make(g.GatherOp, rows, op.indices, axis=0)
     order = [*range(count, count + rank - 1), *range(count)]
-    return make(TransposeOp, found, permutation=order)
+    return make(g.TransposeOp, found, permutation=order)
 
 
 LEAST_ROW = 8  # elements of rows that are gathered whole
 
 
-@rule(ReverseSequenceOp)
-def reverse_by_indices(op: ReverseSequenceOp, make: Make) -> Replacement:
+@rule(g.ReverseSequenceOp)
+def reverse_by_indices(op: g.ReverseSequenceOp, make: Make) -> Replacement:
     """Rows, or elements, at indices that fall as far as the lengths say"""
     shape, rank = shape_of(op.input), rank_of(op.input)
     batch, time = (normalize_axis(a.value.data, rank) for a in (op.batch_axis, op.time_axis))
@@ -397,38 +383,38 @@ def reverse_by_indices(op: ReverseSequenceOp, make: Make) -> Replacement:
     places = n.where(make(g.CompareOp, steps, ends, predicate="lt"), fallen, steps)  # time x batch
     if {batch, time} != {0, 1} or prod(shape[2:]) < LEAST_ROW:
         if batch < time:
-            places = make(TransposeOp, places, permutation=[1, 0])
+            places = make(g.TransposeOp, places, permutation=[1, 0])
         own = [d if i in (batch, time) else 1 for i, d in enumerate(shape)]
-        places = make(BroadcastToOp, shaped(make, places, own), shape=shape)
-        return make(GatherElementsOp, op.input, places, axis=time)
+        places = make(g.BroadcastToOp, shaped(make, places, own), shape=shape)
+        return make(g.GatherElementsOp, op.input, places, axis=time)
     strides = (1, shape[time]) if batch == 0 else (shape[batch], 1)
     first = np.arange(shape[batch], dtype=np.int32) * strides[1]
     places = make(g.MulOp, places, make.splat(strides[0], i32)) if strides[0] > 1 else places
     places = make(g.AddOp, places, make.constant(first))
     if batch == 0:
-        places = make(TransposeOp, places, permutation=[1, 0])
+        places = make(g.TransposeOp, places, permutation=[1, 0])
     rows = shaped(make, op.input, (prod(shape[:2]), prod(shape[2:])))
-    found = make(GatherOp, rows, shaped(make, places, (prod(shape[:2]),)), axis=0)
+    found = make(g.GatherOp, rows, shaped(make, places, (prod(shape[:2]),)), axis=0)
     return shaped(make, found, shape)
 
 
-@rule(GatherOp, GatherElementsOp)
-def gather_of_one(op: GatherOp | GatherElementsOp, make: Make) -> Replacement:
+@rule(g.GatherOp, g.GatherElementsOp)
+def gather_of_one(op: g.GatherOp | g.GatherElementsOp, make: Make) -> Replacement:
     """A gather along a dimension of one element takes that element at every index"""
     shape, result = shape_of(op.input), shape_of(op.result)
     axis = normalize_axis(op.axis.value.data, len(shape))
     if shape[axis] != 1 or not is_static(result):
         return None
-    count = rank_of(op.indices) if isinstance(op, GatherOp) else 1
+    count = rank_of(op.indices) if isinstance(op, g.GatherOp) else 1
     alone = (*shape[:axis], *(1,) * count, *shape[axis + 1 :])
     if any(d not in (1, n) for d, n in zip(alone, result, strict=True)):
         return None  # indices are of a part
     x = shaped(make, op.input, alone)
-    return x if alone == result else make(BroadcastToOp, x, shape=result)
+    return x if alone == result else make(g.BroadcastToOp, x, shape=result)
 
 
-@rule(ScatterElementsOp)
-def scatter_in_part(op: ScatterElementsOp, make: Make) -> Replacement:
+@rule(g.ScatterElementsOp)
+def scatter_in_part(op: g.ScatterElementsOp, make: Make) -> Replacement:
     """A scatter whose indices are of a part of the input leaves the rest beside it unchanged"""
     shape, indices = shape_of(op.input), shape_of(op.indices)
     along = normalize_axis(op.axis.value.data, len(shape))
@@ -439,12 +425,12 @@ def scatter_in_part(op: ScatterElementsOp, make: Make) -> Replacement:
     if axis is None:
         return None
     part, rest = (
-        make(SliceOp, op.input, starts=[a], ends=[b], axes=[axis])
+        make(g.SliceOp, op.input, starts=[a], ends=[b], axes=[axis])
         for a, b in ((0, indices[axis]), (indices[axis], shape[axis]))
     )
     placed = op.with_operands([part, op.indices, op.updates])
     make.ops.append(placed)
-    return make(ConcatOp, [placed.result, rest], axis=axis)
+    return make(g.ConcatOp, [placed.result, rest], axis=axis)
 
 
 # ---- windows -------------------------------------------------------------------------------------
@@ -470,8 +456,8 @@ def blocks_over(window: Window, image: Shape, places: Shape) -> tuple[Array, Arr
     return numbers.reshape(-1, prod(image)), there.reshape(-1, prod(image))
 
 
-@rule(Col2ImOp, exact=False)
-def col2im_of_rows(op: Col2ImOp, make: Make) -> Replacement:
+@rule(g.Col2ImOp, exact=False)
+def col2im_of_rows(op: g.Col2ImOp, make: Make) -> Replacement:
     """Each element of the image is the sum of those of blocks that lie over it"""
     (batch, _, count), (_, channels, *image) = shape_of(op.input), shape_of(op.result)
     block = op.ints("block_shape")
@@ -491,23 +477,23 @@ def col2im_of_rows(op: Col2ImOp, make: Make) -> Replacement:
     return channels_first(make, rows, (batch, prod(image), channels), [0, 2, 1], op.result)
 
 
-@rule(MaxUnpoolOp)
-def unpool_by_scatter(op: MaxUnpoolOp, make: Make) -> Replacement:
+@rule(g.MaxUnpoolOp)
+def unpool_by_scatter(op: g.MaxUnpoolOp, make: Make) -> Replacement:
     """Elements that are put at indices into zeros, around which others may stand"""
     shape, element = shape_of(op.result), element_type(op.result)
     inner = op.unpooled_shape(shape_of(op.input))
     if not can_sample(op) or op.output_shape_value is not None:
         return None
     count = numel(shape_of(op.input))
-    zeros = make(BroadcastToOp, make.splat(0, element), shape=(prod(inner),))
+    zeros = make(g.BroadcastToOp, make.splat(0, element), shape=(prod(inner),))
     at, updates = shaped(make, op.indices, (count, 1)), shaped(make, op.input, (count,))
-    found = shaped(make, make(ScatterNdOp, zeros, at, updates), inner)
+    found = shaped(make, make(g.ScatterNdOp, zeros, at, updates), inner)
     ends = [d - n for d, n in zip(shape, inner, strict=True)]
-    return found if not any(ends) else make(PadOp, found, pads=[0] * len(inner) + ends)
+    return found if not any(ends) else make(g.PadOp, found, pads=[0] * len(inner) + ends)
 
 
-@rule(MaxPoolIndicesOp)
-def pool_by_taps(op: MaxPoolIndicesOp, make: Make) -> Replacement:
+@rule(g.MaxPoolIndicesOp)
+def pool_by_taps(op: g.MaxPoolIndicesOp, make: Make) -> Replacement:
     """The elements at each place of the window, one after the other, with their numbers"""
     shape, places, element = shape_of(op.input), shape_of(op.result)[2:], element_type(op.input)
     sizes, window = shape[2:], op.window().resolved(shape_of(op.input)[2:])
@@ -518,7 +504,7 @@ def pool_by_taps(op: MaxPoolIndicesOp, make: Make) -> Replacement:
     ends = [max(r - p - d, 0) for r, p, d in zip(reach, window.pads, sizes, strict=False)]
     pads = [0, 0, *window.pads[:rank], 0, 0, *ends]
     low = make.splat(lowest(element), element)
-    x = make(PadOp, op.input, value=low, pads=pads) if any(pads) else op.input
+    x = make(g.PadOp, op.input, value=low, pads=pads) if any(pads) else op.input
     order = "F" if op.column_major.value.data else "C"
     numbers = np.arange(prod(sizes), dtype=np.int32).reshape(sizes, order=order)
     inside = list(zip(window.pads[:rank], ends, strict=True))
@@ -531,12 +517,12 @@ def pool_by_taps(op: MaxPoolIndicesOp, make: Make) -> Replacement:
             s + (m - 1) * w + 1 for s, m, w in zip(starts, places, window.strides, strict=True)
         ]
         axes, steps = [*range(2, rank + 2)], list(window.strides)
-        found = make(SliceOp, x, starts=starts, ends=stops, axes=axes, steps=steps)
+        found = make(g.SliceOp, x, starts=starts, ends=stops, axes=axes, steps=steps)
         where = tuple(slice(*s) for s in zip(starts, stops, steps, strict=True))
         number = make.constant(np.ascontiguousarray(numbers[where]))
         if best is None or indices is None:
             best = found
-            indices = make(BroadcastToOp, number, shape=shape_of(found))
+            indices = make(g.BroadcastToOp, number, shape=shape_of(found))
             continue
         better, none = n.test("gt", found, best), n.make(g.CompareOp, indices, zero, predicate="lt")
         better = make(g.OrOp, better, none)
@@ -574,8 +560,8 @@ def inverse_onesided(given: int, length: int) -> Array:
     return fourier(length, length, given, 1).T * (twice * there)[:, None] / length
 
 
-@rule(DftOp, exact=False)
-def dft_by_matmul(op: DftOp, make: Make) -> Replacement:
+@rule(g.DftOp, exact=False)
+def dft_by_matmul(op: g.DftOp, make: Make) -> Replacement:
     """A product with a constant matrix, on real and imaginary parts"""
     shape, result, axis = shape_of(op.input), shape_of(op.result), op.ints("axis")
     if axis is None or op.length_value is not None or not is_static((*shape, *result)):
@@ -595,16 +581,16 @@ def dft_by_matmul(op: DftOp, make: Make) -> Replacement:
     own = wide(element)
     weight = real(matrix, ins, outs).reshape(given * ins, count * outs)
     order = [i for i in range(rank - 1) if i != at] + [at, rank - 1]
-    rows = make(TransposeOp, as_type(make, op.input, own), permutation=order)
+    rows = make(g.TransposeOp, as_type(make, op.input, own), permutation=order)
     lines = [shape[i] for i in order[:-2]]
     rows = shaped(make, rows, (numel(tuple(lines)), given * ins))
-    y = make(MatmulOp, rows, make.constant(weight.astype(dtype_of(own))))
+    y = make(g.MatmulOp, rows, make.constant(weight.astype(dtype_of(own))))
     y = shaped(make, as_type(make, y, element), (*lines, count, outs))
-    return make(TransposeOp, y, permutation=inverse(order))
+    return make(g.TransposeOp, y, permutation=inverse(order))
 
 
-@rule(StftOp, exact=False)
-def stft_by_conv(op: StftOp, make: Make) -> Replacement:
+@rule(g.StftOp, exact=False)
+def stft_by_conv(op: g.StftOp, make: Make) -> Replacement:
     """A convolution whose filters are the frequencies, of lines as long as frames and steps have in
     common; they are multiplied by the window"""
     shape, result, step = shape_of(op.signal), shape_of(op.result), op.ints("frame_step")
@@ -617,17 +603,17 @@ def stft_by_conv(op: StftOp, make: Make) -> Replacement:
     own = wide(element)
     line = gcd(step[0], length)
     used = (frames - 1) * step[0] + length
-    x = make(SliceOp, as_type(make, op.signal, own), starts=[0], ends=[used], axes=[1])
+    x = make(g.SliceOp, as_type(make, op.signal, own), starts=[0], ends=[used], axes=[1])
     x = shaped(make, x, (batch, used // line, line * parts))
-    x = make(TransposeOp, x, permutation=[0, 2, 1])
+    x = make(g.TransposeOp, x, permutation=[0, 2, 1])
     filters = real(fourier(length, length, bins, -1), parts, 2)
     filters = filters.reshape(length // line, line, parts, bins * 2).transpose(3, 1, 2, 0)
     weight = make.constant(np.ascontiguousarray(filters, dtype_of(own)))
     if op.window is not None:
         window = shaped(make, as_type(make, op.window, own), (length // line, line))
-        window = make(TransposeOp, window, permutation=[1, 0])
+        window = make(g.TransposeOp, window, permutation=[1, 0])
         weight = make(g.MulOp, weight, shaped(make, window, (line, 1, length // line)))
     weight = shaped(make, weight, (bins * 2, line * parts, length // line))
-    y = make(ConvOp, x, weight, None, strides=[step[0] // line])
-    y = make(TransposeOp, y, permutation=[0, 2, 1])
+    y = make(g.ConvOp, x, weight, None, strides=[step[0] // line])
+    y = make(g.TransposeOp, y, permutation=[0, 2, 1])
     return shaped(make, as_type(make, y, element), result)

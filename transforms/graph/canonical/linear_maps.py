@@ -12,13 +12,8 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import f32, f64
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
+from ge.dialects import graph
 from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.convolution import Convolution, ConvOp, ConvTransposeOp
-from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.normalization import BatchNormOp
-from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.operation import operands_of
 from ge.dialects.support.tensor_op import TensorOp
@@ -42,7 +37,7 @@ def is_prepared(value: SSAValue) -> bool:
         if not isinstance(op, TensorOp) or op.regions or len(seen) == MOST_OPS:
             return False
         operands = operands_of(op)
-        if not operands and not isinstance(op, ConstantOp):
+        if not operands and not isinstance(op, graph.ConstantOp):
             return False
         seen.add(op)
         todo += [v.owner for v in operands]
@@ -78,14 +73,14 @@ def widened(make: Make, value: SSAValue) -> SSAValue:
 def shaped(make: Make, value: SSAValue, shape: Sequence[int]) -> SSAValue:
     if shape_of(value) == tuple(shape):
         return value
-    return make(ReshapeOp, value, shape=list(shape))
+    return make(graph.ReshapeOp, value, shape=list(shape))
 
 
 def spread(make: Make, value: SSAValue, count: int) -> SSAValue:
     """A vector of `count` elements: the value's own, or its one element repeated."""
     if numel(shape_of(value)) == count:
         return shaped(make, value, (count,))
-    return make(BroadcastToOp, shaped(make, value, (1,)), shape=(count,))
+    return make(graph.BroadcastToOp, shaped(make, value, (1,)), shape=(count,))
 
 
 def vector_along(value: SSAValue, shape: Shape, axis: int) -> bool:
@@ -117,7 +112,7 @@ def combined_with(
 # ---- batch norm --------------------------------------------------------------------------------
 
 
-def as_product(op: BatchNormOp, make: Make, element: Attribute) -> SSAValue:
+def as_product(op: graph.BatchNormOp, make: Make, element: Attribute) -> SSAValue:
     """x * factor + offset, where these are computed in an element type, as the kernel does."""
     scale, bias, mean, variance = (as_type(make, v, element) for v in op.operands[1:])
     epsilon = make.splat(op.epsilon.value.data, element)
@@ -129,8 +124,8 @@ def as_product(op: BatchNormOp, make: Make, element: Attribute) -> SSAValue:
     return make(g.AddOp, make(g.MulOp, op.input, factor), offset)
 
 
-@rule(BatchNormOp)
-def batch_norm_as_product(op: BatchNormOp, make: Make) -> Replacement:
+@rule(graph.BatchNormOp)
+def batch_norm_as_product(op: graph.BatchNormOp, make: Make) -> Replacement:
     """x * factor + offset: the same bits for types that need no rounding between"""
     element = element_type(op.input)
     if element not in (f32, f64) or not all(is_prepared(v) for v in op.operands[1:]):
@@ -139,11 +134,11 @@ def batch_norm_as_product(op: BatchNormOp, make: Make) -> Replacement:
     return as_product(op, make, element) if same else None
 
 
-@rule(BatchNormOp, exact=False)
-def batch_norm_of_half(op: BatchNormOp, make: Make) -> Replacement:
+@rule(graph.BatchNormOp, exact=False)
+def batch_norm_of_half(op: graph.BatchNormOp, make: Make) -> Replacement:
     """The same for types of 16 bits behind a convolution or matmul, which take it on"""
     linear = op.input.owner
-    if not isinstance(linear, Convolution | MatmulOp) or not is_own(linear.operands[1]):
+    if not isinstance(linear, graph.Convolution | graph.MatmulOp) or not is_own(linear.operands[1]):
         return None
     if element_type(op.input) in (f32, f64) or not all(is_prepared(v) for v in op.operands[1:]):
         return None
@@ -153,18 +148,18 @@ def batch_norm_of_half(op: BatchNormOp, make: Make) -> Replacement:
 # ---- convolutions ------------------------------------------------------------------------------
 
 
-def conv_like(op: Convolution, make: Make, **changes: SSAValue | None) -> SSAValue:
+def conv_like(op: graph.Convolution, make: Make, **changes: SSAValue | None) -> SSAValue:
     operands = {"input": op.input, "weight": op.weight, "bias": op.bias, **changes}
     return make(type(op), *operands.values(), **op.properties)
 
 
-def scaled_weight(op: Convolution, factor: SSAValue, make: Make) -> SSAValue:
+def scaled_weight(op: graph.Convolution, factor: SSAValue, make: Make) -> SSAValue:
     """The weight, each output channel times its factor."""
     shape = shape_of(op.weight)
     ones = [1] * (len(shape) - 2)
     if numel(shape_of(factor)) == 1:
         return make(g.MulOp, op.weight, shaped(make, factor, ()))
-    if isinstance(op, ConvOp):
+    if isinstance(op, graph.ConvOp):
         return make(g.MulOp, op.weight, shaped(make, factor, (shape[0], 1, *ones)))
     # [input channels, output channels / group]: the groups of both go together
     parts = (op.groups, shape[0] // op.groups, *shape[1:])
@@ -172,18 +167,18 @@ def scaled_weight(op: Convolution, factor: SSAValue, make: Make) -> SSAValue:
     return shaped(make, make(g.MulOp, shaped(make, op.weight, parts), by_group), shape)
 
 
-def has_prepared_bias(op: Convolution) -> bool:
+def has_prepared_bias(op: graph.Convolution) -> bool:
     return op.bias is None or is_prepared(op.bias)
 
 
-def is_padded(op: Convolution) -> bool:
+def is_padded(op: graph.Convolution) -> bool:
     return any(op.ints("pads") or ()) or op.auto_pad is not None
 
 
-def own_conv(value: SSAValue) -> Convolution | None:
+def own_conv(value: SSAValue) -> graph.Convolution | None:
     """The convolution with weights of its own that a value is, if that has one use."""
     op = value.owner
-    if not isinstance(op, ConvOp | ConvTransposeOp) or not value.has_one_use():
+    if not isinstance(op, graph.ConvOp | graph.ConvTransposeOp) or not value.has_one_use():
         return None
     if not is_float(element_type(value)) or not is_static(shape_of(op.weight)):
         return None
@@ -237,8 +232,8 @@ def second_bias_of_conv(op: g.AddOp, make: Make) -> Replacement:
     return bias_of_conv(op, make, first=False)
 
 
-@rule(ConvOp, exact=False)
-def scale_before_conv(op: ConvOp, make: Make) -> Replacement:
+@rule(graph.ConvOp, exact=False)
+def scale_before_conv(op: graph.ConvOp, make: Make) -> Replacement:
     """conv(x * f, w) = conv(x, w * f), by input channel; likewise for a quotient"""
     if not is_own(op.weight) or not op.input.has_one_use() or not is_float(element_type(op.input)):
         return None
@@ -256,14 +251,14 @@ def scale_before_conv(op: ConvOp, make: Make) -> Replacement:
     return None
 
 
-def by_input(op: ConvOp, value: SSAValue, make: Make) -> SSAValue:
+def by_input(op: graph.ConvOp, value: SSAValue, make: Make) -> SSAValue:
     """A number for each input channel in the form of the weight [output, input, kernel...]."""
     shape = shape_of(op.weight)
     return shaped(make, spread(make, value, shape[1]), (1, shape[1], *[1] * (len(shape) - 2)))
 
 
-@rule(ConvOp, exact=False)
-def offset_before_conv(op: ConvOp, make: Make) -> Replacement:
+@rule(graph.ConvOp, exact=False)
+def offset_before_conv(op: graph.ConvOp, make: Make) -> Replacement:
     """conv(x + d, w, b) = conv(x, w, b + the sum of w * d), unless zeros are padded"""
     if is_padded(op) or not is_prepared(op.weight) or op.groups != 1 or not op.input.has_one_use():
         return None
@@ -272,7 +267,7 @@ def offset_before_conv(op: ConvOp, make: Make) -> Replacement:
     for value, offset in combined_with(op.input.owner, (g.AddOp,), axis=op.channel_axis):
         product = make(g.MulOp, op.weight, by_input(op, offset, make))
         axes = list(range(1, rank_of(op.weight)))
-        bias = make(ReduceOp, product, kind="sum", axes=axes, keep_dims=False)
+        bias = make(graph.ReduceOp, product, kind="sum", axes=axes, keep_dims=False)
         if op.bias is not None:
             bias = make(g.AddOp, bias, op.bias)
         return conv_like(op, make, input=value, bias=bias)
@@ -282,20 +277,20 @@ def offset_before_conv(op: ConvOp, make: Make) -> Replacement:
 # ---- matmuls -----------------------------------------------------------------------------------
 
 
-def own_matmul(value: SSAValue) -> MatmulOp | None:
+def own_matmul(value: SSAValue) -> graph.MatmulOp | None:
     """The matmul with a matrix of weights of its own that a value is, if that has one use."""
     op = value.owner
-    if not isinstance(op, MatmulOp) or not value.has_one_use() or not is_own(op.rhs):
+    if not isinstance(op, graph.MatmulOp) or not value.has_one_use() or not is_own(op.rhs):
         return None
     return op if rank_of(op.rhs) == 2 and is_float(element_type(value)) else None
 
 
-def transposed(op: MatmulOp) -> bool:
+def transposed(op: graph.MatmulOp) -> bool:
     return bool(op.transpose_rhs.value.data)
 
 
 def scaled_matrix(
-    op: MatmulOp, kind: type[g.Binary], factor: SSAValue, make: Make, columns: bool
+    op: graph.MatmulOp, kind: type[g.Binary], factor: SSAValue, make: Make, columns: bool
 ) -> SSAValue:
     """The right-hand matrix with a factor for each column, or for each row."""
     count = numel(shape_of(factor))
@@ -309,12 +304,12 @@ def scale_after_product(op: g.MulOp | g.DivOp, make: Make) -> Replacement:
     for value, factor in combined_with(op, (g.MulOp, g.DivOp)):
         if (matmul := own_matmul(value)) is not None:
             weight = scaled_matrix(matmul, type(op), factor, make, columns=True)
-            return make(MatmulOp, matmul.lhs, weight, **matmul.properties)
+            return make(graph.MatmulOp, matmul.lhs, weight, **matmul.properties)
     return None
 
 
-@rule(MatmulOp, exact=False)
-def scale_before_product(op: MatmulOp, make: Make) -> Replacement:
+@rule(graph.MatmulOp, exact=False)
+def scale_before_product(op: graph.MatmulOp, make: Make) -> Replacement:
     """(x * f) w = x (w * f), by row; likewise for a quotient"""
     if not op.lhs.has_one_use() or not is_own(op.rhs) or rank_of(op.rhs) != 2:
         return None
@@ -323,7 +318,7 @@ def scale_before_product(op: MatmulOp, make: Make) -> Replacement:
     kind = g.DivOp if isinstance(op.lhs.owner, g.DivOp) else g.MulOp
     for value, factor in combined_with(op.lhs.owner, (kind,)):
         weight = scaled_matrix(op, kind, factor, make, columns=False)
-        return make(MatmulOp, value, weight, **op.properties)
+        return make(graph.MatmulOp, value, weight, **op.properties)
     return None
 
 
@@ -346,12 +341,12 @@ def scale_after_bias(op: g.MulOp, make: Make) -> Replacement:
 # ---- linear maps of linear maps ----------------------------------------------------------------
 
 
-def matrix(op: MatmulOp) -> tuple[int, int]:
+def matrix(op: graph.MatmulOp) -> tuple[int, int]:
     rows, columns = shape_of(op.rhs)
     return (columns, rows) if transposed(op) else (rows, columns)
 
 
-def joined_weight(first: MatmulOp, then: MatmulOp, make: Make) -> SSAValue | None:
+def joined_weight(first: graph.MatmulOp, then: graph.MatmulOp, make: Make) -> SSAValue | None:
     """a b for (x a) b, if that is cheaper."""
     if first.transpose_lhs.value.data or then.transpose_lhs.value.data:
         return None
@@ -361,19 +356,19 @@ def joined_weight(first: MatmulOp, then: MatmulOp, make: Make) -> SSAValue | Non
     if k * n > k * h + h * n:
         return None
     flags = {"transpose_lhs": transposed(first), "transpose_rhs": transposed(then)}
-    return make(MatmulOp, first.rhs, then.rhs, **flags)
+    return make(graph.MatmulOp, first.rhs, then.rhs, **flags)
 
 
-@rule(MatmulOp, exact=False)
-def product_of_product(op: MatmulOp, make: Make) -> Replacement:
+@rule(graph.MatmulOp, exact=False)
+def product_of_product(op: graph.MatmulOp, make: Make) -> Replacement:
     """(x a) b = x (a b), where that is cheaper"""
     inner = own_matmul(op.lhs)
     weight = None if inner is None else joined_weight(inner, op, make)
-    return None if inner is None or weight is None else make(MatmulOp, inner.lhs, weight)
+    return None if inner is None or weight is None else make(graph.MatmulOp, inner.lhs, weight)
 
 
-@rule(MatmulOp, exact=False)
-def product_of_biased_product(op: MatmulOp, make: Make) -> Replacement:
+@rule(graph.MatmulOp, exact=False)
+def product_of_biased_product(op: graph.MatmulOp, make: Make) -> Replacement:
     """(x a + b) c = x (a c) + b c, where that is cheaper"""
     inner = op.lhs.owner
     if not isinstance(inner, g.AddOp) or not op.lhs.has_one_use():
@@ -385,17 +380,21 @@ def product_of_biased_product(op: MatmulOp, make: Make) -> Replacement:
             continue
         h, n = matrix(op)
         row = shaped(make, spread(make, bias, h), (1, h))
-        offset = shaped(make, make(MatmulOp, row, op.rhs, transpose_rhs=transposed(op)), (n,))
-        return make(g.AddOp, make(MatmulOp, first.lhs, weight), offset)
+        offset = shaped(make, make(graph.MatmulOp, row, op.rhs, transpose_rhs=transposed(op)), (n,))
+        return make(g.AddOp, make(graph.MatmulOp, first.lhs, weight), offset)
     return None
 
 
-@rule(ConvOp, exact=False)
-def point_conv_of_conv(op: ConvOp, make: Make) -> Replacement:
+@rule(graph.ConvOp, exact=False)
+def point_conv_of_conv(op: graph.ConvOp, make: Make) -> Replacement:
     """A convolution by points of a convolution is one of the same window, where that is
     cheaper"""
     inner, shape = own_conv(op.input), shape_of(op.weight)
-    if not isinstance(inner, ConvOp) or (op.groups, inner.groups, op.channel_axis) != (1, 1, 1):
+    if not isinstance(inner, graph.ConvOp) or (op.groups, inner.groups, op.channel_axis) != (
+        1,
+        1,
+        1,
+    ):
         return None
     if not is_static(shape) or any(d != 1 for d in shape[2:]):
         return None
@@ -408,9 +407,9 @@ def point_conv_of_conv(op: ConvOp, make: Make) -> Replacement:
     if m * window > h * window + m * h:
         return None
     outer = shaped(make, op.weight, (m, h))
-    weight = make(MatmulOp, outer, shaped(make, inner.weight, (h, window)))
+    weight = make(graph.MatmulOp, outer, shaped(make, inner.weight, (h, window)))
     bias = op.bias
     if inner.bias is not None:
-        moved = shaped(make, make(MatmulOp, outer, shaped(make, inner.bias, (h, 1))), (m,))
+        moved = shaped(make, make(graph.MatmulOp, outer, shaped(make, inner.bias, (h, 1))), (m,))
         bias = moved if bias is None else make(g.AddOp, moved, bias)
     return conv_like(inner, make, weight=shaped(make, weight, (m, *first[1:])), bias=bias)

@@ -28,10 +28,8 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern
 from xdsl.traits import HasCanonicalizationPatternsTrait
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects import graph
 from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.normalization import SoftmaxOp
-from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.support.parameters import (
     Number,
     broadcasts_into,
@@ -215,7 +213,7 @@ DEPTH = 4  # how far up the definitions of a value are followed
 
 
 def is_constant(value: SSAValue) -> bool:
-    return isinstance(value.owner, ConstantOp)
+    return isinstance(value.owner, graph.ConstantOp)
 
 
 def uniform(value: SSAValue, other: SSAValue) -> Number | None:
@@ -241,7 +239,7 @@ def never_negative(value: SSAValue, depth: int = DEPTH) -> bool:
         return True
     if isinstance(op, g.AbsOp):
         return is_float(element)  # the lowest integer has no absolute value
-    if isinstance(op, g.ExpOp | SoftmaxOp):
+    if isinstance(op, g.ExpOp | graph.SoftmaxOp):
         return True
     if isinstance(op, g.CastOp):
         source = element_type(op.input)
@@ -256,10 +254,10 @@ def never_negative(value: SSAValue, depth: int = DEPTH) -> bool:
         return never_negative(op.input, depth - 1)
     if isinstance(op, g.AddOp | g.MulOp | g.DivOp | g.MaximumOp | g.MinimumOp):
         return all(never_negative(v, depth - 1) for v in op.operands)
-    if isinstance(op, ReduceOp) and op.kind.data in ("sum", "mean"):
+    if isinstance(op, graph.ReduceOp) and op.kind.data in ("sum", "mean"):
         return never_negative(op.input, depth - 1)
     # nor of a relu: that of -0.0 is -0.0
-    return isinstance(op, ReduceOp) and op.kind.data in ("l1", "l2", "sum_square")
+    return isinstance(op, graph.ReduceOp) and op.kind.data in ("l1", "l2", "sum_square")
 
 
 def never_negative_zero(value: SSAValue) -> bool:

@@ -9,10 +9,7 @@ from typing import cast
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, IntegerAttr, IntegerType, i1
 from xdsl.ir import Attribute, SSAValue
 
-from ge.dialects.graph import activation as a
-from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.creation import FillOp
-from ge.dialects.graph.shape import BroadcastToOp
+from ge.dialects import graph as g
 from ge.dialects.graph.support.parameters import Number, holds, is_splat, same_number, splat
 from ge.dialects.support.element_types import bitwidth, is_float, is_integer
 from ge.dialects.support.types import element_type, is_static, shape_of
@@ -128,7 +125,7 @@ def choice_known(op: g.SelectOp, make: Make) -> Replacement:
     known, shape = splat(op.condition), shape_of(op.result)
     if known is None or not is_static(shape):
         return None
-    return make(BroadcastToOp, op.on_true if known else op.on_false, shape=shape)
+    return make(g.BroadcastToOp, op.on_true if known else op.on_false, shape=shape)
 
 
 @rule(g.SelectOp)
@@ -199,7 +196,7 @@ class Interval:
 
     def make(self, make: Make, element: Attribute) -> SSAValue:
         if self.high is None and self.low is not None and same_number(self.low, 0.0):
-            return make(a.ReluOp, self.value)
+            return make(g.ReluOp, self.value)
         low = None if self.low is None else make.splat(self.low, element)
         high = None if self.high is None else make.splat(self.high, element)
         return make(g.ClampOp, self.value, low, high)
@@ -213,7 +210,7 @@ def _clamped(limit: Number, low: Number | None, high: Number | None) -> Number:
 
 def interval_of(op: object) -> Interval | None:
     """The interval of a relu, or of a clamp with constant limits."""
-    if isinstance(op, a.ReluOp):
+    if isinstance(op, g.ReluOp):
         return Interval(op.input, zero_of(op.input))
     if not isinstance(op, g.ClampOp):
         return None
@@ -229,8 +226,8 @@ def zero_of(value: SSAValue) -> Number:
     return 0.0 if is_float(element_type(value)) else 0
 
 
-@rule(a.ReluOp)
-def relu_of_positive(op: a.ReluOp, make: Make) -> Replacement:
+@rule(g.ReluOp)
+def relu_of_positive(op: g.ReluOp, make: Make) -> Replacement:
     """relu x = x where x is never negative"""
     return op.input if never_negative(op.input) else None
 
@@ -265,15 +262,15 @@ def limited(
     return interval.make(make, element_type(value))
 
 
-def joined(op: g.ClampOp | a.ReluOp) -> Interval | None:
+def joined(op: g.ClampOp | g.ReluOp) -> Interval | None:
     outer, inner = interval_of(op), interval_of(op.input.owner)
     if outer is None or inner is None:
         return None
     return inner.within(outer.low, outer.high)
 
 
-@rule(g.ClampOp, a.ReluOp)
-def clamp_twice(op: g.ClampOp | a.ReluOp, make: Make) -> Replacement:
+@rule(g.ClampOp, g.ReluOp)
+def clamp_twice(op: g.ClampOp | g.ReluOp, make: Make) -> Replacement:
     """Two limitations are one. (With a limit of 0 the sign of zero may differ.)"""
     interval, element = joined(op), element_type(op.input)
     if interval is None or (is_float(element) and 0 in interval.limits):
@@ -281,8 +278,8 @@ def clamp_twice(op: g.ClampOp | a.ReluOp, make: Make) -> Replacement:
     return interval.make(make, element)
 
 
-@rule(g.ClampOp, a.ReluOp, exact=False)
-def clamp_at_zero(op: g.ClampOp | a.ReluOp, make: Make) -> Replacement:
+@rule(g.ClampOp, g.ReluOp, exact=False)
+def clamp_at_zero(op: g.ClampOp | g.ReluOp, make: Make) -> Replacement:
     """min(relu x, 6) is one limitation"""
     interval = joined(op)
     return None if interval is None else interval.make(make, element_type(op.input))
@@ -294,7 +291,7 @@ def clamp_above_zero(op: g.ClampOp, make: Make) -> Replacement:
     interval = interval_of(op)
     if interval is None or interval.high is not None or interval.low is None:
         return None
-    return make(a.ReluOp, op.input) if same_number(interval.low, zero_of(op.input)) else None
+    return make(g.ReluOp, op.input) if same_number(interval.low, zero_of(op.input)) else None
 
 
 @rule(g.ClampOp)
@@ -338,7 +335,7 @@ def cast_narrower_twice(op: g.CastOp, make: Make) -> Replacement:
 def cast_filled(op: g.CastOp, make: Make) -> Replacement:
     """Zeros and ones are written in the type that they would be converted to."""
     fill, to = op.input.owner, op.to
-    if not isinstance(fill, FillOp) or bitwidth(to) < 8:
+    if not isinstance(fill, g.FillOp) or bitwidth(to) < 8:
         return None
     number = fill.value.value.data
     if number not in (0, 1) or str(number).startswith("-"):
@@ -349,7 +346,7 @@ def cast_filled(op: g.CastOp, make: Make) -> Replacement:
         value = FloatAttr(float(number), cast(AnyFloat, to))
     else:
         return None
-    return make(FillOp, fill.shape_value, shape=fill.shape, value=value)
+    return make(g.FillOp, fill.shape_value, shape=fill.shape, value=value)
 
 
 @rule(g.BitcastOp)

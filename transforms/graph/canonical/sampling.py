@@ -22,15 +22,7 @@ import numpy as np
 from xdsl.dialects.builtin import i32
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.convolution import DeformConvOp
-from ge.dialects.graph.image import AffineGridOp, GridSampleOp
-from ge.dialects.graph.indexing import GatherOp
-from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.pooling import MaxRoiPoolOp, RoiAlignOp
-from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.shape import BroadcastToOp, TransposeOp
-from ge.dialects.graph.slicing import SliceOp
+from ge.dialects import graph as g
 from ge.dialects.graph.support.parameters import lowest
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.tensor_op import TensorOp
@@ -111,7 +103,7 @@ def table_of(make: Make, x: SSAValue, groups: int = 1) -> SSAValue:
     after the other."""
     batch, channels, *spatial = shape_of(x)
     rows = shaped(make, x, (batch, groups, channels // groups, prod(spatial)))
-    rows = make(TransposeOp, rows, permutation=[0, 3, 1, 2])
+    rows = make(g.TransposeOp, rows, permutation=[0, 3, 1, 2])
     return shaped(make, rows, (numel((batch, *spatial)) * groups, channels // groups))
 
 
@@ -138,7 +130,7 @@ def weighted_rows(
     the same shape; with `may_be_nothing` an infinite element whose weight is 0 does not count."""
     (taps, places), columns = shape_of(index), shape_of(table)[-1]
     own = wide(element_type(table))
-    found = make(GatherOp, table, shaped(make, index, (taps * places,)), axis=0)
+    found = make(g.GatherOp, table, shaped(make, index, (taps * places,)), axis=0)
     rows = shaped(make, as_type(make, found, own), (taps, places, columns))
     weight = shaped(make, as_type(make, weight, own), (taps, places, 1))
     product = make(g.MulOp, rows, weight)
@@ -146,7 +138,7 @@ def weighted_rows(
         n = FloatArithmetic(make)
         product = n.where(n.test("ne", weight, 0.0), product, 0.0)
     if taps > 1:
-        product = make(ReduceOp, product, kind=kind, axes=[0])
+        product = make(g.ReduceOp, product, kind=kind, axes=[0])
     return shaped(make, product, (places, columns))
 
 
@@ -155,7 +147,7 @@ def channels_first(
 ) -> SSAValue:
     """Rows of channels of places of this shape, in another order of dimensions, as a result."""
     rows = shaped(make, as_type(make, rows, element_type(like)), shape)
-    return shaped(make, make(TransposeOp, rows, permutation=order), shape_of(like))
+    return shaped(make, make(g.TransposeOp, rows, permutation=order), shape_of(like))
 
 
 # ---- grids ---------------------------------------------------------------------------------------
@@ -209,7 +201,7 @@ def zero_outside(n: FloatArithmetic, x: SSAValue, size: int, mode: str) -> Taps:
     return Taps(size, n.where(inside, index, 0.0), n.where(inside, weight, 0.0))
 
 
-def grid_taps(op: GridSampleOp, n: FloatArithmetic, x: SSAValue, size: int) -> Taps:
+def grid_taps(op: g.GridSampleOp, n: FloatArithmetic, x: SSAValue, size: int) -> Taps:
     """Around the coordinates [1, places] along one axis, as the kernel has them."""
     corners, mode, padding = bool(op.align_corners.value.data), op.mode.data, op.padding_mode.data
     x = n.add(n.where(n.test("ne", x, x), -1.0, x), 1.0)
@@ -229,8 +221,8 @@ def grid_taps(op: GridSampleOp, n: FloatArithmetic, x: SSAValue, size: int) -> T
     return Taps(size, n.clip(index, 0.0, size - 1.0), weight)
 
 
-@rule(GridSampleOp, exact=False)
-def grid_sample_of_rows(op: GridSampleOp, make: Make) -> Replacement:
+@rule(g.GridSampleOp, exact=False)
+def grid_sample_of_rows(op: g.GridSampleOp, make: Make) -> Replacement:
     """Sums of rows of channels, at indices and with weights that elementwise ops give"""
     (batch, channels, *sizes), rank = shape_of(op.input), rank_of(op.input) - 2
     offsets, _ = TAPS[op.mode.data]
@@ -238,11 +230,11 @@ def grid_sample_of_rows(op: GridSampleOp, make: Make) -> Replacement:
     if not can_sample(op) or not is_float(element_type(op.input)) or taps > MOST_TAPS:
         return None
     n, places = FloatArithmetic(make), numel(shape_of(op.grid)) // rank
-    grid = make(TransposeOp, shaped(make, op.grid, (places, rank)), permutation=[1, 0])
+    grid = make(g.TransposeOp, shaped(make, op.grid, (places, rank)), permutation=[1, 0])
     grid = widened(make, grid)
     axes: list[Taps] = []
     for i, size in enumerate(sizes):
-        at = make(SliceOp, grid, starts=[rank - 1 - i], ends=[rank - i], axes=[0])
+        at = make(g.SliceOp, grid, starts=[rank - 1 - i], ends=[rank - i], axes=[0])
         found = grid_taps(op, n, at, size)
         shape = (*(len(offsets) if j == i else 1 for j in range(rank)), places)
         axes.append(found.shaped(make, shape))
@@ -255,8 +247,8 @@ def grid_sample_of_rows(op: GridSampleOp, make: Make) -> Replacement:
     return channels_first(make, rows, shape, [0, 2, 1], op.result)
 
 
-@rule(AffineGridOp, exact=False)
-def affine_grid_by_axes(op: AffineGridOp, make: Make) -> Replacement:
+@rule(g.AffineGridOp, exact=False)
+def affine_grid_by_axes(op: g.AffineGridOp, make: Make) -> Replacement:
     """The sum of the columns of the map, each times the coordinates along its axis"""
     if not can_sample(op) or op.size_value is not None:
         return None
@@ -265,7 +257,7 @@ def affine_grid_by_axes(op: AffineGridOp, make: Make) -> Replacement:
     theta = widened(make, op.theta)
 
     def column(i: int) -> SSAValue:
-        found = make(SliceOp, theta, starts=[i], ends=[i + 1], axes=[2])
+        found = make(g.SliceOp, theta, starts=[i], ends=[i + 1], axes=[2])
         return shaped(make, found, (batch, *(1,) * rank, rank))
 
     total = column(rank)
@@ -284,8 +276,8 @@ def affine_grid_by_axes(op: AffineGridOp, make: Make) -> Replacement:
 # ---- deformed windows ----------------------------------------------------------------------------
 
 
-@rule(DeformConvOp, exact=False)
-def deform_conv_of_rows(op: DeformConvOp, make: Make) -> Replacement:
+@rule(g.DeformConvOp, exact=False)
+def deform_conv_of_rows(op: g.DeformConvOp, make: Make) -> Replacement:
     """A matmul of samples: sums of rows of channels, at indices and with weights that elementwise
     ops give. Samples of a place lie side by side, those of each kernel element by offset groups."""
     (batch, _, *sizes), kernel = shape_of(op.input), shape_of(op.weight)[2:]
@@ -298,7 +290,7 @@ def deform_conv_of_rows(op: DeformConvOp, make: Make) -> Replacement:
     def by_places(value: SSAValue, each: int) -> SSAValue:
         """[each, batch, places x kernel x offset groups]"""
         value = shaped(make, as_type(make, value, own), (batch, parts, taps, each, count))
-        value = make(TransposeOp, value, permutation=[3, 0, 4, 2, 1])
+        value = make(g.TransposeOp, value, permutation=[3, 0, 4, 2, 1])
         return shaped(make, value, (each, batch, count * taps * parts))
 
     grid = np.indices((tall, broad)).reshape(2, -1, 1, 1)
@@ -306,7 +298,7 @@ def deform_conv_of_rows(op: DeformConvOp, make: Make) -> Replacement:
     moves, axes = by_places(op.offset, 2), list[Taps]()
     for i, size in enumerate(sizes):
         start = grid[i] * window.strides[i] - window.pads[i] + within[i] * window.dilations[i]
-        at = make(SliceOp, moves, starts=[i], ends=[i + 1], axes=[0])
+        at = make(g.SliceOp, moves, starts=[i], ends=[i + 1], axes=[0])
         at = shaped(
             make, n.add(at, n.line(start.tolist(), at, start.size)), (1, batch * start.size)
         )
@@ -327,19 +319,19 @@ def deform_conv_of_rows(op: DeformConvOp, make: Make) -> Replacement:
     return products_of(op, make, as_type(make, rows, element_type(op.weight)))
 
 
-def products_of(op: DeformConvOp, make: Make, rows: SSAValue) -> SSAValue:
+def products_of(op: g.DeformConvOp, make: Make, rows: SSAValue) -> SSAValue:
     """The convolution of its samples, [batch, places, kernel, channels], which are rounded to the
     type of the weights, that the cube multiplies."""
     (batch, outs, *places), (_, depth, *kernel) = shape_of(op.result), shape_of(op.weight)
     groups, taps, count = op.group.value.data, prod(kernel), prod(places)
     weight = shaped(make, op.weight, (groups, outs // groups, depth, taps))
-    weight = make(TransposeOp, weight, permutation=[0, 1, 3, 2])
+    weight = make(g.TransposeOp, weight, permutation=[0, 1, 3, 2])
     weight = shaped(make, weight, (groups, outs // groups, taps * depth))
     rows = shaped(make, rows, (batch * count, taps, groups, depth))
     if groups > 1:
-        rows = make(TransposeOp, rows, permutation=[2, 0, 1, 3])
+        rows = make(g.TransposeOp, rows, permutation=[2, 0, 1, 3])
     rows = shaped(make, rows, (groups, batch * count, taps * depth))
-    y = make(MatmulOp, rows, weight, transpose_rhs=True)
+    y = make(g.MatmulOp, rows, weight, transpose_rhs=True)
     if op.bias is not None:
         y = make(g.AddOp, y, shaped(make, op.bias, (groups, 1, outs // groups)))
     shape = (groups, batch, count, outs // groups)
@@ -363,20 +355,22 @@ def around(n: FloatArithmetic, at: SSAValue, size: int, low: float, high: float)
     return Taps(size, index, n.where(inside, weight, 0.0))
 
 
-def corners_of(op: RoiAlignOp, n: FloatArithmetic, rois: SSAValue, axis: int) -> Iterator[SSAValue]:
+def corners_of(
+    op: g.RoiAlignOp, n: FloatArithmetic, rois: SSAValue, axis: int
+) -> Iterator[SSAValue]:
     """The corners x1, y1, x2 and y2 of regions, each along an axis of 4, among elements."""
     rois = n.mul(rois, op.spatial_scale.value.data)
     rois = n.sub(rois, 0.5) if op.half_pixel.value.data else rois
-    return (n.make(SliceOp, rois, starts=[k], ends=[k + 1], axes=[axis]) for k in range(4))
+    return (n.make(g.SliceOp, rois, starts=[k], ends=[k + 1], axes=[axis]) for k in range(4))
 
 
-def length_of(op: RoiAlignOp, n: FloatArithmetic, start: SSAValue, end: SSAValue) -> SSAValue:
+def length_of(op: g.RoiAlignOp, n: FloatArithmetic, start: SSAValue, end: SSAValue) -> SSAValue:
     length = n.sub(end, start)
     return length if op.half_pixel.value.data else n.of(g.MaximumOp, length, 1.0)
 
 
 def cell_taps(
-    n: FloatArithmetic, start: SSAValue, end: SSAValue, op: RoiAlignOp, cells: int, size: int
+    n: FloatArithmetic, start: SSAValue, end: SSAValue, op: g.RoiAlignOp, cells: int, size: int
 ) -> Taps:
     """[taps, cells, regions]: of samples at equal steps in each cell, the elements around."""
     samples, length = op.sampling_ratio.value.data, length_of(op, n, start, end)
@@ -386,15 +380,15 @@ def cell_taps(
     return taps.shaped(n.make, (2 * samples, cells, shape_of(start)[-1]))
 
 
-@rule(RoiAlignOp, exact=False)
-def roi_align_of_rows(op: RoiAlignOp, make: Make) -> Replacement:
+@rule(g.RoiAlignOp, exact=False)
+def roi_align_of_rows(op: g.RoiAlignOp, make: Make) -> Replacement:
     """Sums of rows of channels, at indices and with weights that elementwise ops give"""
     ratio, (_, channels, high, across) = op.sampling_ratio.value.data, shape_of(op.input)
     (rows, columns), kind = op.ints("output_size") or (1, 1), op.mode.data
     if not can_sample(op) or not 0 < 4 * ratio**2 <= MOST_TAPS:
         return None
     n, regions = FloatArithmetic(make), shape_of(op.rois)[0]
-    rois = make(TransposeOp, widened(make, op.rois), permutation=[1, 0])
+    rois = make(g.TransposeOp, widened(make, op.rois), permutation=[1, 0])
     x1, y1, x2, y2 = corners_of(op, n, rois, 0)
     y, x = cell_taps(n, y1, y2, op, rows, high), cell_taps(n, x1, x2, op, columns, across)
     y = y.shaped(make, (2 * ratio, 1, rows, 1, regions))
@@ -411,7 +405,7 @@ def roi_align_of_rows(op: RoiAlignOp, make: Make) -> Replacement:
 
 
 def cell_weights(
-    n: FloatArithmetic, start: SSAValue, end: SSAValue, op: RoiAlignOp, cells: int, size: int
+    n: FloatArithmetic, start: SSAValue, end: SSAValue, op: g.RoiAlignOp, cells: int, size: int
 ) -> SSAValue:
     """Return [regions, cells, size]: the weight of each element in the mean of a cell's samples.
     There is a sample for about each element: next to an element are no more than `NEAR`. `start`,
@@ -430,12 +424,12 @@ def cell_weights(
     counts = n.make(g.CompareOp, number, count, predicate="lt")
     counts = n.make(g.AndOp, counts, n.inside(at, -1.0, size))
     weight = linear_weight(n, n.sub(n.clip(at, 0.0, size - 1.0), elements))
-    weight = n.make(ReduceOp, n.where(counts, weight, 0.0), kind="sum", axes=[0])
+    weight = n.make(g.ReduceOp, n.where(counts, weight, 0.0), kind="sum", axes=[0])
     return n.div(shaped(n.make, weight, shape_of(weight)[1:]), count)
 
 
-@rule(RoiAlignOp, exact=False)
-def roi_align_by_matrices(op: RoiAlignOp, make: Make) -> Replacement:
+@rule(g.RoiAlignOp, exact=False)
+def roi_align_by_matrices(op: g.RoiAlignOp, make: Make) -> Replacement:
     """Of as many samples as elements a mean is a product with the weights of lines, and then with
     those of columns"""
     (images, channels, high, across), regions = shape_of(op.input), shape_of(op.rois)[0]
@@ -458,11 +452,11 @@ def roi_align_by_matrices(op: RoiAlignOp, make: Make) -> Replacement:
         lines = n.make(g.MulOp, shaped(make, lines, (regions, rows, 1, high)), own)
     lines = shaped(make, as_type(make, lines, element), (regions * rows, images * high))
     table = shaped(make, table_of(make, op.input), (images * high, across * channels))
-    found = shaped(make, make(MatmulOp, lines, table), (regions * rows, across, channels))
+    found = shaped(make, make(g.MatmulOp, lines, table), (regions * rows, across, channels))
     shape = (regions, rows, columns, across)
     within = shaped(make, within, (regions, 1, columns, across))
-    within = shaped(make, make(BroadcastToOp, within, shape=shape), (regions * rows, *shape[2:]))
-    found = make(MatmulOp, within, found)
+    within = shaped(make, make(g.BroadcastToOp, within, shape=shape), (regions * rows, *shape[2:]))
+    found = make(g.MatmulOp, within, found)
     return channels_first(make, found, (regions, rows * columns, channels), [0, 2, 1], op.result)
 
 
@@ -484,24 +478,24 @@ def cell_masks(
 
 
 def largest(make: Make, x: SSAValue, axis: int) -> SSAValue:
-    return x if shape_of(x)[axis] == 1 else make(ReduceOp, x, kind="max", axes=[axis])
+    return x if shape_of(x)[axis] == 1 else make(g.ReduceOp, x, kind="max", axes=[axis])
 
 
-@rule(MaxRoiPoolOp, exact=False)
-def max_roi_pool_by_masks(op: MaxRoiPoolOp, make: Make) -> Replacement:
+@rule(g.MaxRoiPoolOp, exact=False)
+def max_roi_pool_by_masks(op: g.MaxRoiPoolOp, make: Make) -> Replacement:
     """The largest elements of lines that are in a cell, and then those of columns"""
     (_, channels, high, across), regions = shape_of(op.input), shape_of(op.rois)[0]
     (rows, columns), element = op.ints("output_size") or (1, 1), element_type(op.input)
     if not can_sample(op) or regions * channels * rows * high * across > MOST_PRODUCTS:
         return None
     n, rois = FloatArithmetic(make), as_type(make, op.rois, wide(element))
-    image, *corners = (make(SliceOp, rois, starts=[k], ends=[k + 1], axes=[1]) for k in range(5))
+    image, *corners = (make(g.SliceOp, rois, starts=[k], ends=[k + 1], axes=[1]) for k in range(5))
     scale, shape = op.spatial_scale.value.data, (regions, 1, 1)
     x1, y1, x2, y2 = (n.mul(shaped(make, v, shape), scale) for v in corners)
     lines, has_lines = cell_masks(n, y1, y2, rows, high)
     within, has_columns = cell_masks(n, x1, x2, columns, across)
     at = make(g.CastOp, shaped(make, image, (regions,)), to=i32)
-    x = make(GatherOp, op.input, at, axis=0)
+    x = make(g.GatherOp, op.input, at, axis=0)
     x = shaped(make, x, (regions, channels, 1, high, across))
     least = make.splat(lowest(element), element)
     mask = shaped(make, lines, (regions, 1, rows, high, 1))

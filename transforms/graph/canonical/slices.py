@@ -8,13 +8,8 @@ from math import prod
 
 from xdsl.ir import Operation, SSAValue
 
-from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.convolution import ConvOp
-from ge.dialects.graph.elementwise import MulOp
-from ge.dialects.graph.indexing import GatherNdOp, GatherOp
-from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, SqueezeOp, TileOp
-from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp, slice_bounds
+from ge.dialects import graph as g
+from ge.dialects.graph.slicing import slice_bounds
 from ge.dialects.graph.support.elementwise_bases import Binary, Elementwise, Unary
 from ge.dialects.graph.support.parameters import distinct_axes, same_number, splat
 from ge.dialects.support.element_types import is_integer
@@ -35,7 +30,7 @@ from ge.transforms.graph.canonical.transposes import reshaped
 from ge.transforms.rewriting.building import Make
 
 
-def ranges_of(op: SliceOp) -> list[Range] | None:
+def ranges_of(op: g.SliceOp) -> list[Range] | None:
     """Return the range that a slice picks of each dimension, None if that is known only at run
     time."""
     shape, bounds = shape_of(op.input), op.bounds()
@@ -63,7 +58,7 @@ def sliced(make: Make, value: SSAValue, ranges: Sequence[Range]) -> SSAValue:
     if not axes:
         return value
     return make(
-        SliceOp, value,
+        g.SliceOp, value,
         starts=[ranges[i].start for i in axes],
         ends=[ranges[i].end(shape[i]) for i in axes],
         axes=axes,
@@ -80,11 +75,11 @@ def is_copy(value: SSAValue) -> bool:
 # ---- slices ------------------------------------------------------------------------------------
 
 
-@rule(SliceOp, below=(SliceOp,))
-def slice_of_slice(op: SliceOp, make: Make) -> Replacement:
+@rule(g.SliceOp, below=(g.SliceOp,))
+def slice_of_slice(op: g.SliceOp, make: Make) -> Replacement:
     """One slice, unless several are views of one copy."""
     inner = op.input.owner
-    if not isinstance(inner, SliceOp):
+    if not isinstance(inner, g.SliceOp):
         return None
     first, then = ranges_of(inner), ranges_of(op)
     if first is None or then is None:
@@ -95,11 +90,11 @@ def slice_of_slice(op: SliceOp, make: Make) -> Replacement:
     return new
 
 
-@rule(SliceOp, below=(ConcatOp,))
-def slice_of_concat(op: SliceOp, make: Make) -> Replacement:
+@rule(g.SliceOp, below=(g.ConcatOp,))
+def slice_of_concat(op: g.SliceOp, make: Make) -> Replacement:
     """The slice of the operand that it is in, or a concatenation of fewer operands."""
     inner, ranges = op.input.owner, ranges_of(op)
-    if not isinstance(inner, ConcatOp) or ranges is None:
+    if not isinstance(inner, g.ConcatOp) or ranges is None:
         return None
     axis = normalize_axis(inner.axis.value.data, len(ranges))
     r = ranges[axis]
@@ -117,20 +112,20 @@ def slice_of_concat(op: SliceOp, make: Make) -> Replacement:
     if parts[0][1] != low or parts[-1][2] != high + 1 or not inner.result.has_one_use():
         return None
     ranges[axis] = Range(0, r.count)
-    return sliced(make, make(ConcatOp, [p[0] for p in parts], axis=axis), ranges)
+    return sliced(make, make(g.ConcatOp, [p[0] for p in parts], axis=axis), ranges)
 
 
 # ---- concat and split --------------------------------------------------------------------------
 
 
-@rule(SplitOp)
-def split_into_one(op: SplitOp, make: Make) -> Replacement:
+@rule(g.SplitOp)
+def split_into_one(op: g.SplitOp, make: Make) -> Replacement:
     """One part is everything."""
     return op.input if len(op.parts) == 1 and op.input.type == op.parts[0].type else None
 
 
-@rule(SplitOp)
-def split_for_one(op: SplitOp, make: Make) -> Replacement:
+@rule(g.SplitOp)
+def split_for_one(op: g.SplitOp, make: Make) -> Replacement:
     """A split of which one part is used is a slice."""
     used = [p for p in op.parts if p.first_use is not None]
     if len(used) != 1 or len(op.parts) == 1 or not is_static(shape_of(op.input)):
@@ -143,11 +138,11 @@ def split_for_one(op: SplitOp, make: Make) -> Replacement:
     return [new if p is used[0] else None for p in op.parts]
 
 
-@rule(SplitOp, below=(ConcatOp,))
-def split_of_concat(op: SplitOp, make: Make) -> Replacement:
+@rule(g.SplitOp, below=(g.ConcatOp,))
+def split_of_concat(op: g.SplitOp, make: Make) -> Replacement:
     """The operands again, where the parts are made of whole ones."""
     inner, shape = op.input.owner, shape_of(op.input)
-    if not isinstance(inner, ConcatOp) or not is_static(shape):
+    if not isinstance(inner, g.ConcatOp) or not is_static(shape):
         return None
     axis = normalize_axis(op.axis.value.data, len(shape))
     if axis != normalize_axis(inner.axis.value.data, len(shape)):
@@ -160,7 +155,7 @@ def split_of_concat(op: SplitOp, make: Make) -> Replacement:
             whole.append(rest.pop(0))
         if size or not whole or (len(whole) > 1 and not inner.result.has_one_use()):
             return None
-        parts.append(whole[0] if len(whole) == 1 else make(ConcatOp, whole, axis=axis))
+        parts.append(whole[0] if len(whole) == 1 else make(g.ConcatOp, whole, axis=axis))
     return parts
 
 
@@ -173,8 +168,8 @@ def along(value: SSAValue, axis: int) -> Part:
     return Part(value, axis, Range(0, shape_of(value)[axis]))
 
 
-@rule(ConcatOp)
-def concat_of_neighbours(op: ConcatOp, make: Make) -> Replacement:
+@rule(g.ConcatOp)
+def concat_of_neighbours(op: g.ConcatOp, make: Make) -> Replacement:
     """Parts of one tensor that lie side by side are one part."""
     if not all(is_static(shape_of(v)) for v in op.inputs):
         return None
@@ -191,11 +186,11 @@ def concat_of_neighbours(op: ConcatOp, make: Make) -> Replacement:
     if len(parts) == len(op.inputs):
         return None
     values = [v or sliced_along(make, part.source, axis, part.range) for part, v in parts]
-    return values[0] if len(values) == 1 else make(ConcatOp, values, axis=axis)
+    return values[0] if len(values) == 1 else make(g.ConcatOp, values, axis=axis)
 
 
-@rule(ConcatOp)
-def concat_of_concat(op: ConcatOp, make: Make) -> Replacement:
+@rule(g.ConcatOp)
+def concat_of_concat(op: g.ConcatOp, make: Make) -> Replacement:
     """Concatenation is associative; nothing adds nothing."""
     rank = rank_of(op.result)
     axis = normalize_axis(op.axis.value.data, rank)
@@ -203,7 +198,7 @@ def concat_of_concat(op: ConcatOp, make: Make) -> Replacement:
     for value in op.inputs:
         inner = value.owner
         if (
-            isinstance(inner, ConcatOp)
+            isinstance(inner, g.ConcatOp)
             and normalize_axis(inner.axis.value.data, rank) == axis
             and value.has_one_use()
         ):
@@ -212,13 +207,13 @@ def concat_of_concat(op: ConcatOp, make: Make) -> Replacement:
             values.append(value)
     if not values or values == list(op.inputs):
         return None
-    return make(ConcatOp, values, axis=axis)
+    return make(g.ConcatOp, values, axis=axis)
 
 
 # ---- pads --------------------------------------------------------------------------------------
 
 
-def zero_or_more(op: PadOp) -> tuple[list[int], list[int]] | None:
+def zero_or_more(op: g.PadOp) -> tuple[list[int], list[int]] | None:
     """Return what a pad adds before and after each dimension, None if unknown or negative."""
     rank, pads = rank_of(op.input), op.ints("pads")
     axes = op.ints("axes") if op.axes is not None or op.axes_value is not None else range(rank)
@@ -230,32 +225,32 @@ def zero_or_more(op: PadOp) -> tuple[list[int], list[int]] | None:
     return before, after
 
 
-def padding(op: PadOp) -> float | None:
+def padding(op: g.PadOp) -> float | None:
     """The number that a pad of mode "constant" adds, if known."""
     if op.mode.data != "constant":
         return None
     return 0.0 if op.value is None else splat(op.value)
 
 
-@rule(PadOp, below=(PadOp,))
-def pad_of_pad(op: PadOp, make: Make) -> Replacement:
+@rule(g.PadOp, below=(g.PadOp,))
+def pad_of_pad(op: g.PadOp, make: Make) -> Replacement:
     """Twice the same number around is once."""
     inner = op.input.owner
-    if not isinstance(inner, PadOp) or not inner.result.has_one_use():
+    if not isinstance(inner, g.PadOp) or not inner.result.has_one_use():
         return None
     a, b = zero_or_more(inner), zero_or_more(op)
     x, y = padding(inner), padding(op)
     if a is None or b is None or x is None or y is None or not same_number(x, y):
         return None
     sums = [m + n for side in (0, 1) for m, n in zip(a[side], b[side], strict=True)]
-    return make(PadOp, inner.input, value=op.value, pads=sums)
+    return make(g.PadOp, inner.input, value=op.value, pads=sums)
 
 
-@rule(ConvOp, below=(PadOp,))
-def conv_of_pad(op: ConvOp, make: Make) -> Replacement:
+@rule(g.ConvOp, below=(g.PadOp,))
+def conv_of_pad(op: g.ConvOp, make: Make) -> Replacement:
     """Zeros around the input, or what the convolution pads with, are its own pads."""
     pad = op.input.owner
-    if not isinstance(pad, PadOp) or op.auto_pad is not None or op.channel_axis != 1:
+    if not isinstance(pad, g.PadOp) or op.auto_pad is not None or op.channel_axis != 1:
         return None
     if (number := padding(pad)) is None:
         return None
@@ -269,50 +264,50 @@ def conv_of_pad(op: ConvOp, make: Make) -> Replacement:
     more = added[0][2:] + added[1][2:]
     pads = [p + q for p, q in zip(own, more, strict=True)]
     params = {**op.properties, "pads": attribute(pads), "pad_value": attribute(value)}
-    return make(ConvOp, pad.input, op.weight, op.bias, **params)
+    return make(g.ConvOp, pad.input, op.weight, op.bias, **params)
 
 
 # ---- broadcast_to and tile ---------------------------------------------------------------------
 
 
-@rule(BroadcastToOp, below=(BroadcastToOp,))
-def broadcast_twice(op: BroadcastToOp, make: Make) -> Replacement:
+@rule(g.BroadcastToOp, below=(g.BroadcastToOp,))
+def broadcast_twice(op: g.BroadcastToOp, make: Make) -> Replacement:
     """Only the last shape counts."""
     inner, shape = op.input.owner, shape_of(op.result)
-    if isinstance(inner, BroadcastToOp) and is_static(shape):
-        return make(BroadcastToOp, inner.input, shape=shape)
+    if isinstance(inner, g.BroadcastToOp) and is_static(shape):
+        return make(g.BroadcastToOp, inner.input, shape=shape)
     return None
 
 
-@rule(TileOp)
-def tile_of_one(op: TileOp, make: Make) -> Replacement:
+@rule(g.TileOp)
+def tile_of_one(op: g.TileOp, make: Make) -> Replacement:
     """One element repeated is a broadcast."""
     repeats, shape, result = op.ints("repeats"), shape_of(op.input), shape_of(op.result)
     if repeats is None or not is_static(result) or 0 in result:
         return None
     if any(r != 1 and d != 1 for r, d in zip(repeats, shape, strict=True)):
         return None
-    return make(BroadcastToOp, op.input, shape=result)
+    return make(g.BroadcastToOp, op.input, shape=result)
 
 
-@rule(ConcatOp)
-def concat_of_one_value(op: ConcatOp, make: Make) -> Replacement:
+@rule(g.ConcatOp)
+def concat_of_one_value(op: g.ConcatOp, make: Make) -> Replacement:
     """A value again and again is a tile."""
     first, *others = op.inputs
     if not others or any(v is not first for v in others):
         return None
     repeats = [1] * len(shape_of(first))
     repeats[normalize_axis(op.axis.value.data, len(repeats))] = len(op.inputs)
-    return make(TileOp, first, repeats=repeats)
+    return make(g.TileOp, first, repeats=repeats)
 
 
-@rule(MulOp, below=(ConstantOp,))
-def times_ones(op: MulOp, make: Make) -> Replacement:
+@rule(g.MulOp, below=(g.ConstantOp,))
+def times_ones(op: g.MulOp, make: Make) -> Replacement:
     """Times ones of another shape is a broadcast."""
     shape = shape_of(op.result)
     for value, ones in op.sides():
         if splat(ones) == 1 and is_static(shape):
-            return make(BroadcastToOp, value, shape=shape)
+            return make(g.BroadcastToOp, value, shape=shape)
     return None
 
 
@@ -322,7 +317,7 @@ def unbroadcast(op: TensorOp, make: Make) -> Replacement:
     if not is_static(shape_of(op.results[0])):
         return None
     for i, value in enumerate(op.operands):  # one at a time: together they may give the shape
-        if not isinstance(value.owner, BroadcastToOp):
+        if not isinstance(value.owner, g.BroadcastToOp):
             continue
         operands = [value.owner.input if j == i else v for j, v in enumerate(op.operands)]
         new = make(type(op), *operands, **op.properties)
@@ -332,25 +327,25 @@ def unbroadcast(op: TensorOp, make: Make) -> Replacement:
     return None
 
 
-@rule(Elementwise, below=(BroadcastToOp,))
+@rule(Elementwise, below=(g.BroadcastToOp,))
 def elementwise_of_broadcast(op: Elementwise, make: Make) -> Replacement:
     """Elementwise ops broadcast by themselves."""
     return unbroadcast(op, make) if len(op.operands) > 1 else None
 
 
-@rule(MatmulOp, exact=False, below=(BroadcastToOp,))
-def matmul_of_broadcast(op: MatmulOp, make: Make) -> Replacement:
+@rule(g.MatmulOp, exact=False, below=(g.BroadcastToOp,))
+def matmul_of_broadcast(op: g.MatmulOp, make: Make) -> Replacement:
     """So do the batch dimensions of a matmul."""
     return unbroadcast(op, make)
 
 
-@rule(Unary, Binary, below=(BroadcastToOp,))
+@rule(Unary, Binary, below=(g.BroadcastToOp,))
 def broadcast_later(op: Unary | Binary, make: Make) -> Replacement:
     """f(broadcast x) = broadcast f(x): less to compute."""
     shape = shape_of(op.result)
     for i, value in enumerate(op.operands):
         inner = value.owner
-        if not isinstance(inner, BroadcastToOp) or not value.has_one_use():
+        if not isinstance(inner, g.BroadcastToOp) or not value.has_one_use():
             continue
         others = [v for j, v in enumerate(op.operands) if j != i]
         if not is_static(shape) or shape_of(value) != shape:
@@ -358,7 +353,7 @@ def broadcast_later(op: Unary | Binary, make: Make) -> Replacement:
         if any(uniform(v, inner.input) is None for v in others):
             return None
         operands = [inner.input if j == i else v for j, v in enumerate(op.operands)]
-        return make(BroadcastToOp, make(type(op), *operands, **op.properties), shape=shape)
+        return make(g.BroadcastToOp, make(type(op), *operands, **op.properties), shape=shape)
     return None
 
 
@@ -373,8 +368,8 @@ def progression(numbers: tuple[int, ...]) -> Range | None:
     return Range(numbers[0], len(numbers), steps.pop())
 
 
-@rule(GatherOp, below=(ConstantOp,))
-def gather_slice(op: GatherOp, make: Make) -> Replacement:
+@rule(g.GatherOp, below=(g.ConstantOp,))
+def gather_slice(op: g.GatherOp, make: Make) -> Replacement:
     """Constant indices in regular order are a slice."""
     numbers, shape = constant_ints(op.indices), shape_of(op.input)
     if numbers is None or not is_static(shape):
@@ -387,8 +382,8 @@ def gather_slice(op: GatherOp, make: Make) -> Replacement:
     return reshaped(make, sliced_along(make, op.input, axis, picked), shape_of(op.result))
 
 
-@rule(GatherNdOp, below=(ConstantOp,))
-def gather_in_order(op: GatherNdOp, make: Make) -> Replacement:
+@rule(g.GatherNdOp, below=(g.ConstantOp,))
+def gather_in_order(op: g.GatherNdOp, make: Make) -> Replacement:
     """Constant indices that name the elements (or rows) in their order are a view."""
     numbers, shape = constant_ints(op.indices), shape_of(op.input)
     batch, depth = op.batch_dims.value.data, shape_of(op.indices)[-1]
@@ -398,18 +393,18 @@ def gather_in_order(op: GatherNdOp, make: Make) -> Replacement:
     picked = progression(offsets(numbers, indexed))
     if picked is None or picked.step != 1 or not in_bounds(numbers, indexed):
         return None
-    flat = make(ReshapeOp, op.input, shape=(prod(indexed), *rest), allow_zero=0 in rest)
+    flat = make(g.ReshapeOp, op.input, shape=(prod(indexed), *rest), allow_zero=0 in rest)
     return reshaped(make, sliced_along(make, flat, 0, picked), shape_of(op.result))
 
 
-@rule(GatherNdOp)
-def gather_by_one_index(op: GatherNdOp, make: Make) -> Replacement:
+@rule(g.GatherNdOp)
+def gather_by_one_index(op: g.GatherNdOp, make: Make) -> Replacement:
     """Vectors of one index name slices of the first axis behind batches of one place: gather."""
     batch, indices = op.batch_dims.value.data, shape_of(op.indices)
     if indices[-1] != 1 or any(d != 1 for d in (*indices[:batch], *shape_of(op.input)[:batch])):
         return None
-    places = make(SqueezeOp, op.indices, axes=[*range(batch), len(indices) - 1])
-    return make(GatherOp, op.input, places, axis=batch)
+    places = make(g.SqueezeOp, op.indices, axes=[*range(batch), len(indices) - 1])
+    return make(g.GatherOp, op.input, places, axis=batch)
 
 
 def offsets(numbers: tuple[int, ...], shape: Shape) -> tuple[int, ...]:

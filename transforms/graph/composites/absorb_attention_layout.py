@@ -25,9 +25,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 
-from ge.dialects.graph.attention import AttentionOp, RotaryEmbeddingOp
-from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp, View
-from ge.dialects.graph.slicing import SplitOp
+from ge.dialects import graph as g
 from ge.dialects.support.types import DYNAMIC, array_ints, rank_of, shape_of
 from ge.transforms.analysis.dimensions import Dimensions, Size, Sizes, volume
 from ge.transforms.analysis.layouts import (
@@ -105,11 +103,11 @@ class LayoutSource:
         if self.chosen is not None:
             axis, count, index = self.chosen
             part = shape_of(value)[axis] // count
-            split = emit.op(SplitOp, value, None, axis=axis, sizes=(part,) * count, results=count)
+            split = emit.op(g.SplitOp, value, None, axis=axis, sizes=(part,) * count, results=count)
             value = split.results[index]
         target = target_of(self.sizes, dimensions.of(value))
         assert target is not None
-        return emit(ReshapeOp, value, shape=target, allow_zero=is_empty(self.sizes))
+        return emit(g.ReshapeOp, value, shape=target, allow_zero=is_empty(self.sizes))
 
 
 def visible_heads(heads: Axes) -> Axes | None:
@@ -172,15 +170,15 @@ def locate(
 
 
 def rebuilt(
-    op: AttentionOp, emit: Emit, operands: dict[str, SSAValue], **params: Any
-) -> AttentionOp:
+    op: g.AttentionOp, emit: Emit, operands: dict[str, SSAValue], **params: Any
+) -> g.AttentionOp:
     query, key, value = (operands.get(n, getattr(op, n)) for n in ("query", "key", "value"))
     kept = {n: a for n, a in op.properties.items() if n != "operandSegmentSizes"}
     others = list(op.masks), op.key_lengths, op.offset_value, op.length, op.table
-    return emit.op(AttentionOp, query, key, value, *others, **{**kept, **params})
+    return emit.op(g.AttentionOp, query, key, value, *others, **{**kept, **params})
 
 
-def scale_of(op: AttentionOp) -> float | None:
+def scale_of(op: g.AttentionOp) -> float | None:
     """The factor of the scores, None if it follows from an unknown size."""
     if op.scale is not None:
         return op.scale.value.data
@@ -192,7 +190,7 @@ class Layout(Search):
     """Base of the rules below."""
 
     names = (RULE,)
-    ops = (AttentionOp,)
+    ops = (g.AttentionOp,)
 
     def __init__(self, dimensions: Dimensions) -> None:
         self.dimensions = dimensions
@@ -205,7 +203,7 @@ class AbsorbOperands(Layout):
     """Read query, key and value from their sources."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        assert isinstance(op, AttentionOp)
+        assert isinstance(op, g.AttentionOp)
         if all(map(op.tokens_first, OPERANDS)):
             return
         sources = self.locate(op, True)
@@ -221,7 +219,7 @@ class AbsorbOperands(Layout):
         new = rebuilt(op, emit, operands, **params)
         substitute(RULE, new, rewriter, op.result, new.result)
 
-    def locate(self, op: AttentionOp, repeats: bool) -> dict[str, LayoutSource]:
+    def locate(self, op: g.AttentionOp, repeats: bool) -> dict[str, LayoutSource]:
         """The sources, by name, of the operands that are not tokens-first yet."""
         result: dict[str, LayoutSource] = {}
         for name in OPERANDS:
@@ -234,7 +232,7 @@ class AbsorbOperands(Layout):
                 result[name] = source
         return result
 
-    def heads(self, op: AttentionOp, sources: dict[str, LayoutSource], name: str) -> Size:
+    def heads(self, op: g.AttentionOp, sources: dict[str, LayoutSource], name: str) -> Size:
         if name in sources:
             return sources[name].sizes[2 if sources[name].tokens_first else 1]
         return self.dimensions.of(getattr(op, name))[2 if op.tokens_first(name) else 1]
@@ -244,10 +242,10 @@ class AbsorbRotary(Layout):
     """Move the rotary embedding of query or key to the source of its input."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        assert isinstance(op, AttentionOp)
+        assert isinstance(op, g.AttentionOp)
         for name in ("query", "key"):
             rotary = getattr(op, name).owner
-            if op.tokens_first(name) or not isinstance(rotary, RotaryEmbeddingOp):
+            if op.tokens_first(name) or not isinstance(rotary, g.RotaryEmbeddingOp):
                 continue
             if rank_of(rotary.input) == 4 and rotary.result.has_one_use():
                 self.absorb(op, name, rotary, rewriter)
@@ -255,7 +253,7 @@ class AbsorbRotary(Layout):
                     return
 
     def absorb(
-        self, op: AttentionOp, name: str, rotary: RotaryEmbeddingOp, rewriter: PatternRewriter
+        self, op: g.AttentionOp, name: str, rotary: g.RotaryEmbeddingOp, rewriter: PatternRewriter
     ) -> None:
         source = locate(rotary.input, self.dimensions, repeats=False, factors=False)
         if source is None:
@@ -268,7 +266,7 @@ class AbsorbRotary(Layout):
         if source.tokens_first:
             tables = [moved(emit, t) for t in tables]
         params = {"interleaved": rotary.interleaved, "full_tables": rotary.full_tables}
-        rotated = emit(RotaryEmbeddingOp, value, *tables, **params)
+        rotated = emit(g.RotaryEmbeddingOp, value, *tables, **params)
         flag = {f"{name}_tokens_first": source.tokens_first}
         new = rebuilt(op, Emit(rewriter, op, [op]), {name: rotated}, **flag)
         substitute(RULE, new, rewriter, op.result, new.result)
@@ -287,11 +285,11 @@ def moved(emit: Emit, table: SSAValue) -> SSAValue:
         return table
     if rank > 2:
         source = table.owner
-        if isinstance(source, UnsqueezeOp) and source.ints("axes") == (rank - 3,):
+        if isinstance(source, g.UnsqueezeOp) and source.ints("axes") == (rank - 3,):
             table = source.input
         else:
-            table = emit(SqueezeOp, table, axes=(rank - 3,))
-    return emit(UnsqueezeOp, table, axes=(max(rank, 3) - 2,))
+            table = emit(g.SqueezeOp, table, axes=(rank - 3,))
+    return emit(g.UnsqueezeOp, table, axes=(max(rank, 3) - 2,))
 
 
 # ---- the result ------------------------------------------------------------------------------
@@ -301,7 +299,7 @@ class AbsorbResult(Layout):
     """Write the result in the order of its users."""
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        assert isinstance(op, AttentionOp)
+        assert isinstance(op, g.AttentionOp)
         if op.tokens_first("result") or (end := self.follow(op.result)) is None:
             return
         value, tokens_first, wanted = end
@@ -313,7 +311,7 @@ class AbsorbResult(Layout):
         emit = Emit(rewriter, op, [op])
         new = rebuilt(op, emit, {}, result_tokens_first=tokens_first).result
         if wanted != sizes:
-            new = emit(ReshapeOp, new, shape=target, allow_zero=is_empty(wanted))
+            new = emit(g.ReshapeOp, new, shape=target, allow_zero=is_empty(wanted))
         substitute(RULE, op, rewriter, value, new)
 
     def follow(self, value: SSAValue) -> tuple[SSAValue, bool, Sizes] | None:
@@ -324,9 +322,9 @@ class AbsorbResult(Layout):
         moved = False
         while value.has_one_use() and (use := value.first_use) is not None:
             user = use.operation
-            if isinstance(user, TransposeOp):
+            if isinstance(user, g.TransposeOp):
                 front, moved = permute(front, array_ints(user.permutation)), True
-            elif isinstance(user, View) and use.index == 0:
+            elif isinstance(user, g.View) and use.index == 0:
                 grouped = regroup(front, self.dimensions.of(user.result))
                 if grouped is None:
                     return None

@@ -14,9 +14,7 @@ from typing import ClassVar
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph.indexing import GatherOp
-from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
-from ge.dialects.graph.shape import TransposeOp
+from ge.dialects import graph as g
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import element_type, normalize_axis, rank_of
 from ge.transforms.analysis.parts import last_swapped
@@ -26,13 +24,13 @@ from ge.transforms.rewriting.passes import FunctionPass, Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule
 
 
-def picks_matrices(op: GatherOp) -> bool:
+def picks_matrices(op: g.GatherOp) -> bool:
     """matrices are gathered, of floats"""
     is_first = rank_of(op.input) == 3 and normalize_axis(op.axis.value.data, 3) == 0
     return is_first and rank_of(op.indices) > 0 and is_float(element_type(op.input))
 
 
-GATHERED = Op(GatherOp, Value("weights"), Value("groups"), where=picks_matrices, shared=True)
+GATHERED = Op(g.GatherOp, Value("weights"), Value("groups"), where=picks_matrices, shared=True)
 
 
 class FindGroupedMatmul(Rule):
@@ -40,11 +38,11 @@ class FindGroupedMatmul(Rule):
 
     name = "find-grouped-matmul"
     nearly = 2
-    pattern = Op(MatmulOp, Value("x"), GATHERED, name="matmul", to=None)
+    pattern = Op(g.MatmulOp, Value("x"), GATHERED, name="matmul", to=None)
     on_the_left: ClassVar[bool] = False
 
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:
-        op, x = match.op("matmul", MatmulOp), match["x"]
+        op, x = match.op("matmul", g.MatmulOp), match["x"]
         if rank_of(x) < 2:
             return None
         left, right = bool(op.transpose_lhs.value.data), bool(op.transpose_rhs.value.data)
@@ -53,7 +51,7 @@ class FindGroupedMatmul(Rule):
         if left:
             x = turned(x, emit)
         weights, groups = match["weights"], match["groups"]
-        result = emit(GroupedMatmulOp, x, weights, groups, transpose_rhs=right)
+        result = emit(g.GroupedMatmulOp, x, weights, groups, transpose_rhs=right)
         return turned(result, emit) if self.on_the_left else result
 
 
@@ -61,13 +59,13 @@ class FindGroupedMatmulOnTheLeft(FindGroupedMatmul):
     """matmul(gather(weights, groups), x)"""
 
     name = "find-grouped-matmul-on-the-left"
-    pattern = Op(MatmulOp, GATHERED, Value("x"), name="matmul", to=None)
+    pattern = Op(g.MatmulOp, GATHERED, Value("x"), name="matmul", to=None)
     on_the_left = True
 
 
 def turned(value: SSAValue, emit: Emit) -> SSAValue:
     """Matrices transposed."""
-    return emit(TransposeOp, value, permutation=last_swapped(rank_of(value)))
+    return emit(g.TransposeOp, value, permutation=last_swapped(rank_of(value)))
 
 
 class FindGroupedMatmulPass(FunctionPass):

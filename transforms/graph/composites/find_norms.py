@@ -31,11 +31,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 
-from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.elementwise import AddOp, DivOp, MulOp, PowOp, SqrtOp, SubOp
-from ge.dialects.graph.normalization import GroupNormOp, LayerNormOp, RmsNormOp, TrailingNorm
-from ge.dialects.graph.reduction import ReduceOp
-from ge.dialects.graph.shape import ReshapeOp, UnsqueezeOp
+from ge.dialects import graph as g
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import DYNAMIC, element_type, is_static, numel, rank_of, shape_of
@@ -72,26 +68,26 @@ def mean_of(value: SSAValue) -> Mean | None:
     """The mean over trailing dimensions that a value is: a reduction, or a sum over the number of
     elements; the dimensions kept, or put in again."""
     op = value.owner
-    if isinstance(op, ReshapeOp | UnsqueezeOp) and isinstance(op.input.owner, ReduceOp):
+    if isinstance(op, g.ReshapeOp | g.UnsqueezeOp) and isinstance(op.input.owner, g.ReduceOp):
         inner = reduction(op.input.owner, keep=False)
         if inner is None:
             return None
         ahead = shape_of(inner.of)[: -inner.axes]
         return inner if shape_of(value) == (*ahead, *(1,) * inner.axes) else None
-    if isinstance(op, ReduceOp):
+    if isinstance(op, g.ReduceOp):
         return reduction(op, keep=True) if op.kind.data == "mean" else None
-    if isinstance(op, MulOp | DivOp):
+    if isinstance(op, g.MulOp | g.DivOp):
         number = number_of(op.rhs)
         inner = op.lhs.owner
-        if number and isinstance(inner, ReduceOp) and inner.kind.data in ("sum", "sum_square"):
+        if number and isinstance(inner, g.ReduceOp) and inner.kind.data in ("sum", "sum_square"):
             mean = reduction(inner, keep=True)
-            count = 1 / number if isinstance(op, MulOp) else number
+            count = 1 / number if isinstance(op, g.MulOp) else number
             if mean is not None and near(count, mean.count, poly.element_tolerance(value)):
                 return mean
     return None
 
 
-def reduction(op: ReduceOp, keep: bool) -> Mean | None:
+def reduction(op: g.ReduceOp, keep: bool) -> Mean | None:
     """Return the mean that a reduction over trailing dimensions computes, without its division."""
     axes, rank = op.reduced_axes(), rank_of(op.input)
     if not axes or bool(op.keep_dims.value.data) != keep or not is_float(element_type(op.input)):
@@ -106,8 +102,8 @@ def squared(mean: Mean) -> SSAValue | None:
     if mean.squares:
         return mean.of
     op = mean.of.owner
-    square = isinstance(op, MulOp) and op.lhs is op.rhs
-    square |= isinstance(op, PowOp) and number_of(op.rhs) == 2
+    square = isinstance(op, g.MulOp) and op.lhs is op.rhs
+    square |= isinstance(op, g.PowOp) and number_of(op.rhs) == 2
     return op.operands[0] if square and isinstance(op, Operation) else None
 
 
@@ -126,7 +122,7 @@ class Statistics:
     @classmethod
     def under_root(cls, value: SSAValue) -> "Statistics | None":
         epsilon, variance = 0.0, value
-        if isinstance(value.owner, AddOp):
+        if isinstance(value.owner, g.AddOp):
             for a, b in (value.owner.operands, value.owner.operands[::-1]):
                 if (number := number_of(b)) is not None and numel(shape_of(b)) == 1:
                     epsilon, variance = number, a
@@ -134,7 +130,7 @@ class Statistics:
         d = None if mean is None else squared(mean)
         if mean is None or d is None:
             return None
-        if isinstance(d.owner, SubOp):
+        if isinstance(d.owner, g.SubOp):
             x, m = d.owner.operands
             if mean_of(m) == Mean(x, mean.axes):
                 return cls(x, m, mean.axes, epsilon)
@@ -179,11 +175,11 @@ class FindTrailingNorm(Search):
     """Layer norm and root-mean-square norm, by their root."""
 
     names = ("find-layer-norm", "find-rms-norm")
-    ops = (SqrtOp, PowOp)
+    ops = (g.SqrtOp, g.PowOp)
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
         value = op.operands[0]
-        if isinstance(op, PowOp) and number_of(op.rhs) not in (0.5, -0.5):
+        if isinstance(op, g.PowOp) and number_of(op.rhs) not in (0.5, -0.5):
             return
         statistics = Statistics.under_root(value)
         if statistics is None or not is_enabled(statistics.rule):
@@ -218,7 +214,7 @@ class FindTrailingNorm(Search):
         """Replace `end`, which is computed by `ops`, the last one first."""
         emit = Emit(rewriter, ops[0], ops)
         scale, bias = parts[0] or emit.number(1.0, statistics.x), parts[1]
-        kind = RmsNormOp if statistics.mean is None else LayerNormOp
+        kind = g.RmsNormOp if statistics.mean is None else g.LayerNormOp
         operands = (statistics.x, scale) if statistics.mean is None else (statistics.x, scale, bias)
         new = emit(kind, *operands, axis=-statistics.axes, epsilon=statistics.epsilon)
         substitute(statistics.rule, ops[0], rewriter, end, new, loss_us(ops))
@@ -237,7 +233,7 @@ def is_parameter(value: SSAValue, x: SSAValue, axes: int) -> bool:
     ahead = shape[: max(len(shape) - axes, 0)]
     if len(shape) > len(known) or any(d != 1 for d in ahead):
         return False
-    if ahead and not isinstance(value.owner, ConstantOp):
+    if ahead and not isinstance(value.owner, g.ConstantOp):
         return False
     fitting = all(a in (1, b) for a, b in zip(shape[::-1], known[::-1], strict=False))
     return fitting and is_float(element_type(value))
@@ -249,7 +245,7 @@ x = Value("x")
 UNSCALED = Number(1.0)
 
 
-def normalized_axes(norm: TrailingNorm) -> int:
+def normalized_axes(norm: g.TrailingNorm) -> int:
     axis = norm.axis.value.data
     return -axis if axis < 0 else rank_of(norm.input) - axis
 
@@ -258,36 +254,40 @@ class AddScale(Rule):
     """norm(x) * w. By channel and over all after the channel it is an instance norm."""
 
     name = "find-scaled-norm"
-    pattern = Op(MulOp, Op((LayerNormOp, RmsNormOp), x, UNSCALED, name="norm"), Value("scale"))
+    pattern = Op(
+        g.MulOp, Op((g.LayerNormOp, g.RmsNormOp), x, UNSCALED, name="norm"), Value("scale")
+    )
 
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:
-        norm, scale = match.op("norm", TrailingNorm), match["scale"]
+        norm, scale = match.op("norm", g.TrailingNorm), match["scale"]
         axes = normalized_axes(norm)
         if match.root.results[0].type != norm.result.type:
             return None
         if is_parameter(scale, norm.input, axes):
             return emit(type(norm), norm.input, scale, axis=-axes, epsilon=norm.epsilon)
         channels = by_channel(scale, norm.input)
-        if not channels or axes != rank_of(norm.input) - 2 or isinstance(norm, RmsNormOp):
+        if not channels or axes != rank_of(norm.input) - 2 or isinstance(norm, g.RmsNormOp):
             return None
-        scale = emit(ReshapeOp, scale, shape=(channels,))
+        scale = emit(g.ReshapeOp, scale, shape=(channels,))
         bias = emit.number(0.0, norm.input, channels)
-        return emit(GroupNormOp, norm.input, scale, bias, groups=channels, epsilon=norm.epsilon)
+        return emit(g.GroupNormOp, norm.input, scale, bias, groups=channels, epsilon=norm.epsilon)
 
 
 class AddBias(Rule):
     """layer_norm(x, w) + b"""
 
     name = "find-biased-norm"
-    pattern = Op(AddOp, Op(LayerNormOp, x, Value("scale"), name="norm"), Value("bias"))
+    pattern = Op(g.AddOp, Op(g.LayerNormOp, x, Value("scale"), name="norm"), Value("bias"))
 
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:
-        norm, bias = match.op("norm", LayerNormOp), match["bias"]
+        norm, bias = match.op("norm", g.LayerNormOp), match["bias"]
         axes = normalized_axes(norm)
         same_type = match.root.results[0].type == norm.result.type
         if not same_type or not is_parameter(bias, norm.input, axes):
             return None
-        return emit(LayerNormOp, norm.input, match["scale"], bias, axis=-axes, epsilon=norm.epsilon)
+        return emit(
+            g.LayerNormOp, norm.input, match["scale"], bias, axis=-axes, epsilon=norm.epsilon
+        )
 
 
 # ---- group norm ------------------------------------------------------------------------------
@@ -307,9 +307,9 @@ def by_channel(value: SSAValue, x: SSAValue) -> int | None:
 
 def is_of_groups(norm: Operation) -> bool:
     """The norm goes over all dimensions after the first two."""
-    if isinstance(norm, GroupNormOp):
+    if isinstance(norm, g.GroupNormOp):
         return norm.groups.value.data == shape_of(norm.input)[1]
-    return isinstance(norm, LayerNormOp) and normalized_axes(norm) == rank_of(norm.input) - 2
+    return isinstance(norm, g.LayerNormOp) and normalized_axes(norm) == rank_of(norm.input) - 2
 
 
 class FindGroupNorm(Rule):
@@ -317,9 +317,9 @@ class FindGroupNorm(Rule):
 
     name = "find-group-norm"
     pattern = Op(
-        ReshapeOp,
-        Op(GroupNormOp, Value("grouped"), UNSCALED, Number(0.0), name="norm", where=is_of_groups)
-        | Op(LayerNormOp, Value("grouped"), UNSCALED, name="norm", where=is_of_groups),
+        g.ReshapeOp,
+        Op(g.GroupNormOp, Value("grouped"), UNSCALED, Number(0.0), name="norm", where=is_of_groups)
+        | Op(g.LayerNormOp, Value("grouped"), UNSCALED, name="norm", where=is_of_groups),
         ...,
     )
     nearly = 2
@@ -329,7 +329,7 @@ class FindGroupNorm(Rule):
 
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:
         reshape = match["grouped"].owner
-        if not isinstance(reshape, ReshapeOp):
+        if not isinstance(reshape, g.ReshapeOp):
             return None
         source, grouped = self.dimensions.of(reshape.input), self.dimensions.of(reshape.result)
         after = self.dimensions.of(match.root.results[0])
@@ -340,7 +340,7 @@ class FindGroupNorm(Rule):
             return None
         one, zero = (emit.number(n, reshape.input, channels) for n in (1.0, 0.0))
         epsilon = match.op("norm", TensorOp).properties["epsilon"]
-        return emit(GroupNormOp, reshape.input, one, zero, groups=groups, epsilon=epsilon)
+        return emit(g.GroupNormOp, reshape.input, one, zero, groups=groups, epsilon=epsilon)
 
 
 class ScaleGroupNorm(Rule):
@@ -348,26 +348,28 @@ class ScaleGroupNorm(Rule):
 
     name = "find-scaled-norm"
     pattern = Op(
-        MulOp, Op(GroupNormOp, x, UNSCALED, Number(0.0, "bias"), name="norm"), Value("scale")
+        g.MulOp, Op(g.GroupNormOp, x, UNSCALED, Number(0.0, "bias"), name="norm"), Value("scale")
     )
     parameter = "scale"
 
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:
-        norm, parameter = match.op("norm", GroupNormOp), match[self.parameter]
+        norm, parameter = match.op("norm", g.GroupNormOp), match[self.parameter]
         channels = by_channel(parameter, norm.input)
         if not channels or match.root.results[0].type != norm.result.type:
             return None
         operands = {n: match[n] for n in ("scale", "bias")}
-        operands[self.parameter] = emit(ReshapeOp, parameter, shape=(channels,))
+        operands[self.parameter] = emit(g.ReshapeOp, parameter, shape=(channels,))
         params = {"groups": norm.groups, "epsilon": norm.epsilon}
-        return emit(GroupNormOp, norm.input, *operands.values(), **params)
+        return emit(g.GroupNormOp, norm.input, *operands.values(), **params)
 
 
 class AddGroupBias(ScaleGroupNorm):
     """group_norm(x, w) + b, with one number a channel"""
 
     name = "find-biased-norm"
-    pattern = Op(AddOp, Op(GroupNormOp, x, Value("scale"), Number(0.0), name="norm"), Value("bias"))
+    pattern = Op(
+        g.AddOp, Op(g.GroupNormOp, x, Value("scale"), Number(0.0), name="norm"), Value("bias")
+    )
     parameter = "bias"
 
 

@@ -25,10 +25,8 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 from xdsl.rewriter import InsertPoint
 
-from ge.dialects.graph.attention import RotaryEmbeddingOp
-from ge.dialects.graph.elementwise import AddOp, DivOp, MulOp, NegOp, SubOp, Unary
-from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, UnsqueezeOp
-from ge.dialects.graph.slicing import ConcatOp
+from ge.dialects import graph as g
+from ge.dialects.graph.elementwise import Unary
 from ge.dialects.support.types import DYNAMIC, numel, rank_of, set_type, shape_of
 from ge.transforms.analysis.dimensions import Dimensions, Size
 from ge.transforms.analysis.parts import Part, Range, part_of
@@ -75,11 +73,13 @@ def alternate(value: SSAValue, which: int, dimensions: Dimensions) -> SSAValue |
     part = last_part(value)
     if part is not None and part.range.step == 2 and part.range.start == which:
         return part.source if is_half(part, which) else None
-    part = last_part(value.owner.input if isinstance(value.owner, SqueezeOp | ReshapeOp) else value)
+    part = last_part(
+        value.owner.input if isinstance(value.owner, g.SqueezeOp | g.ReshapeOp) else value
+    )
     if part is None or part.range != Range(which, 1):
         return None
     pairs = part.source.owner
-    if not isinstance(pairs, ReshapeOp) or shape_of(pairs.result)[-1] != 2:
+    if not isinstance(pairs, g.ReshapeOp) or shape_of(pairs.result)[-1] != 2:
         return None
     x, flat = dimensions.of(pairs.input), dimensions.of(pairs.result)[:-1]
     known = shape_of(pairs.input)[-1] != DYNAMIC
@@ -112,7 +112,7 @@ x, cos, sin = Value("x"), Value("cos"), Value("sin")
 
 
 def negative(pattern: Pattern) -> Pattern:
-    return Op(NegOp, pattern) | Op(MulOp, pattern, Number(-1.0))
+    return Op(g.NegOp, pattern) | Op(g.MulOp, pattern, Number(-1.0))
 
 
 class FindRotary(Rule):
@@ -133,11 +133,11 @@ class FindRotary(Rule):
 
     def joined(self, first: Pattern, second: Pattern) -> Op:
         if not self.interleaved:
-            return Op(ConcatOp, (first, second), where=joins_last)
-        new = (ReshapeOp, UnsqueezeOp)
+            return Op(g.ConcatOp, (first, second), where=joins_last)
+        new = (g.ReshapeOp, g.UnsqueezeOp)
         parts = Op(new, first, ...), Op(new, second, ...)
-        pairs = Op(ConcatOp, parts, where=joins_pairs, name="pairs")
-        return Op(ReshapeOp, pairs, ...)
+        pairs = Op(g.ConcatOp, parts, where=joins_pairs, name="pairs")
+        return Op(g.ReshapeOp, pairs, ...)
 
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:
         x, tables = match["x"], (match["cos"], match["sin"])
@@ -146,20 +146,20 @@ class FindRotary(Rule):
             return None
         if self.interleaved:
             pairs = (*self.dimensions.of(x)[:-1], Size(shape_of(x)[-1] // 2), Size(2))
-            if self.dimensions.of(match.op("pairs", ConcatOp).result) != pairs:
+            if self.dimensions.of(match.op("pairs", g.ConcatOp).result) != pairs:
                 return None
         if any(rank_of(t) == 0 or shape_of(t)[-1] != size for t in tables):
             return None
         params = {"interleaved": self.interleaved, "full_tables": self.full}
-        return emit(RotaryEmbeddingOp, x, *tables, **params)
+        return emit(g.RotaryEmbeddingOp, x, *tables, **params)
 
 
-def joins_last(op: ConcatOp) -> bool:
+def joins_last(op: g.ConcatOp) -> bool:
     """The parts are joined along the last dimension."""
     return is_last(op.axis.value.data, op.result)
 
 
-def joins_pairs(op: ConcatOp) -> bool:
+def joins_pairs(op: g.ConcatOp) -> bool:
     """The parts become pairs in a last dimension of 2."""
     return joins_last(op) and shape_of(op.result)[-1] == 2 and len(op.inputs) == 2
 
@@ -171,7 +171,7 @@ class FullTables(FindRotary):
 
     def build(self, first: Pattern, second: Pattern) -> Op:
         rotated = self.joined(negative(second), first)
-        return Op(AddOp, Op(MulOp, x, cos), Op(MulOp, rotated, sin))
+        return Op(g.AddOp, Op(g.MulOp, x, cos), Op(g.MulOp, rotated, sin))
 
 
 class HalfTables(FindRotary):
@@ -180,11 +180,11 @@ class HalfTables(FindRotary):
     full = False
 
     def build(self, first: Pattern, second: Pattern) -> Op:
-        a_cos, a_sin = Op(MulOp, first, cos), Op(MulOp, first, sin)
-        b_cos, b_sin = Op(MulOp, second, cos), Op(MulOp, second, sin)
-        turned = Op(MulOp, negative(second), sin)
-        one = Op(SubOp, a_cos, b_sin) | Op(AddOp, a_cos, negative(b_sin) | turned)
-        return self.joined(one, Op(AddOp, b_cos, a_sin))
+        a_cos, a_sin = Op(g.MulOp, first, cos), Op(g.MulOp, first, sin)
+        b_cos, b_sin = Op(g.MulOp, second, cos), Op(g.MulOp, second, sin)
+        turned = Op(g.MulOp, negative(second), sin)
+        one = Op(g.SubOp, a_cos, b_sin) | Op(g.AddOp, a_cos, negative(b_sin) | turned)
+        return self.joined(one, Op(g.AddOp, b_cos, a_sin))
 
 
 class PartOfElements(Rule):
@@ -192,8 +192,8 @@ class PartOfElements(Rule):
 
     name = "find-partial-rotary-embedding"
     pattern = Op(
-        ConcatOp,
-        (Op(RotaryEmbeddingOp, Value("front"), cos, sin, name="rotary"), Value("rest")),
+        g.ConcatOp,
+        (Op(g.RotaryEmbeddingOp, Value("front"), cos, sin, name="rotary"), Value("rest")),
         where=joins_last,
     )
 
@@ -204,12 +204,12 @@ class PartOfElements(Rule):
         size, whole = front.range.count, shape_of(front.source)[-1]
         if front.range != Range(0, size) or rest.range != Range(size, whole - size):
             return None
-        rotary = match.op("rotary", RotaryEmbeddingOp)
+        rotary = match.op("rotary", g.RotaryEmbeddingOp)
         table = shape_of(rotary.cos)[-1] * (1 if rotary.full_tables.value.data else 2)
         if table != size:
             return None
         params = {"interleaved": rotary.interleaved, "full_tables": rotary.full_tables}
-        return emit(RotaryEmbeddingOp, front.source, match["cos"], match["sin"], **params)
+        return emit(g.RotaryEmbeddingOp, front.source, match["cos"], match["sin"], **params)
 
 
 # ---- tables ----------------------------------------------------------------------------------
@@ -219,19 +219,19 @@ class HalveTables(Search):
     """Compute tables that repeat a half from the half alone."""
 
     names = ("halve-rotary-tables",)
-    ops = (RotaryEmbeddingOp,)
+    ops = (g.RotaryEmbeddingOp,)
 
     def __init__(self) -> None:
         self.halves: dict[SSAValue, SSAValue | None] = {}
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        assert isinstance(op, RotaryEmbeddingOp)
+        assert isinstance(op, g.RotaryEmbeddingOp)
         if not op.full_tables.value.data or op.interleaved.value.data:
             return
         tables = [self.half(t, rewriter) for t in (op.cos, op.sin)]
         if None in tables:
             return
-        new = RotaryEmbeddingOp.of(op.input, *tables, location=op.location)
+        new = g.RotaryEmbeddingOp.of(op.input, *tables, location=op.location)
         rewriter.insert(new)
         substitute(self.names[0], new, rewriter, op.result, new.result)
 
@@ -246,14 +246,14 @@ class HalveTables(Search):
         """The first half of a table whose second half is the same, by ops beside those that
         compute the table; None if that is not known."""
         op = table.owner
-        if isinstance(op, ConcatOp):
+        if isinstance(op, g.ConcatOp):
             first, *rest = op.inputs
             return first if joins_last(op) and rest == [first] else None
-        if isinstance(op, UnsqueezeOp):
+        if isinstance(op, g.UnsqueezeOp):
             axes = op.ints("axes")
             if axes is None or any(is_last(a, table) for a in axes):
                 return None
-        elif isinstance(op, MulOp | DivOp):
+        elif isinstance(op, g.MulOp | g.DivOp):
             if number_of(op.rhs) is None or numel(shape_of(op.rhs)) > 1:
                 return None
         elif not isinstance(op, Unary):

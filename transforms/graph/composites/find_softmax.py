@@ -16,25 +16,23 @@ from typing import ClassVar
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
-from ge.dialects.graph.elementwise import DivOp, ExpOp, LogOp, MulOp, ReciprocalOp, SubOp
-from ge.dialects.graph.normalization import LogSoftmaxOp, SoftmaxLike, SoftmaxOp
-from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects import graph as g
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op, Value
 from ge.transforms.rewriting.passes import FunctionPass, Relation, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule
 
 
-def along_one_axis(op: ReduceOp) -> bool:
+def along_one_axis(op: g.ReduceOp) -> bool:
     """the dimension summed over stays as 1"""
     axes = op.reduced_axes()
     return axes is not None and len(axes) == 1 and bool(op.keep_dims.value.data)
 
 
 x = Value("x")
-SHIFTED = Op(SubOp, x, Op(ReduceOp, x, ..., name="max", kind="max", where=along_one_axis))
-POWERS = Op(ExpOp, SHIFTED)
-SUM = Op(ReduceOp, POWERS, ..., name="sum", kind="sum", where=along_one_axis)
+SHIFTED = Op(g.SubOp, x, Op(g.ReduceOp, x, ..., name="max", kind="max", where=along_one_axis))
+POWERS = Op(g.ExpOp, SHIFTED)
+SUM = Op(g.ReduceOp, POWERS, ..., name="sum", kind="sum", where=along_one_axis)
 
 
 class FindSoftmax(Rule):
@@ -42,11 +40,11 @@ class FindSoftmax(Rule):
 
     name = "find-softmax"
     nearly = 4
-    kind: ClassVar[type[SoftmaxLike]] = SoftmaxOp
-    pattern = Op(DivOp, POWERS, SUM)
+    kind: ClassVar[type[g.SoftmaxLike]] = g.SoftmaxOp
+    pattern = Op(g.DivOp, POWERS, SUM)
 
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:
-        axis, other = (match.op(n, ReduceOp).reduced_axes() for n in ("sum", "max"))
+        axis, other = (match.op(n, g.ReduceOp).reduced_axes() for n in ("sum", "max"))
         if axis is None or axis != other or match["x"].type != match.root.results[0].type:
             return None
         return emit(self.kind, match["x"], axis=axis[0])
@@ -55,15 +53,15 @@ class FindSoftmax(Rule):
 class FindSoftmaxByReciprocal(FindSoftmax):
     """exp(x - max x) * (1 / sum(exp(x - max x)))"""
 
-    pattern = Op(MulOp, POWERS, Op(ReciprocalOp, SUM))
+    pattern = Op(g.MulOp, POWERS, Op(g.ReciprocalOp, SUM))
 
 
 class FindLogSoftmax(FindSoftmax):
     """(x - max x) - log(sum(exp(x - max x)))"""
 
     name = "find-log-softmax"
-    kind = LogSoftmaxOp
-    pattern = Op(SubOp, SHIFTED, Op(LogOp, SUM))
+    kind = g.LogSoftmaxOp
+    pattern = Op(g.SubOp, SHIFTED, Op(g.LogOp, SUM))
 
 
 class FindSoftmaxPass(FunctionPass):

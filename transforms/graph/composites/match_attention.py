@@ -34,12 +34,8 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.pattern_rewriter import PatternRewriter
 
-from ge.dialects.graph import elementwise as g
-from ge.dialects.graph.attention import KEYS, AttentionOp
-from ge.dialects.graph.linear import MatmulOp
-from ge.dialects.graph.normalization import SoftmaxOp
-from ge.dialects.graph.quantization import DequantizeOp, Granular, QuantizeOp
-from ge.dialects.graph.shape import ReshapeOp, SqueezeOp, TransposeOp, UnsqueezeOp, View
+from ge.dialects import graph as g
+from ge.dialects.graph.attention import KEYS
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import array_ints, element_type, numel, rank_of, shape_of
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size, Sizes, volume
@@ -63,11 +59,11 @@ class IntegerGrid:
     to: IntegerType
 
     @staticmethod
-    def of(op: DequantizeOp) -> "IntegerGrid | None":
+    def of(op: g.DequantizeOp) -> "IntegerGrid | None":
         """Return the grid of an op; None if it is no quantize and dequantize by the same two
         numbers."""
         before = op.input.owner
-        if not isinstance(before, QuantizeOp) or not op.input.has_one_use():
+        if not isinstance(before, g.QuantizeOp) or not op.input.has_one_use():
             return None
         scales, zeros = zip(*(numbers_of(o) for o in (before, op)), strict=True)
         scale, zero = scales[0], zeros[0]
@@ -85,18 +81,18 @@ class IntegerGrid:
         return {f"{name}_scale": scale, f"{name}_zero_point": zero}
 
 
-def numbers_of(op: Granular) -> tuple[float | None, float | None]:
+def numbers_of(op: g.Granular) -> tuple[float | None, float | None]:
     """Scale and zero point, None where it is no number that is known."""
     scale, zero = op.scale, op.zero_point
     single = numel(shape_of(scale)) == 1 and not op.block_size.value.data
     return number_of(scale) if single else None, 0.0 if zero is None else number_of(zero)
 
 
-def dequantized_again(op: QuantizeOp) -> DequantizeOp | None:
+def dequantized_again(op: g.QuantizeOp) -> g.DequantizeOp | None:
     """The only user of a quantize, if that is a dequantize."""
     use = op.result.first_use
     after = None if use is None or not op.result.has_one_use() else use.operation
-    return after if isinstance(after, DequantizeOp) else None
+    return after if isinstance(after, g.DequantizeOp) else None
 
 
 MOST_STEPS = 12  # ops between a matmul and the softmax
@@ -119,7 +115,7 @@ class MatchedScores:
     """The way from a matmul of query and transposed key to scores. `ops` are those on the way, the
     last one first; without a matmul `why` says where the search ended."""
 
-    matmul: MatmulOp | None = None
+    matmul: g.MatmulOp | None = None
     scale: float = 1.0
     softcap: float = 0.0
     masks: tuple[Mask, ...] = ()
@@ -148,11 +144,13 @@ class ScoresSearch:
             return scores.ended(op, "is in another block")
         scores = replace(scores, ops=(*scores.ops, op))
         match op:
-            case MatmulOp(to=None):
+            case g.MatmulOp(to=None):
                 return replace(scores, matmul=op)
             case g.CastOp() if is_float(element_type(op.input)):
                 return self.search(op.input, scores)
-            case ReshapeOp() | SqueezeOp() | UnsqueezeOp() if self.keeps_rows(op.input, value):
+            case g.ReshapeOp() | g.SqueezeOp() | g.UnsqueezeOp() if self.keeps_rows(
+                op.input, value
+            ):
                 return self.search(op.input, scores)
             case g.MulOp() | g.DivOp():
                 return self.scaled(op, scores)
@@ -160,7 +158,7 @@ class ScoresSearch:
                 return self.search(op.input, replace(scores, softcap=scores.scale))
             case g.AddOp() | g.SelectOp():
                 return self.masked(op, scores)
-            case DequantizeOp() if self.quantized:
+            case g.DequantizeOp() if self.quantized:
                 return self.on_grid(op, scores)
             case _:
                 return scores.ended(op, "is no part of attention")
@@ -178,7 +176,7 @@ class ScoresSearch:
             return self.search(value, replace(scores, scale=scores.scale * number))
         return scores.ended(op, "is by more than a number")
 
-    def on_grid(self, op: DequantizeOp, scores: MatchedScores) -> MatchedScores:
+    def on_grid(self, op: g.DequantizeOp, scores: MatchedScores) -> MatchedScores:
         grid = IntegerGrid.of(op)
         if grid is None or not grid.source.has_one_use():
             return scores.ended(op, "has no scale and zero point of its own that are known")
@@ -221,7 +219,7 @@ class ScoresSearch:
 class Weights:
     """The ops between a softmax and the matmul with the values, the last one first."""
 
-    matmul: MatmulOp | None = None
+    matmul: g.MatmulOp | None = None
     transposed: bool = False  # whether the matmul is V^T P^T = (P V)^T
     undefined: str = "nan"
     grid: IntegerGrid | None = None
@@ -245,12 +243,12 @@ def keeps_weights(op: Operation, index: int, dimensions: Dimensions) -> bool:
     """Return whether an op on the weights, its operand `index`, leaves the last two dimensions."""
     if isinstance(op, g.CastOp):
         return is_float(op.to)
-    if not isinstance(op, View) or index:
+    if not isinstance(op, g.View) or index:
         return False
     return dimensions.of(op.input)[-2:] == dimensions.of(op.results[0])[-2:]
 
 
-def find_weights(softmax: SoftmaxOp, dimensions: Dimensions, quantized: bool) -> Weights:
+def find_weights(softmax: g.SoftmaxOp, dimensions: Dimensions, quantized: bool) -> Weights:
     """Go down from a softmax to the matmul with the values."""
     value, weights = softmax.result, Weights()
     for _ in range(MOST_STEPS):
@@ -262,7 +260,7 @@ def find_weights(softmax: SoftmaxOp, dimensions: Dimensions, quantized: bool) ->
         op = use.operation if guard is None else guard
         if op.parent is not softmax.parent:
             break
-        if quantized and isinstance(op, QuantizeOp):
+        if quantized and isinstance(op, g.QuantizeOp):
             after = dequantized_again(op)
             grid = None if after is None or weights.grid else IntegerGrid.of(after)
             if after is None or grid is None:
@@ -273,14 +271,14 @@ def find_weights(softmax: SoftmaxOp, dimensions: Dimensions, quantized: bool) ->
         weights = replace(weights, ops=(op, *weights.ops))
         if guard is not None:
             weights = replace(weights, undefined="guard")
-        elif isinstance(op, MatmulOp) and op.to is None:
+        elif isinstance(op, g.MatmulOp) and op.to is None:
             flag = op.transpose_rhs if use.index else op.transpose_lhs
             if (bool(flag.value.data) != weights.transposed) == (use.index == 1):
                 return replace(weights, matmul=op, transposed=use.index == 1)
             break
         elif weights.transposed:
             break
-        elif isinstance(op, TransposeOp) and array_ints(op.permutation) == last_swapped(
+        elif isinstance(op, g.TransposeOp) and array_ints(op.permutation) == last_swapped(
             rank_of(value)
         ):
             weights = replace(weights, transposed=True)
@@ -304,8 +302,8 @@ class AttentionBuilder:
     dimensions: Dimensions
     scores: MatchedScores
     weights: Weights
-    first: MatmulOp
-    last: MatmulOp
+    first: g.MatmulOp
+    last: g.MatmulOp
     emit: Emit
 
     def sizes(self, value: SSAValue) -> Sizes:
@@ -317,7 +315,7 @@ class AttentionBuilder:
         current = self.sizes(self.first.result)
         levels: dict[Operation, Sizes] = {self.first: current}
         for op in (*self.scores.ops[-2::-1], *self.weights.ops[:0:-1]):
-            current = self.sizes(op.results[0]) if isinstance(op, View) else current
+            current = self.sizes(op.results[0]) if isinstance(op, g.View) else current
             levels[op] = current
         size = self.sizes(self.last.result)[-2 if self.weights.transposed else -1]
         levels[self.last] = (*current[:-1], size)
@@ -331,7 +329,7 @@ class AttentionBuilder:
         if len(ahead) == 2:
             return ahead[0], ahead[1]
         candidates = list(levels.values())
-        if isinstance(first.lhs.owner, ReshapeOp):
+        if isinstance(first.lhs.owner, g.ReshapeOp):
             candidates.append(self.sizes(first.lhs.owner.input))
         for sizes in candidates:
             if len(sizes) == 4 and volume(sizes[:2]) == volume(ahead):
@@ -345,7 +343,7 @@ class AttentionBuilder:
         target = target_of(sizes, actual)
         if target is None or volume(actual) != volume(sizes):
             raise NotAttention("batch and heads are not told apart")
-        return self.emit(ReshapeOp, value, shape=target, allow_zero=is_empty(sizes))
+        return self.emit(g.ReshapeOp, value, shape=target, allow_zero=is_empty(sizes))
 
     def operand_sizes(
         self, value: SSAValue, transposed: bool, batch: Size, heads: Size
@@ -366,7 +364,7 @@ class AttentionBuilder:
     def operand(self, value: SSAValue, transposed: bool, batch: Size, heads: Size) -> SSAValue:
         sizes, wanted = self.operand_sizes(value, transposed, batch, heads)
         if transposed:
-            value = self.emit(TransposeOp, value, permutation=last_swapped(len(sizes)))
+            value = self.emit(g.TransposeOp, value, permutation=last_swapped(len(sizes)))
         return self.viewed(value, wanted)
 
     def mask(self, mask: Mask, level: Sizes, batch: Size, heads: Size) -> SSAValue:
@@ -423,14 +421,14 @@ class AttentionBuilder:
             raise NotAttention("batch and heads are not told apart")
         fill = -inf if self.scores.fill is None else self.scores.fill
         result = self.emit(
-            AttentionOp, query, key, value, masks,
+            g.AttentionOp, query, key, value, masks,
             scale=self.scores.scale, softcap=self.scores.softcap, fill=fill,
             undefined=self.weights.undefined, **self.grids(),
         )  # fmt: skip
         if levels[last] != sizes:
-            result = self.emit(ReshapeOp, result, shape=back, allow_zero=is_empty(levels[last]))
+            result = self.emit(g.ReshapeOp, result, shape=back, allow_zero=is_empty(levels[last]))
         if self.weights.transposed:
-            result = self.emit(TransposeOp, result, permutation=last_swapped(len(levels[last])))
+            result = self.emit(g.TransposeOp, result, permutation=last_swapped(len(levels[last])))
         return result
 
 
@@ -463,20 +461,20 @@ class FindAttention(Search):
     """Two matmuls with a softmax between them."""
 
     names = (RULE,)
-    ops = (SoftmaxOp,)
+    ops = (g.SoftmaxOp,)
 
     def __init__(self, dimensions: Dimensions, quantized: bool = False) -> None:
         """`quantized`: that whose scores or weights are quantized, and nothing else."""
         self.dimensions, self.quantized = dimensions, quantized
 
     def match_and_rewrite(self, op: Operation, rewriter: PatternRewriter, /) -> None:
-        assert isinstance(op, SoftmaxOp)
+        assert isinstance(op, g.SoftmaxOp)
         if op.axis.value.data not in (-1, rank_of(op.input) - 1):
             return
         scores = ScoresSearch(self.dimensions, self.quantized).search(op.input, MatchedScores())
         weights = find_weights(op, self.dimensions, self.quantized)
         ops = (*weights.ops, op, *scores.ops)
-        if self.quantized and not any(isinstance(o, QuantizeOp | DequantizeOp) for o in ops):
+        if self.quantized and not any(isinstance(o, g.QuantizeOp | g.DequantizeOp) for o in ops):
             return
         if scores.ops and scores.ops[0].parent is not op.parent:
             return  # scores that are computed before a loop stay there
