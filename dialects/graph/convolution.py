@@ -227,6 +227,7 @@ class ConvTransposeOp(Convolution):
 
 
 def transposed_dim(window: Window, extra: Shape, i: int, size: int) -> int:
+    """A spatial dimension of the result. Raises VerifyException where pads leave nothing of it."""
     if size == DYNAMIC or window.kernel[i] == DYNAMIC:
         return DYNAMIC
     pads = window.pads[i] + window.pads[i + window.rank]
