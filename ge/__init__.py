@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ge.lowering.plugins.extensions import register_dialect as register_dialect
     from ge.lowering.plugins.extensions import register_pass as register_pass
     from ge.lowering.torch import api as torch_api
-    from ge.runtime.device.device_array import DeviceArray as DeviceArray
+    from ge.runtime.device.binding import DeviceArray as DeviceArray
     from ge.runtime.device.profiler import Profiler as Profiler
     from ge.runtime.device.session import Session as Session
     from ge.runtime.host import api
@@ -55,7 +55,7 @@ _NAMES = {
     "lowering.driver.program": "Program",
     "lowering.pipeline.options": "Options set_memory_mode set_op_memory_reuse",
     "lowering.plugins.extensions": "register_dialect register_pass",
-    "runtime.device.device_array": "DeviceArray",
+    "runtime.device.binding": "DeviceArray",
     "runtime.device.session": "Session",
     "runtime.device.profiler": "Profiler",
     "transforms.fusion.user_rules": "FusedOp OpType Pattern",

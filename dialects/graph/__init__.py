@@ -23,7 +23,6 @@ from ge.dialects.graph import (
     convolution,
     creation,
     elementwise,
-    gears,
     image,
     indexing,
     linear,
@@ -46,7 +45,6 @@ from ge.dialects.graph.control import *
 from ge.dialects.graph.convolution import *
 from ge.dialects.graph.creation import *
 from ge.dialects.graph.elementwise import *
-from ge.dialects.graph.gears import *
 from ge.dialects.graph.image import *
 from ge.dialects.graph.indexing import *
 from ge.dialects.graph.linear import *
@@ -65,7 +63,7 @@ from ge.dialects.support.definitions import attributes_of, ops_of
 
 FAMILIES: tuple[ModuleType, ...] = (
     acknowledge, activation, attention, collectives, constant, control, convolution, creation,
-    elementwise, gears, image, indexing, linear, normalization, pooling, quantization, recurrent,
+    elementwise, image, indexing, linear, normalization, pooling, quantization, recurrent,
     reduction, shape, sharding, signal, slicing,
 )  # fmt: skip
 

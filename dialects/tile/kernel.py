@@ -35,6 +35,7 @@ from xdsl.dialects.builtin import (
     IntegerAttr,
     LocationAttr,
     MemRefType,
+    ModuleOp,
     NoneAttr,
     StringAttr,
 )
@@ -61,10 +62,12 @@ from xdsl.traits import (
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import number
+from ge.dialects.npu_task.ops import KernelOp as TaskKernelOp
+from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.support.definitions import OP, TEXT, Stated
 from ge.dialects.support.dims import parsed, symbols
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.operation import GeOp, ops_of
+from ge.dialects.support.operation import GeOp, ops_of, walk
 from ge.dialects.support.types import DYNAMIC, align_up, byte_size
 from ge.dialects.tile.buffers import (
     AllocOp,
@@ -484,3 +487,23 @@ def check_fifo(fifo: FifoOp) -> None:
             sides[type(use.operation)].add(program)
     if [len(s) for s in sides.values()] != [1, 1] or sides[PushOp] == sides[PopOp]:
         raise VerifyException("one program pushes to a fifo, and the other pops from it")
+
+
+def workspace_bytes(module: ModuleOp) -> int:
+    """Bytes of the workspaces of all streams of a program, for the tile programs that its launches
+    name. Launches on one stream come one after the other, so they share one workspace, as large as
+    the largest. It is no part of the arena: tile programs are written when that is planned."""
+    programs = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
+    if not any(program.workspace_bytes for program in programs.values()):
+        return 0
+    tiles = {
+        op.sym_name.data: programs[op.tiles.data].workspace_bytes
+        for op in module.ops
+        if isinstance(op, TaskKernelOp) and op.tiles is not None and op.tiles.data in programs
+    }
+    largest: dict[int, int] = {}
+    for op in walk(module):
+        if isinstance(op, LaunchOp):
+            stream = 0 if op.stream is None else op.stream.value.data
+            largest[stream] = max(largest.get(stream, 0), tiles.get(op.callee, 0))
+    return sum(largest.values())

@@ -471,7 +471,7 @@ def memory_figures(module: ModuleOp) -> dict[str, int]:
         if main is not None and (stated := figure(main, key)) is not None:
             figures["peak_bytes" if key == "arena_bytes" else key] = stated
     if figures and tile_programs(module):
-        from ge.dialects.tile.workspace import workspace_bytes
+        from ge.dialects.tile.kernel import workspace_bytes
 
         if workspace := workspace_bytes(module):
             figures["workspace_bytes"] = workspace

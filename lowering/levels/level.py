@@ -74,7 +74,7 @@ def legality() -> Mapping[Level, Legality]:
     from xdsl.dialects.tensor import EmptyOp
 
     from ge.dialects.fused_op import FusedOps
-    from ge.dialects.graph import Graph, gears
+    from ge.dialects.graph import Graph, control
     from ge.dialects.graph import control as graph
     from ge.dialects.graph.constant import ConstantOp
     from ge.dialects.npu_task import ops as npu
@@ -86,7 +86,7 @@ def legality() -> Mapping[Level, Legality]:
 
     graph_ops = frozenset({*Graph.operations, ReturnOp})
     fused_ops = graph_ops.union(FusedOps.operations)
-    sizes_alone = {gears.MapIndexOp, gears.AssumeShapeOp}  # what no launch computes
+    sizes_alone = {control.MapIndexOp, control.AssumeShapeOp}  # what no launch computes
     control = {graph.IfOp, graph.CaseOp, graph.LoopOp, graph.YieldOp, *sizes_alone, ReturnOp}
     kernel = (fused_ops - control) | {npu.ReturnOp}
     views = set(filter(may_be_view, Graph.operations))

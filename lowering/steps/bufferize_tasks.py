@@ -50,12 +50,12 @@ from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
+from ge.dialects.graph.control import AssumeShapeOp
 from ge.dialects.graph.control import CaseOp as GraphCaseOp
 from ge.dialects.graph.control import IfOp as GraphIfOp
 from ge.dialects.graph.control import LoopOp as GraphLoopOp
+from ge.dialects.graph.control import MapIndexOp as GraphMapIndexOp
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
-from ge.dialects.graph.gears import AssumeShapeOp
-from ge.dialects.graph.gears import MapIndexOp as GraphMapIndexOp
 from ge.dialects.graph.sharding import SHARDING, WHOLE
 from ge.dialects.graph.stated import STATE, Typed, dims_of, growing_axis, growing_symbol, name_of
 from ge.dialects.npu_task import casts

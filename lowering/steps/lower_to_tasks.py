@@ -31,8 +31,7 @@ from xdsl.passes import ModulePass
 from ge.dialects.fused_op import ENGINE, PHASE, Body, FusedOp
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.constant import small_constant
-from ge.dialects.graph.control import CaseOp, IfOp, LoopOp, YieldOp
-from ge.dialects.graph.gears import AssumeShapeOp, MapIndexOp
+from ge.dialects.graph.control import AssumeShapeOp, CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.diagnostics import error_at, warning

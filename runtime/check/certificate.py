@@ -50,7 +50,7 @@ from ge.dialects.support.definitions import wrong_attributes
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, array_ints, byte_size, is_dynamic
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.workspace import workspace_bytes
+from ge.dialects.tile.kernel import workspace_bytes
 from ge.runtime.check.problems import Problem, name_of
 
 SHOWN = 5  # tensors that a message names

@@ -11,7 +11,7 @@ import numpy as np
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import BlockArgument
 
-from ge.dialects.graph import gears as graph
+from ge.dialects.graph import control as graph
 from ge.dialects.graph.stated import argument_attributes, dims_of, input_name, padding_of
 from ge.dialects.npu_task import control
 from ge.dialects.support.dims import size_of

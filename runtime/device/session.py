@@ -30,8 +30,7 @@ from ge.dialects.targets.target import Target
 from ge.runtime.check.proof import require_proved
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.weights import Payload
-from ge.runtime.device.binding import Binding
-from ge.runtime.device.device_array import DeviceArray
+from ge.runtime.device.binding import Binding, DeviceArray
 from ge.runtime.device.devices import Devices, Runs, SpreadState, WeightParts
 from ge.runtime.device.executable import Registers
 from ge.runtime.device.function import Driver, Function, Staged, Watch

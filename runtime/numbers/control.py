@@ -3,16 +3,15 @@ loops have none."""
 
 import numpy as np
 
-from ge.dialects.graph import gears as g
-from ge.dialects.graph.control import AssertOp
+from ge.dialects.graph import control as g
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, array_ints, shape_text
 from ge.runtime.data.arrays import Array
 from ge.runtime.numbers import Fn, kernel
 
 
-@kernel(AssertOp)
-def asserted(op: AssertOp) -> Fn:
+@kernel(g.AssertOp)
+def asserted(op: g.AssertOp) -> Fn:
     message = op.message.data
 
     def run(x: Array, condition: Array) -> Array:

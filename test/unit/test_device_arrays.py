@@ -11,7 +11,7 @@ from ge.dialects.support.errors import GeError
 from ge.lowering.driver.compiler import load, lower
 from ge.lowering.driver.program import Program
 from ge.lowering.pipeline.options import Options
-from ge.runtime.device.device_array import DeviceArray
+from ge.runtime.device.binding import DeviceArray
 from ge.runtime.device.profiler import Profiler, timeline_of
 from ge.runtime.device.session import Session
 

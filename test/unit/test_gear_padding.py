@@ -23,6 +23,7 @@ import ge
 from ge.dialects.graph.activation import ReluOp
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.graph.control import AssumeShapeOp
 from ge.dialects.graph.elementwise import (
     AddOp,
     CompareOp,
@@ -33,7 +34,6 @@ from ge.dialects.graph.elementwise import (
     SelectOp,
     SubOp,
 )
-from ge.dialects.graph.gears import AssumeShapeOp
 from ge.dialects.graph.stated import PADDING
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Dense, shape_of, tensor

@@ -18,7 +18,7 @@ from ge.runtime.check.memory import check_plan
 from ge.runtime.check.proof import check_program
 from ge.runtime.clock.clock import simulate
 from ge.runtime.clock.runs import simulate_runs
-from ge.runtime.device.device_array import DeviceArray
+from ge.runtime.device.binding import DeviceArray
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
 

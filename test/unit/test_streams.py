@@ -17,7 +17,7 @@ from ge.lowering.driver.compiler import load, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.data.arrays import Array
 from ge.runtime.device import streaming
-from ge.runtime.device.device_array import DeviceArray
+from ge.runtime.device.binding import DeviceArray
 from ge.runtime.device.function import Function, Staged
 from ge.runtime.device.profiler import Profiler
 from ge.runtime.device.random_inputs import random_inputs
