@@ -218,8 +218,6 @@ class Dimensions:
             case g.TransposeOp():
                 sizes = self.of(op.input)
                 return [sizes[i] for i in array_ints(op.permutation)]
-            case g.SqueezeOp() | g.UnsqueezeOp():
-                return self.squeezed(op)
             case g.RotaryEmbeddingOp() | g.SoftmaxLike() | g.TrailingNorm() | g.ClampOp():
                 return self.of(op.operands[0])
             case g.AttentionOp():
@@ -235,10 +233,6 @@ class Dimensions:
                 groups = self.of(op.groups) if op.groups is not None and not op.in_order else ()
                 batch = self.broadcast([lhs[:-2], groups], rank_of(value) - 2)
                 return [*batch, lhs[-2], rhs[1 if op.transpose_rhs.value.data else 2]]
-            case g.ReduceOp():
-                return self.reduced(op)
-            case g.GatherOp():
-                return self.gathered(op)
             case g.ConcatOp() | g.SliceOp() | g.SplitOp():
                 return self.along_axes(op)
             case g.RangeOp():
@@ -314,17 +308,6 @@ class Dimensions:
             return batch, tokens, heads, size
         return batch, heads, tokens, size
 
-    def squeezed(self, op: g.SqueezeOp | g.UnsqueezeOp) -> Sequence[Size] | None:
-        axes, sizes = op.ints("axes"), self.of(op.input)
-        if axes is None:
-            return None
-        rank = rank_of(op.result) if isinstance(op, g.UnsqueezeOp) else len(sizes)
-        ones = {normalize_axis(a, rank) for a in axes}
-        if isinstance(op, g.SqueezeOp):
-            return [s for i, s in enumerate(sizes) if i not in ones]
-        rest = iter(sizes)
-        return [ONE if i in ones else next(rest) for i in range(rank)]
-
     def reshaped(self, op: g.ReshapeOp) -> Sequence[Size | None] | None:
         """Return the sizes of the target shape, 0 and -1 replaced; None if it is unknown."""
         sizes = self.of(op.input)
@@ -346,19 +329,6 @@ class Dimensions:
             whole = len(known) == len(others)
             result[hidden] = volume(sizes).over(volume(known)) if whole else None
         return result
-
-    def reduced(self, op: g.ReduceOp) -> Sequence[Size] | None:
-        axes, sizes = op.reduced_axes(), self.of(op.input)
-        if axes is None:
-            return None
-        if op.keep_dims.value.data:
-            return [ONE if i in axes else s for i, s in enumerate(sizes)]
-        return [s for i, s in enumerate(sizes) if i not in axes]
-
-    def gathered(self, op: g.GatherOp) -> Sequence[Size]:
-        data, indices = self.of(op.operands[0]), self.of(op.operands[1])
-        axis = normalize_axis(op.axis.value.data, len(data))
-        return [*data[:axis], *indices, *data[axis + 1 :]]
 
     def along_axes(self, op: g.ConcatOp | g.SliceOp | g.SplitOp) -> Sequence[Size | None] | None:
         """The sizes of the axes that do not change."""
