@@ -469,14 +469,14 @@ class AppendOp(Movement, OneResultOp, HasAxes):
         return (self.cache.type,)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
-        axis = element_axis(self.axis.value.data, len(box.sizes))
+        axis = self.axis.value.data
         own = box.along(shape_of(self.operands[index]), (axis,)) if index == 1 else None
         return own if index else box
 
     def counts_size(self, axis: int, result: int = 0) -> bool:
         """True along the axis of the rows: their place depends on their number and the cache's
         length."""
-        return axis == element_axis(self.axis.value.data, rank_of(self.cache))
+        return axis == self.axis.value.data
 
     def bytes_read(self, index: int) -> int:
         return 0 if index == 0 else super().bytes_read(index)

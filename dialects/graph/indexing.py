@@ -110,11 +110,11 @@ class GatherOp(Picking, ShapeComputation, HasAxes):
         return (tensor(result, element_type(self.input)),)
 
     def indexed_axes(self) -> Collection[int]:
-        return (element_axis(self.axis.value.data, rank_of(self.input)),)
+        return (self.axis.value.data,)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         shape, rank = shape_of(self.input), rank_of(self.indices)
-        axis = element_axis(self.axis.value.data, len(shape))
+        axis = self.axis.value.data
         before, own, after = (
             box.spans[:axis],
             box.spans[axis : axis + rank],
@@ -146,10 +146,10 @@ class GatherElementsOp(Picking, HasAxes):
         return (tensor(shape_of(self.indices), element_type(self.input)),)
 
     def indexed_axes(self) -> Collection[int]:
-        return (element_axis(self.axis.value.data, rank_of(self.input)),)
+        return (self.axis.value.data,)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
-        axis = element_axis(self.axis.value.data, len(box.sizes))
+        axis = self.axis.value.data
         return box if index else box.along(shape_of(self.input), (axis,))
 
 
@@ -264,10 +264,10 @@ class ScatterElementsOp(Placing, HasAxes):
         return (self.input.type,)
 
     def indexed_axes(self) -> Collection[int]:
-        return (element_axis(self.axis.value.data, rank_of(self.input)),)
+        return (self.axis.value.data,)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
-        axis = element_axis(self.axis.value.data, len(box.sizes))
+        axis = self.axis.value.data
         return box.along(shape_of(self.operands[index]), (axis,)) if index else box
 
 
@@ -343,14 +343,14 @@ class TensorScatterOp(Movement, OneResultOp, HasAxes):
     def counts_size(self, axis: int, result: int = 0) -> bool:
         """True along the axis of a "circular" write, which goes on at the begin, and of a write
         whose indices may count from the end."""
-        is_own = axis == element_axis(self.axis.value.data, rank_of(self.input))
+        is_own = axis == self.axis.value.data
         plain = self.mode.data == "linear" and from_front(self.write_indices)
         return is_own and not plain
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         if index == 2:
             return Box.of(box.spans[:1])
-        axis = element_axis(self.axis.value.data, len(box.sizes))
+        axis = self.axis.value.data
         return box.along(shape_of(self.updates), (axis,)) if index else box
 
 
@@ -460,7 +460,7 @@ class OneHotOp(Movement, OneResultOp, HasAxes):
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         if index:
             return None
-        axis = element_axis(self.axis.value.data, len(box.sizes))
+        axis = self.axis.value.data
         return Box.of([*box.spans[:axis], *box.spans[axis + 1 :]])
 
     def static_work(self) -> Work:
@@ -496,7 +496,7 @@ class TopKOp(Movement, HasAxes):
         return (tensor(shape, element_type(self.input)), tensor(shape, i64))
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
-        axis = element_axis(self.axis.value.data, len(box.sizes))
+        axis = self.axis.value.data
         return None if index else box.along(shape_of(self.input), (axis,))
 
     def static_work(self) -> Work:

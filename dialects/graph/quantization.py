@@ -57,7 +57,6 @@ from ge.dialects.support.types import (
     merge_dims,
     normalize_axis,
     numel,
-    rank_of,
     shape_of,
     shape_text,
     tensor,
@@ -105,14 +104,14 @@ def meeting_axis(op: "Granular | RequantizeOp") -> tuple[Shape, Shape] | None:
         return (), shape
     if op.axis is None:
         return None
-    axis = normalize_axis(op.axis.value.data, len(shape))
+    axis = op.axis.value.data
     return (*(1 for _ in shape[:axis]), shape[axis], *(1 for _ in shape[axis + 1 :])), shape
 
 
 def permuted_axis(axis: IntegerAttr | None, order: Sequence[int]) -> Permuted:
     if axis is None or not order:
         return Permuted((0,), order, {})
-    return Permuted((0,), order, {"axis": order.index(normalize_axis(axis.value.data, len(order)))})
+    return Permuted((0,), order, {"axis": order.index(axis.value.data)})
 
 
 def parameter_box(op: "Granular | RequantizeOp", index: int, box: Box, block: int) -> Box:
@@ -120,7 +119,7 @@ def parameter_box(op: "Granular | RequantizeOp", index: int, box: Box, block: in
     shape = shape_of(op.operands[index])
     if {*shape} <= {1} or op.axis is None:
         return Box.whole(shape)
-    axis = normalize_axis(op.axis.value.data, rank_of(op.input))
+    axis = op.axis.value.data
     span = blocks(box.spans[axis], max(block, 1))
     return Box.of([span if i == axis else s for i, s in enumerate(box.spans)] if block else [span])
 
@@ -148,7 +147,7 @@ class Granular(OneResultOp, PermuteInterface, SplitInterface, HasAxes, ABC):
         if self.axis is None:
             return None
         shape = shape_of(self.input)
-        axis = normalize_axis(self.axis.value.data, len(shape))
+        axis = self.axis.value.data
         before, size, after = shape[:axis], shape[axis], shape[axis + 1 :]
         if size % block:
             return None

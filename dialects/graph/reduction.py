@@ -147,7 +147,7 @@ class ArgReduceOp(OneResultOp, RowsInterface, HasAxes):
     assembly_format = f"$kind $input {TYPES}"
 
     def row_axes(self) -> Collection[int]:
-        return (normalize_axis(self.axis.value.data, rank_of(self.input)),)
+        return (self.axis.value.data,)
 
     def infer(self) -> Sequence[Attribute]:
         shape = shape_of(self.input)

@@ -81,10 +81,10 @@ class ConcatOp(Movement, OneResultOp, SplitInterface, PermuteInterface, ShapeCom
     assembly_format = f"$inputs {TYPES}"
 
     def is_same_op(self, axis: int) -> bool:
-        return axis != element_axis(self.axis.value.data, len(shape_of(self.result)))
+        return axis != self.axis.value.data
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
-        axis = element_axis(self.axis.value.data, len(box.sizes))
+        axis = self.axis.value.data
         return shifted(box, axis, -sum(shape_of(v)[axis] for v in self.inputs[:index]))
 
     def infer(self) -> Sequence[Attribute]:
@@ -109,7 +109,7 @@ class ConcatOp(Movement, OneResultOp, SplitInterface, PermuteInterface, ShapeCom
         return Work(0, numel(shape_of(self.result)), *self.traffic())
 
     def permuted(self, order: Sequence[int]) -> Permuted | None:
-        axis = order.index(element_axis(self.axis.value.data, len(order)))
+        axis = order.index(self.axis.value.data)
         return Permuted(range(len(self.inputs)), order, {"axis": axis})
 
     def elements(self, steps: int) -> Elements | None:
@@ -161,19 +161,18 @@ class SplitOp(Movement, SliceInterface, PermuteInterface, HasAxes):
         return [tensor((*before, d, *after), element) for d in dims(sizes)]
 
     def part_starts(self) -> Sequence[Sequence[int]] | None:
-        rank = len(shape_of(self.input))
-        axis = element_axis(self.axis.value.data, rank)
+        rank, axis = rank_of(self.input), self.axis.value.data
         sizes = [shape_of(part)[axis] for part in self.parts]
         starts = accumulate(sizes[:-1], initial=0)
         return [[s if d == axis else 0 for d in range(rank)] for s in starts]
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
-        axis = element_axis(self.axis.value.data, len(box.sizes))
+        axis = self.axis.value.data
         before = sum(shape_of(part)[axis] for part in self.parts[:result])
         return shifted(box, axis, before) if index == 0 else None
 
     def permuted(self, order: Sequence[int]) -> Permuted | None:
-        axis = order.index(element_axis(self.axis.value.data, len(order)))
+        axis = order.index(self.axis.value.data)
         return Permuted((0,), order, {"axis": axis})
 
 

@@ -37,7 +37,6 @@ from ge.dialects.support.types import (
     element_type,
     is_ranked,
     is_static,
-    normalize_axis,
     numel,
     rank_of,
     set_type,
@@ -340,7 +339,7 @@ class Dimensions:
             for axis, *_ in bounds:
                 result[axis] = self.first_elements(op, axis) if len(bounds) == 1 else None
         else:
-            result[normalize_axis(op.axis.value.data, len(result))] = None
+            result[op.axis.value.data] = None
         return result
 
     def first_elements(self, op: g.SliceOp, axis: int) -> Size | None:

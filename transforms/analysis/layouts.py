@@ -20,7 +20,6 @@ from ge.dialects import graph as g
 from ge.dialects.support.types import (
     array_ints,
     constant_ints,
-    normalize_axis,
     numel,
     rank_of,
     shape_of,
@@ -164,7 +163,7 @@ class Trace:
     def over_runs(self, op: g.GatherOp) -> list[Axes] | None:
         """The axes of the input of a gather by 0, 0, 1, 1, ...; None for other indices, and where
         repetition is not allowed."""
-        axis = normalize_axis(op.axis.value.data, rank_of(op.operands[0]))
+        axis = op.axis.value.data
         count, indices = self.dimensions.of(op.operands[0])[axis].number, constant_ints(op.indices)
         if not self.repeats or not count or not indices or len(indices) % count:
             return None

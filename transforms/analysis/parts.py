@@ -15,7 +15,7 @@ from xdsl.ir import OpResult, SSAValue
 
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.slicing import SliceOp, SplitOp, slice_bounds
-from ge.dialects.support.types import DYNAMIC, constant_ints, normalize_axis, rank_of, shape_of
+from ge.dialects.support.types import DYNAMIC, constant_ints, rank_of, shape_of
 
 T = TypeVar("T")
 
@@ -68,14 +68,14 @@ def part_of(value: SSAValue) -> Part | None:
                 return None
             return Part(op.input, axis, Range(*slice_bounds(start, end, step, shape[axis]), step))
         case SplitOp() if isinstance(value, OpResult):
-            axis = normalize_axis(op.axis.value.data, rank_of(op.input))
+            axis = op.axis.value.data
             sizes = [shape_of(p)[axis] for p in op.parts]
             index = value.index
             if DYNAMIC in sizes:
                 return None
             return Part(op.input, axis, Range(sum(sizes[:index]), sizes[index]))
         case GatherOp() if rank_of(op.indices) == 0 and rank_of(op.input) > 0:
-            axis = normalize_axis(op.axis.value.data, rank_of(op.input))
+            axis = op.axis.value.data
             index, size = constant_ints(op.indices), shape_of(op.input)[axis]
             if index is None or size <= 0:
                 return None

@@ -18,7 +18,7 @@ from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects import graph as g
-from ge.dialects.support.types import normalize_axis, rank_of
+from ge.dialects.support.types import rank_of
 from ge.transforms.graph.canonical.linear_maps import is_prepared
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op, Value
@@ -46,7 +46,7 @@ class TurnWeight(Rule):
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:
         old, matmul = match.op("weight", g.DequantizeOp), match.op("matmul", g.MatmulOp)
         codes = emit(g.TransposeOp, old.input, permutation=[1, 0])
-        axis = None if old.axis is None else 1 - normalize_axis(old.axis.value.data, 2)
+        axis = None if old.axis is None else 1 - old.axis.value.data
         given = {} if axis is None else {"axis": axis}
         given |= {} if old.to is None else {"to": old.to}
         weight = emit(g.DequantizeOp, codes, old.scale, old.zero_point, **given)

@@ -49,7 +49,7 @@ from ge.dialects.support.element_types import elements_per_byte, storage_bytes
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops, put_after, put_before
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import byte_size, element_type, normalize_axis, numel, shape_of
+from ge.dialects.support.types import byte_size, element_type, numel, shape_of
 from ge.transforms.analysis.dependencies import arena_bytes, erase_unused, in_arena, ops_by_block
 from ge.transforms.analysis.liveness import LiveProfile
 from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph
@@ -187,7 +187,7 @@ class PartWriting(BufferParts):
         if not isinstance(main, ConcatOp) or len(op.ins) != len(main.inputs) or len(op.outs) != 1:
             return None
         shape = shape_of(op.outs[0])
-        axis = normalize_axis(main.axis.value.data, len(shape))
+        axis = main.axis.value.data
         lengths = [prod(shape_of(v)[axis:]) for v in op.ins]
         element, whole = element_type(op.outs[0]), prod(shape[:axis]) == 1
         least = 1 if whole else SHORTEST

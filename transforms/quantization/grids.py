@@ -16,9 +16,7 @@ from ge.dialects.support.types import (
     constant_value,
     element_type,
     is_static,
-    normalize_axis,
     numel,
-    rank_of,
     shape_of,
 )
 from ge.runtime.data.arrays import Array, array_of
@@ -72,7 +70,7 @@ class Grid:
             return Grid(op.scale, op.zero_point, None)
         if op.axis is None:
             return None
-        return Grid(op.scale, op.zero_point, normalize_axis(op.axis.value.data, rank_of(op.input)))
+        return Grid(op.scale, op.zero_point, op.axis.value.data)
 
     @property
     def is_prepared(self) -> bool:
@@ -135,7 +133,7 @@ def computed_scale(op: DequantizeOp) -> SSAValue | None:
     block, shape = op.block_size.value.data, shape_of(op.input)
     if op.axis is None or (not block and has_one_element(op.scale)):
         return op.scale
-    axis = normalize_axis(op.axis.value.data, len(shape))
+    axis = op.axis.value.data
     if not block:
         return op.scale if axis == 0 else None
     return op.scale if axis == len(shape) - 1 and block >= shape[-1] != DYNAMIC else None

@@ -37,7 +37,6 @@ from ge.dialects.support.types import (
     array_ints,
     element_type,
     is_static,
-    normalize_axis,
     numel,
     rank_of,
     shape_of,
@@ -127,7 +126,7 @@ def moved_axis(op: TensorOp, axis: int) -> int | None:
     if isinstance(op, g.TransposeOp):
         return array_ints(op.permutation).index(axis)
     if isinstance(op, g.GatherOp):
-        taken = normalize_axis(op.axis.value.data, rank_of(op.input))
+        taken = op.axis.value.data
         behind = axis + rank_of(op.indices) - 1
         return None if axis == taken else axis if axis < taken else behind
     if isinstance(op, VIEWS):

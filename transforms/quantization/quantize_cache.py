@@ -71,7 +71,7 @@ def moves_rows(op: Operation) -> TypeGuard[TensorOp]:
     rank = rank_of(op.operands[0])
     match op:
         case g.GatherOp() | g.ConcatOp() | g.SplitOp():
-            return normalize_axis(op.axis.value.data, rank) != rank - 1
+            return op.axis.value.data != rank - 1
         case g.TransposeOp():
             return array_ints(op.permutation)[-1] == rank - 1
         case g.UnsqueezeOp() | g.SqueezeOp() | g.SliceOp():

@@ -54,7 +54,7 @@ from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import cloned, operands_of, ops_of, put_last
 from ge.dialects.support.tensor_op import SplitInterface, TensorOp
-from ge.dialects.support.types import constant_value, element_type, normalize_axis, rank_of
+from ge.dialects.support.types import constant_value, element_type, rank_of
 from ge.runtime import numbers
 from ge.runtime.data.arrays import array_of, dtype_of
 from ge.transforms.analysis.dimensions import STEP, Dimensions, Size, stand_in, volume
@@ -581,7 +581,7 @@ class Padding:
 
     def cut_apart(self, op: g.SplitOp) -> Axes:
         axes = self.along(op.input)
-        if normalize_axis(op.axis.value.data, rank_of(op.input)) in axes:
+        if op.axis.value.data in axes:
             raise Mixes(op)
         return axes
 
@@ -635,7 +635,7 @@ class Padding:
         return dict.fromkeys(axes, FillKind.COUNT) if ones and op.kind.data == "sum" else axes
 
     def normalized(self, op: g.SoftmaxOp) -> Axes:
-        last = normalize_axis(op.axis.value.data, rank_of(op.input))
+        last = op.axis.value.data
         fill = self.along(op.input).get(last)
         if fill is None or op.flatten.value.data:
             return self.split(op)
@@ -708,9 +708,7 @@ class Padding:
         result: Axes = {}
         last = rank_of(indices) - 1
         parts = list(vectors.inputs)
-        if normalize_axis(vectors.axis.value.data, last + 1) != last or any(
-            self.dims.of(p)[last].number != 1 for p in parts
-        ):
+        if vectors.axis.value.data != last or any(self.dims.of(p)[last].number != 1 for p in parts):
             raise Mixes(op)
         for i, part in enumerate(parts):
             counting = [a for a, f in self.along(part).items() if f is FillKind.INDEX]

@@ -224,11 +224,11 @@ class SizeExpressions:
                 if isinstance(op, g.BroadcastToOp):
                     sizes.append(self.element(op, "shape", axis))
                 return self.equal(sizes)
-            case g.ConcatOp() if axis == normalize_axis(op.axis.value.data, rank_of(value)):
+            case g.ConcatOp() if axis == op.axis.value.data:
                 return self.total([self.at(v, axis) for v in op.inputs])
             case g.SliceOp():
                 return self.sliced(op, axis)
-            case g.SplitOp() if axis == normalize_axis(op.axis.value.data, rank_of(value)):
+            case g.SplitOp() if axis == op.axis.value.data:
                 size = self.at(op.input, axis)
                 count = 1 if op.sizes or op.sizes_value else len(op.parts)  # sizes may be any
                 return None if size is None else ((size + (count - 1)) // count).at_most()
@@ -385,14 +385,14 @@ class SizeExpressions:
                 known = None if batch is None or classes is None else batch * classes
                 most = None if known is None or boxes is None else known * boxes
             case g.CompressOp() | g.UniqueOp() if op.axis is not None:
-                along = normalize_axis(op.axis.value.data, rank_of(op.input))
+                along = op.axis.value.data
                 is_whole = value is op.results[0]  # what else unique gives are vectors
                 most = self.at(op.input, axis if is_whole else along)
                 if most is None or (is_whole and axis != along):
                     return most
             case g.TopKOp():
                 most = self.at(op.input, axis)
-                if axis != normalize_axis(op.axis.value.data, rank_of(op.input)):
+                if axis != op.axis.value.data:
                     return most
             case _:
                 most = self.count(op.operands[0])

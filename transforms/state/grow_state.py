@@ -82,7 +82,6 @@ from ge.dialects.support.types import (
     Dense,
     element_type,
     is_ranked,
-    normalize_axis,
     rank_of,
     set_type,
     shape_of,
@@ -355,7 +354,7 @@ class Growth:
         """Return whether an op puts rows behind those of a value that grows."""
         if not isinstance(op, g.ConcatOp) or self.axis(op.inputs[0]) is None:
             return False
-        axis = normalize_axis(op.axis.value.data, len(shape_of(op.result)))
+        axis = op.axis.value.data
         others = op.inputs[1:]
         return self.axis(op.inputs[0]) == axis and all(v not in self.rows for v in others)
 
@@ -425,7 +424,7 @@ class Growth:
         if indices is None:
             return False
         if isinstance(op, g.GatherOp):  # each index a vector of one; they stand where the axis was
-            first = normalize_axis(op.axis.value.data, len(shape_of(op.input)))
+            first = op.axis.value.data
             axis = first + indices.axis
         elif indices.axis == len(shape_of(op.indices)) - 1:
             return False

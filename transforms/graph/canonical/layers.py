@@ -63,7 +63,7 @@ PART = 4096  # elements of a row: with their numbers and copies they take half o
 def top_k_of_rows(op: g.TopKOp, make: Make) -> Replacement:
     """The largest elements along a dimension are those along the last one of a transposition"""
     rank = rank_of(op.input)
-    axis = normalize_axis(op.axis.value.data, rank)
+    axis = op.axis.value.data
     if axis == rank - 1:
         return None
     order = [i for i in range(rank) if i != axis] + [axis]
@@ -77,7 +77,7 @@ def top_k_of_rows(op: g.TopKOp, make: Make) -> Replacement:
 def top_k_of_parts(op: g.TopKOp, make: Make) -> Replacement:
     """The largest elements of a long row are those of the largest of its parts"""
     shape, count = shape_of(op.input), op.ints("k")
-    if normalize_axis(op.axis.value.data, len(shape)) != len(shape) - 1 or not is_static(shape):
+    if op.axis.value.data != len(shape) - 1 or not is_static(shape):
         return None
     *lines, size = shape
     parts = -(-size // PART)
@@ -356,7 +356,7 @@ def taken(make: Make, x: SSAValue, axis: int, places: Array) -> SSAValue:
 def gather_of_columns(op: g.GatherOp, make: Make) -> Replacement:
     """Columns at numbers are rows of a transposition"""
     rank, count = rank_of(op.input), rank_of(op.indices)
-    last = normalize_axis(op.axis.value.data, rank) == rank - 1
+    last = op.axis.value.data == rank - 1
     if rank < 2 or not count or not last or not is_static(shape_of(op.result)):
         return None
     if numel(shape_of(op.result)) < LEAST_MOVED or numel(shape_of(op.indices)) == 1:
@@ -402,7 +402,7 @@ def reverse_by_indices(op: g.ReverseSequenceOp, make: Make) -> Replacement:
 def gather_of_one(op: g.GatherOp | g.GatherElementsOp, make: Make) -> Replacement:
     """A gather along a dimension of one element takes that element at every index"""
     shape, result = shape_of(op.input), shape_of(op.result)
-    axis = normalize_axis(op.axis.value.data, len(shape))
+    axis = op.axis.value.data
     if shape[axis] != 1 or not is_static(result):
         return None
     count = rank_of(op.indices) if isinstance(op, g.GatherOp) else 1
@@ -417,7 +417,7 @@ def gather_of_one(op: g.GatherOp | g.GatherElementsOp, make: Make) -> Replacemen
 def scatter_in_part(op: g.ScatterElementsOp, make: Make) -> Replacement:
     """A scatter whose indices are of a part of the input leaves the rest beside it unchanged"""
     shape, indices = shape_of(op.input), shape_of(op.indices)
-    along = normalize_axis(op.axis.value.data, len(shape))
+    along = op.axis.value.data
     if not is_static((*shape, *indices)) or 0 in indices:
         return None
     pairs = enumerate(zip(shape, indices, strict=True))

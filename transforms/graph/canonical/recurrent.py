@@ -19,7 +19,6 @@ from ge.dialects.support.types import (
     array_floats,
     element_type,
     is_static,
-    normalize_axis,
     numel,
     shape_of,
 )
@@ -161,7 +160,7 @@ def matrix(
     source = weight.owner
     if not isinstance(source, g.DequantizeOp) or source.block_size.value.data:
         return as_type(make, rows_of(make, weight, d, low, high), element)
-    axis = 0 if source.axis is None else normalize_axis(source.axis.value.data, 3)
+    axis = 0 if source.axis is None else source.axis.value.data
 
     def own(value: SSAValue) -> SSAValue:
         """Return the part of scales or zero points."""

@@ -19,7 +19,6 @@ from ge.dialects.support.types import (
     constant_ints,
     element_type,
     is_static,
-    normalize_axis,
     rank_of,
     shape_of,
 )
@@ -96,7 +95,7 @@ def slice_of_concat(op: g.SliceOp, make: Make) -> Replacement:
     inner, ranges = op.input.owner, ranges_of(op)
     if not isinstance(inner, g.ConcatOp) or ranges is None:
         return None
-    axis = normalize_axis(inner.axis.value.data, len(ranges))
+    axis = inner.axis.value.data
     r = ranges[axis]
     if not r.count:
         return None
@@ -130,7 +129,7 @@ def split_for_one(op: g.SplitOp, make: Make) -> Replacement:
     used = [p for p in op.parts if p.first_use is not None]
     if len(used) != 1 or len(op.parts) == 1 or not is_static(shape_of(op.input)):
         return None
-    axis = normalize_axis(op.axis.value.data, rank_of(op.input))
+    axis = op.axis.value.data
     part = along(used[0], axis)
     if part.source is used[0]:
         return None
@@ -144,8 +143,8 @@ def split_of_concat(op: g.SplitOp, make: Make) -> Replacement:
     inner, shape = op.input.owner, shape_of(op.input)
     if not isinstance(inner, g.ConcatOp) or not is_static(shape):
         return None
-    axis = normalize_axis(op.axis.value.data, len(shape))
-    if axis != normalize_axis(inner.axis.value.data, len(shape)):
+    axis = op.axis.value.data
+    if op.axis != inner.axis:
         return None
     rest, parts = list(inner.inputs), list[SSAValue]()
     for part in op.parts:
@@ -173,7 +172,7 @@ def concat_of_neighbours(op: g.ConcatOp, make: Make) -> Replacement:
     """Parts of one tensor that lie side by side are one part."""
     if not all(is_static(shape_of(v)) for v in op.inputs):
         return None
-    axis = normalize_axis(op.axis.value.data, rank_of(op.result))
+    axis = op.axis.value.data
     parts: list[tuple[Part, SSAValue | None]] = []
     for value in op.inputs:
         part = along(value, axis)
@@ -192,16 +191,10 @@ def concat_of_neighbours(op: g.ConcatOp, make: Make) -> Replacement:
 @rule(g.ConcatOp)
 def concat_of_concat(op: g.ConcatOp, make: Make) -> Replacement:
     """Concatenation is associative; nothing adds nothing."""
-    rank = rank_of(op.result)
-    axis = normalize_axis(op.axis.value.data, rank)
-    values: list[SSAValue] = []
+    axis, values = op.axis.value.data, list[SSAValue]()
     for value in op.inputs:
         inner = value.owner
-        if (
-            isinstance(inner, g.ConcatOp)
-            and normalize_axis(inner.axis.value.data, rank) == axis
-            and value.has_one_use()
-        ):
+        if isinstance(inner, g.ConcatOp) and inner.axis == op.axis and value.has_one_use():
             values.extend(inner.inputs)
         elif shape_of(value)[axis] != 0:
             values.append(value)
@@ -297,7 +290,7 @@ def concat_of_one_value(op: g.ConcatOp, make: Make) -> Replacement:
     if not others or any(v is not first for v in others):
         return None
     repeats = [1] * len(shape_of(first))
-    repeats[normalize_axis(op.axis.value.data, len(repeats))] = len(op.inputs)
+    repeats[op.axis.value.data] = len(op.inputs)
     return make(g.TileOp, first, repeats=repeats)
 
 
@@ -374,7 +367,7 @@ def gather_slice(op: g.GatherOp, make: Make) -> Replacement:
     numbers, shape = constant_ints(op.indices), shape_of(op.input)
     if numbers is None or not is_static(shape):
         return None
-    axis = normalize_axis(op.axis.value.data, len(shape))
+    axis = op.axis.value.data
     dim = shape[axis]
     picked = progression(tuple(n + dim if n < 0 else n for n in numbers))
     if picked is None or not in_bounds(numbers, (dim,)):

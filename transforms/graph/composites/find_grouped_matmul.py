@@ -16,7 +16,7 @@ from xdsl.ir import SSAValue
 
 from ge.dialects import graph as g
 from ge.dialects.support.element_types import is_float
-from ge.dialects.support.types import element_type, normalize_axis, rank_of
+from ge.dialects.support.types import element_type, rank_of
 from ge.transforms.analysis.parts import last_swapped
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op, Value
@@ -26,7 +26,7 @@ from ge.transforms.rewriting.rules import Emit, Rule
 
 def picks_matrices(op: g.GatherOp) -> bool:
     """matrices are gathered, of floats"""
-    is_first = rank_of(op.input) == 3 and normalize_axis(op.axis.value.data, 3) == 0
+    is_first = rank_of(op.input) == 3 and op.axis.value.data == 0
     return is_first and rank_of(op.indices) > 0 and is_float(element_type(op.input))
 
 
