@@ -4,6 +4,7 @@ float32 where a formula has several steps, and rounded once.
 numpy vectorizes tanh and exp but knows no erf. The formulas here are chains of numpy calls that
 write into their own temporaries; run on blocks, these stay in the cache."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -57,7 +58,7 @@ _ATANH_ERF = (
 def erf(x: Array) -> Array:
     """The error function of a float32 or float64 array."""
     if x.dtype == np.float64:
-        return erf_float64(x)
+        return np.vectorize(math.erf, [np.float64])(x)
     # erf is tanh of a smooth odd function, and tanh is one fast call. At 4.1 the value is 1 in
     # float32, and stays 1 with the polynomial held constant above.
     square = x * x
@@ -66,42 +67,6 @@ def erf(x: Array) -> Array:
     y *= x
     y += x
     return np.tanh(y, out=y)
-
-
-# Approximations of erf(x) / x and exp(x^2) (1 - erf(x)) by ratios of polynomials: W. J. Cody,
-# Rational Chebyshev approximations for the error function, Math. Comp. 23 (1969), with the
-# coefficients of his program CALERF.
-_SMALL = (
-    (1.85777706184603153e-1, 3.16112374387056560e0, 1.13864154151050156e2,
-     3.77485237685302021e2, 3.20937758913846947e3),
-    (1.0, 2.36012909523441209e1, 2.44024637934444173e2, 1.28261652607737228e3,
-     2.84423683343917062e3),
-)  # fmt: skip
-_MIDDLE = (
-    (2.15311535474403846e-8, 5.64188496988670089e-1, 8.88314979438837594e0,
-     6.61191906371416295e1, 2.98635138197400131e2, 8.81952221241769090e2,
-     1.71204761263407058e3, 2.05107837782607147e3, 1.23033935479799725e3),
-    (1.0, 1.57449261107098347e1, 1.17693950891312499e2, 5.37181101862009858e2,
-     1.62138957456669019e3, 3.29079923573345963e3, 4.36261909014324716e3,
-     3.43936767414372164e3, 1.23033935480374942e3),
-)  # fmt: skip
-
-
-def _ratio(x: Array, polynomials: tuple[Sequence[float], Sequence[float]]) -> Array:
-    return horner(x, polynomials[0]) / horner(x, polynomials[1])
-
-
-def erf_float64(x: Array) -> Array:
-    size = np.minimum(np.absolute(x), 6.0)  # erf(6) is 1 in float64
-    small = size <= 0.46875
-    y = np.empty_like(size)
-    s = size[small]
-    y[small] = s * _ratio(s * s, _SMALL)
-    # Cody goes over to a third ratio at 4. From there on 1 - erf is below 2e-8, and what the
-    # second one loses in accuracy does not show.
-    s = size[~small]
-    y[~small] = 1.0 - np.exp(-s * s) * _ratio(s, _MIDDLE)
-    return np.copysign(y, x)
 
 
 def sigmoid(x: Array) -> Array:
