@@ -19,10 +19,11 @@ from xdsl.dialects.tensor import CastOp, EmptyOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.traits import NoMemoryEffect
 
-from ge.dialects import graph as g
 from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.fused_op import YieldOp as FusedYieldOp
-from ge.dialects.graph.elementwise import Elementwise
+from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.graph.control import YieldOp as GraphYieldOp
+from ge.dialects.graph.elementwise import ClampOp, Elementwise
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.control import YieldOp
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp
@@ -49,7 +50,7 @@ from ge.runtime.numbers.plan import Action, Scratch
 OpT = TypeVar("OpT", bound=Operation)
 Handler = Callable[["Translator", Any], None]
 
-TERMINATORS = (FuncReturnOp, ReturnOp, FusedYieldOp, g.YieldOp, YieldOp)
+TERMINATORS = (FuncReturnOp, ReturnOp, FusedYieldOp, GraphYieldOp, YieldOp)
 
 _HANDLERS: dict[type[Operation], Handler] = {}
 
@@ -229,7 +230,7 @@ class Translator:
         in_place = into and (
             isinstance(function, np.ufunc)
             or (isinstance(op, Elementwise) and len(reads) == 1)
-            or isinstance(op, g.ClampOp)
+            or isinstance(op, ClampOp)
         )
         call = Call(function, reads, writes, checks, into, in_place)
         call.blocks = known is not None and known.blocks
@@ -265,7 +266,7 @@ class Translator:
         """The elements of a constant, read-only. Raises GeError when they are missing."""
         if isinstance(value, DenseIntOrFPElementsAttr):
             array = array_of(cast(Dense, value))
-        elif isinstance(value, g.WeightAttr):
+        elif isinstance(value, WeightAttr):
             weight = self.payload.get(value.data)
             if weight is None:
                 file = getattr(self.payload, "path", None)
@@ -425,8 +426,8 @@ class KernelCode:
 # ---- ops on tensors --------------------------------------------------------------------------
 
 
-@translates(g.ConstantOp)
-def translate_constant(t: Translator, op: g.ConstantOp) -> None:
+@translates(ConstantOp)
+def translate_constant(t: Translator, op: ConstantOp) -> None:
     t.constant(op.result, t.value_of(op.value, op.result.type))
 
 

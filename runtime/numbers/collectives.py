@@ -12,8 +12,10 @@ from typing import Protocol
 
 import numpy as np
 
-from ge.dialects import graph as g
-from ge.dialects.graph.transfers import needs_of, slices
+from ge.dialects.graph import collectives as c
+from ge.dialects.graph.acknowledge import AcknowledgeOp
+from ge.dialects.graph.sharding import AxisIndexOp, ShardOp
+from ge.dialects.graph.transfers import Transfers, needs_of, slices
 from ge.dialects.support.context import at_hand
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.mesh import Axis, Mesh
@@ -78,10 +80,10 @@ class Member:
         return self.peers.swap(what, group, sends, wants, like)
 
 
-def text_of(op: g.Collective) -> str:
+def text_of(op: c.Collective) -> str:
     """Describe a collective: the same on all devices that are to meet there."""
     axes = ", ".join(axis_name(a) for a in op.group())
-    kind = f" {op.kind.data}" if isinstance(op, g.AllReduceOp | g.ReduceScatterOp) else ""
+    kind = f" {op.kind.data}" if isinstance(op, c.AllReduceOp | c.ReduceScatterOp) else ""
     return f"{op.name}{kind} of {op.input.type} over {axes or 'no axis'}"
 
 
@@ -119,8 +121,8 @@ def sum_of_own(
         return combined(kind, [found.get(d, pieces[here]) for d in group])
 
 
-@kernel(g.AllReduceOp)
-def all_reduce(op: g.AllReduceOp) -> Fn:
+@kernel(c.AllReduceOp)
+def all_reduce(op: c.AllReduceOp) -> Fn:
     what, axes, kind = text_of(op), op.axes.data, str(op.kind.data)
 
     def run(x: Array) -> Array:
@@ -149,8 +151,8 @@ def gathered(
         return np.concatenate([found.get(d, own) for d in group], axis=dim)
 
 
-@kernel(g.AllGatherOp)
-def all_gather(op: g.AllGatherOp) -> Fn:
+@kernel(c.AllGatherOp)
+def all_gather(op: c.AllGatherOp) -> Fn:
     what, axes, dim = text_of(op), op.axes.data, op.dim.value.data
 
     def run(x: Array) -> Array:
@@ -162,8 +164,8 @@ def all_gather(op: g.AllGatherOp) -> Fn:
     return run
 
 
-@kernel(g.ReduceScatterOp)
-def reduce_scatter(op: g.ReduceScatterOp) -> Fn:
+@kernel(c.ReduceScatterOp)
+def reduce_scatter(op: c.ReduceScatterOp) -> Fn:
     what, axes, kind, dim = text_of(op), op.axes.data, str(op.kind.data), op.dim.value.data
 
     def run(x: Array) -> Array:
@@ -177,7 +179,7 @@ def reduce_scatter(op: g.ReduceScatterOp) -> Fn:
 # ---- boxes -------------------------------------------------------------------------------------
 
 
-def moved(transfers: g.Transfers, what: str, member: Member, x: Array, result: Array) -> Array:
+def moved(transfers: Transfers, what: str, member: Member, x: Array, result: Array) -> Array:
     """The result, with the boxes of all devices that this one gets some of."""
     own, device = transfers.own, transfers.device
     sends = {d: x[slices(box, own)] for d, box in transfers.sends.items() if d != device}
@@ -189,18 +191,18 @@ def moved(transfers: g.Transfers, what: str, member: Member, x: Array, result: A
     return result
 
 
-@kernel(g.AllToAllOp, g.ExchangeOp)
-def exchange(op: g.AllToAllOp | g.ExchangeOp) -> Fn:
+@kernel(c.AllToAllOp, c.ExchangeOp)
+def exchange(op: c.AllToAllOp | c.ExchangeOp) -> Fn:
     what, has, whole, needs = text_of(op), op.has.data, op.whole, needs_of(op)
     shape = shape_of(op.result)
-    fill = op.fill.value.data if isinstance(op, g.ExchangeOp) and op.fill is not None else 0
-    known: dict[tuple[Mesh, int], g.Transfers] = {}
+    fill = op.fill.value.data if isinstance(op, c.ExchangeOp) and op.fill is not None else 0
+    known: dict[tuple[Mesh, int], Transfers] = {}
 
     def run(x: Array, onto: Array | None = None) -> Array:
         member = Member.here(what)
         key = member.mesh, member.device
         if (transfers := known.get(key)) is None:
-            transfers = known[key] = g.Transfers(*key, whole, has, needs)
+            transfers = known[key] = Transfers(*key, whole, has, needs)
         result = np.full(shape, fill, x.dtype) if onto is None else onto.copy()
         return moved(transfers, what, member, x, result)
 
@@ -210,8 +212,8 @@ def exchange(op: g.AllToAllOp | g.ExchangeOp) -> Fn:
 # ---- without others ----------------------------------------------------------------------------
 
 
-@kernel(g.AxisIndexOp)
-def axis_index(op: g.AxisIndexOp) -> Fn:
+@kernel(AxisIndexOp)
+def axis_index(op: AxisIndexOp) -> Fn:
     axes = op.axes.data
 
     def run() -> Array:
@@ -221,7 +223,7 @@ def axis_index(op: g.AxisIndexOp) -> Fn:
     return run
 
 
-@array_kernel(g.AcknowledgeOp)
+@array_kernel(AcknowledgeOp)
 def acknowledge(*_: Array) -> tuple[Array, ...]:
     """Nothing to wait for where collectives end when what they have read is read."""
     member = at_hand(Member)
@@ -230,6 +232,6 @@ def acknowledge(*_: Array) -> tuple[Array, ...]:
     return ()
 
 
-@array_kernel(g.ShardOp)
+@array_kernel(ShardOp)
 def shard(x: Array) -> Array:
     return x

@@ -33,9 +33,15 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects import graph as g
 from ge.dialects.fused_op import FusedOp
-from ge.dialects.graph.control import Control
+from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.graph.control import Control, LoopOp
+from ge.dialects.graph.convolution import Convolution
+from ge.dialects.graph.elementwise import AddOp
+from ge.dialects.graph.indexing import Picking
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.graph.recurrent import Recurrent
 from ge.dialects.graph.stated import port
 from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.operation import all_ops
@@ -45,13 +51,13 @@ from ge.transforms.analysis.views import whole_of
 from ge.transforms.graph.control_flow import insert_before, is_pure
 
 FUNCTION = "prepare"
-WEIGHTED = (g.MatmulOp, g.Convolution)  # ops whose launches take weights as they are stored
-STORED = (*WEIGHTED, g.Recurrent)  # ops whose weights need not be floats in memory
+WEIGHTED = (MatmulOp, Convolution)  # ops whose launches take weights as they are stored
+STORED = (*WEIGHTED, Recurrent)  # ops whose weights need not be floats in memory
 GATHERED = 16  # how many times `grow` the result of a gather may take
 
 
 def _grows(op: TensorOp, limit: int) -> bool:
-    if isinstance(op, g.Picking):
+    if isinstance(op, Picking):
         limit *= GATHERED
     largest = max((numel(shape_of(o)) for o in op.operands), default=0)
     return any(numel(shape_of(r)) > largest and byte_size(r.type) > limit for r in op.results)
@@ -67,7 +73,7 @@ def stays_stored(op: Operation, constant: Container[Operation | Block]) -> bool:
     """Return whether an op dequantizes a weight for matmuls, convolutions and recurrent layers, in
     loops too, or a table for a sum with a value that is not constant, and it takes fewer bytes as
     it is stored."""
-    if not isinstance(op, g.DequantizeOp):
+    if not isinstance(op, DequantizeOp):
         return False
     users = [use.operation for use in op.result.uses]
     stored = sum(byte_size(v.type) for v in op.operands)
@@ -75,7 +81,7 @@ def stays_stored(op: Operation, constant: Container[Operation | Block]) -> bool:
     is_weight = bool(users) and all(isinstance(u, STORED) for u in users)
     return (
         (is_weight or is_added)
-        and all(u.parent is op.parent or isinstance(u.parent_op(), g.LoopOp) for u in users)
+        and all(u.parent is op.parent or isinstance(u.parent_op(), LoopOp) for u in users)
         and stored < byte_size(op.result.type)
     )
 
@@ -83,7 +89,7 @@ def stays_stored(op: Operation, constant: Container[Operation | Block]) -> bool:
 def _adds(op: Operation, constant: Container[Operation | Block], table: Operation) -> bool:
     """Return whether an op is the sum of a table and another value."""
     others = [v.owner for v in op.operands if v.owner is not table]
-    return isinstance(op, g.AddOp) and len(others) == 1 and others[0] not in constant
+    return isinstance(op, AddOp) and len(others) == 1 and others[0] not in constant
 
 
 def _is_leaf(op: Operation | Block) -> bool:
@@ -99,7 +105,7 @@ def constant_expressions(block: Block, limit: int, stored: bool) -> dict[Operati
     for op in all_ops([block]):
         if op.parent is not block and not isinstance(op.parent_op(), Control):
             continue
-        if isinstance(op, g.ConstantOp):
+        if isinstance(op, ConstantOp):
             expressions[op] = None
         elif (
             isinstance(op, TensorOp)
@@ -124,7 +130,7 @@ def computed(expressions: Mapping[Operation, None]) -> Sequence[SSAValue]:
         if any(use.operation not in expressions for use in r.uses)
     ]  # fmt: skip
     weights = Counter(whole_of(r) for r in used)
-    shared = {w for w, n in weights.items() if n > 1 and isinstance(w.owner, g.ConstantOp)}
+    shared = {w for w, n in weights.items() if n > 1 and isinstance(w.owner, ConstantOp)}
     return [r for r in used if not _is_leaf(r.owner) and whole_of(r) not in shared]
 
 
@@ -152,11 +158,11 @@ def outline(block: Block, limit: int, stored: bool) -> FuncOp | None:
     mapping: dict[SSAValue, SSAValue] = {}
     body.add_ops([op.clone(mapping) for op in expressions if op in needed])
     body.add_op(ReturnOp(*(mapping[r] for r in frontier)))
-    own = {op.key for op in all_ops([block]) if isinstance(op, g.ConstantOp)}
+    own = {op.key for op in all_ops([block]) if isinstance(op, ConstantOp)}
     keys = new_keys(own, len(frontier))
     for key, value in zip(keys, frontier, strict=True):
         assert isinstance(value.owner, Operation)
-        weight = insert_before(value.owner, g.ConstantOp.make(g.WeightAttr(key), value.type))
+        weight = insert_before(value.owner, ConstantOp.make(WeightAttr(key), value.type))
         value.replace_uses_with_if(weight.result, lambda use: use.operation not in expressions)
     return FuncOp(
         FUNCTION,

@@ -26,8 +26,10 @@ from numpy.typing import NDArray
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
-from ge.dialects import graph as g
-from ge.dialects.graph.control import Branching, branch_of
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.control import Branching, LoopOp, branch_of
+from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.stated import is_seed
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.effort import effort_at_hand
@@ -163,11 +165,11 @@ class Observer:
         return values[value] if value in values else self.constant(value)
 
     def _run(self, op: Operation, operands: Sequence[Array], values: Environment) -> list[Array]:
-        if isinstance(op, g.ConstantOp):
+        if isinstance(op, ConstantOp):
             return [self._evaluated.constant(op)]
         if isinstance(op, Branching):
             return self._branch(op, values)
-        if isinstance(op, g.LoopOp):
+        if isinstance(op, LoopOp):
             return self._loop(op, values)
         return self._evaluated.compute(op, operands)
 
@@ -186,7 +188,7 @@ class Observer:
         if value in values or value in self.constants:
             return self._value(value, values)
         op = value.owner  # a constant in a branch or loop
-        assert isinstance(op, g.ConstantOp)
+        assert isinstance(op, ConstantOp)
         return self._evaluated.constant(op)
 
     def _branch(self, op: Branching, values: Environment) -> list[Array]:
@@ -195,7 +197,7 @@ class Observer:
             raise GeError(f"there is no branch {taken}", str(location_of(op)))
         return self._inside(region.block, values)
 
-    def _loop(self, op: g.LoopOp, values: Environment) -> list[Array]:
+    def _loop(self, op: LoopOp, values: Environment) -> list[Array]:
         def known(value: SSAValue | None) -> Any:
             return None if value is None else self._around(value, values).item()
 
@@ -290,7 +292,7 @@ def _rounded_blocks(matrix: Array, block: int, levels: int) -> Array:
 
 def _rounded_floats(matrix: Array, scheme: Scheme) -> Array:
     """Compute what the ops do that insert-quantization emits."""
-    weight = g.ConstantOp.make(dense(matrix), type_of(matrix))
+    weight = ConstantOp.make(dense(matrix), type_of(matrix))
     end = weight.clone()
     block = Block([weight, end])
     emit, scale = Make(end), element_named(scheme.scale)
@@ -368,7 +370,7 @@ class LayerSamples:
         if factors is not None:
             spread = self.spread(factors)
             rows, weight = rows / spread, weight * spread
-        if scheme.block and not isinstance(self.layer.op, g.MatmulOp):
+        if scheme.block and not isinstance(self.layer.op, MatmulOp):
             scheme = replace(scheme, weight_bits=8, block=0, is_float=False)
         weight = rounded_weight(weight, scheme, self.tied).swapaxes(1, 2)
         shape = (len(rows), *self.rows.shape[1:3], -1)
@@ -400,9 +402,9 @@ def folds(count: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
 
 def whole_matrix(op: LayerOp, weight: Array) -> tuple[Array, int]:
     """A weight as [groups, outputs, inputs], and how many outputs in a row share a scale."""
-    if isinstance(op, g.MatmulOp):
+    if isinstance(op, MatmulOp):
         return (weight if op.transpose_rhs.value.data else weight.T)[None], 1
-    if isinstance(op, g.ConvOp):
+    if isinstance(op, ConvOp):
         return weight.reshape(op.groups, weight.shape[0] // op.groups, -1), 1
     matrix = weight.reshape(op.groups, -1, weight[0].size).swapaxes(1, 2)
     return matrix, weight[0, 0].size
@@ -421,25 +423,25 @@ def matrix_of(op: LayerOp, weight: Array) -> tuple[Array, int, int]:
 
 def row_count(op: LayerOp) -> int:
     """Return how many numbers a row of the matrix has that a layer multiplies, over all groups."""
-    if isinstance(op, g.ConvOp):
+    if isinstance(op, ConvOp):
         return op.groups * numel(shape_of(op.weight)[1:])
-    return shape_of(op.operands[0])[input_axis(op)] if isinstance(op, g.MatmulOp) else 0
+    return shape_of(op.operands[0])[input_axis(op)] if isinstance(op, MatmulOp) else 0
 
 
 def rows_of(op: LayerOp, x: Array, count: int) -> Array:
     """Some rows of each sample, evenly spread: [groups, samples, rows, inputs] of [samples, parts,
     ...]."""
-    if isinstance(op, g.ConvOp):
+    if isinstance(op, ConvOp):
         return _patches(op, x, count)
-    axis = -1 if isinstance(op, g.MatmulOp) else input_axis(op) + 1
+    axis = -1 if isinstance(op, MatmulOp) else input_axis(op) + 1
     points = np.moveaxis(x, axis, -1)
     points = points.reshape(len(x), -1, points.shape[-1])
-    groups = 1 if isinstance(op, g.MatmulOp) else op.groups
+    groups = 1 if isinstance(op, MatmulOp) else op.groups
     picked = points[:, evenly(points.shape[1], count)]
     return np.moveaxis(picked.reshape(*picked.shape[:2], groups, -1), 2, 0)
 
 
-def _patches(op: g.ConvOp, x: Array, count: int) -> Array:
+def _patches(op: ConvOp, x: Array, count: int) -> Array:
     x = np.moveaxis(x, op.channel_axis + 1, 2)
     window = op.window().resolved(x.shape[3:])
     places = window.output(x.shape[3:])
