@@ -20,17 +20,14 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import ClassVar
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.passes import ModulePass
 
 from ge.dialects.graph.stated import NAME
 from ge.dialects.support.diagnostics import error_at
-from ge.dialects.support.functions import main_function
 from ge.transforms.graph.eliminate_dead_code import eliminate_dead_code
 from ge.transforms.graph.infer_shapes import refresh_signature
-from ge.transforms.rewriting.passes import BitExact, Relation
+from ge.transforms.rewriting.passes import BitExact, MainPass, Relation
 
 
 def output_names(func: FuncOp) -> list[str]:
@@ -68,7 +65,7 @@ def drop_unused_inputs(func: FuncOp) -> None:
 
 
 @dataclass(frozen=True)
-class PruneOutputsPass(ModulePass):
+class PruneOutputsPass(MainPass):
     """Keep only the outputs of @main that are named, and what they are computed from."""
 
     name = "prune-outputs"
@@ -79,9 +76,7 @@ class PruneOutputsPass(ModulePass):
     unused_inputs: bool = False
     """Whether inputs go that nothing is computed from."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (func := main_function(op)) is None:
-            return
+    def run(self, func: FuncOp) -> None:
         names = output_names(func)
         for name in self.outputs:
             if name not in names:

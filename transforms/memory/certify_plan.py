@@ -12,17 +12,15 @@ by their position among the slots of the arena. `ge-check` proves the certificat
 (`runtime/check/certificate.py`).
 """
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, DictionaryAttr, ModuleOp, i64
+from xdsl.dialects.builtin import BoolAttr, DenseArrayBase, DictionaryAttr, i64
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
-from xdsl.passes import ModulePass
 
 from ge.dialects.npu_task.attributes import CERTIFICATE, PINNED, number
-from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops
 from ge.transforms.memory.check_capacity import plan_figure
 from ge.transforms.memory.packing import is_arena_slot, lives_of_slots
+from ge.transforms.rewriting.passes import MainPass
 
 
 def certify(func: FuncOp) -> None:
@@ -42,11 +40,10 @@ def certify(func: FuncOp) -> None:
     func.attributes[CERTIFICATE] = DictionaryAttr(claims)
 
 
-class CertifyPlanPass(ModulePass):
+class CertifyPlanPass(MainPass):
     """State the certificate of the memory plan of @main."""
 
     name = "certify-plan"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (main := main_function(op)) is not None:
-            certify(main)
+    def run(self, main: FuncOp) -> None:
+        certify(main)

@@ -10,23 +10,20 @@ and the buffers live at the peak.
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from ge.dialects.npu_task.attributes import figure
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.support.diagnostics import error_at, location_of
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, element_type, shape_of
 from ge.dialects.targets.target import Target, target_for
 from ge.transforms.analysis.dependencies import users_of
 from ge.transforms.analysis.liveness import Lifetime, Liveness
 from ge.transforms.memory.packing import lives_of_slots
+from ge.transforms.rewriting.passes import MainPass
 
 SHOWN = 10  # buffers
 
@@ -122,7 +119,7 @@ def check_capacity(func: FuncOp, target: Target, limit: int) -> None:
 
 
 @dataclass(frozen=True)
-class CheckCapacityPass(ModulePass):
+class CheckCapacityPass(MainPass):
     """Refuse a plan of @main that takes more bytes than a limit, or than the target has."""
 
     name = "check-capacity"
@@ -132,8 +129,7 @@ class CheckCapacityPass(ModulePass):
     limit: int = 0
     """Bytes that the arena may take; 0: what the target has beside weights, inputs and outputs."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def run(self, main: FuncOp) -> None:
         if self.limit < 0:
             raise GeError(f"the limit is a number of bytes, not {self.limit}")
-        if (main := main_function(op)) is not None:
-            check_capacity(main, target_for(main, self.target), self.limit)
+        check_capacity(main, target_for(main, self.target), self.limit)

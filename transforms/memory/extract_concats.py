@@ -20,18 +20,16 @@ place. The fused op must return the concatenation. Its operands must be inputs o
 without other users, none of them a constant and at least one the result of an op.
 """
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.traits import ConstantLike
 
 from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.support.editing import erase, replace_uses
-from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops, cloned, put_before
 from ge.dialects.support.types import is_dynamic
+from ge.transforms.rewriting.passes import MainPass
 
 
 def leading_concats(op: FusedOp) -> list[ConcatOp]:
@@ -83,14 +81,12 @@ def extract(op: FusedOp, concats: list[ConcatOp]) -> None:
         erase(old)
 
 
-class ExtractConcatsPass(ModulePass):
+class ExtractConcatsPass(MainPass):
     """Move concatenations out of the fused ops that begin with them and return them."""
 
     name = "extract-concats"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (main := main_function(op)) is None:
-            return
+    def run(self, main: FuncOp) -> None:
         for fused in [o for o in all_ops(main.body.blocks) if isinstance(o, FusedOp)]:
             concats = [] if isinstance(fused, CustomOp) else leading_concats(fused)
             if concats and len(concats) < len(fused.results):

@@ -23,19 +23,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeGuard
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ge.dialects.npu_task.attributes import HOST, IO, space_of
 from ge.dialects.npu_task.memory import owner_of, row_major, view_of, writers
 from ge.dialects.npu_task.ops import BatchCopyOp, CopyOp
-from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size, is_dynamic
 from ge.dialects.targets.target import target_for
+from ge.transforms.rewriting.passes import MainPass
 
 
 def inputs_of(block: Block) -> Iterator[tuple[CopyOp, AllocOp]]:
@@ -134,7 +132,7 @@ class Merging:
 
 
 @dataclass(frozen=True)
-class MergeCopiesPass(ModulePass):
+class MergeCopiesPass(MainPass):
     """Copy small inputs of @main to the device in one transfer, and small outputs back."""
 
     name = "merge-copies"
@@ -144,8 +142,7 @@ class MergeCopiesPass(ModulePass):
     limit: int = 0
     """The most bytes of a transfer; 0: as many as take no longer than the smallest one."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (main := main_function(op)) is not None:
-            target = target_for(main, self.target)
-            limit = self.limit or target.full_rate_bytes
-            Merging(main.body.block, target.hbm_alignment, limit).merge()
+    def run(self, main: FuncOp) -> None:
+        target = target_for(main, self.target)
+        limit = self.limit or target.full_rate_bytes
+        Merging(main.body.block, target.hbm_alignment, limit).merge()

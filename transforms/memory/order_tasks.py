@@ -29,22 +29,20 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heapify, heappop, heappush
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, StringAttr
+from xdsl.dialects.builtin import StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
 from ge.dialects.graph.control import CaseOp, IfOp, LoopOp
 from ge.dialects.npu_task.attributes import ORDER
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size, has_size
 from ge.dialects.targets.target import target_for
 from ge.transforms.analysis.task_graph import TaskGraph, used_by, value_graph
 from ge.transforms.analysis.views import storage, whole_of
+from ge.transforms.rewriting.passes import MainPass
 
 WINDOW = 16  # tasks
 
@@ -287,7 +285,7 @@ def rearrange(block: Block, tasks: list[Operation]) -> None:
 
 
 @dataclass(frozen=True)
-class OrderTasksPass(ModulePass):
+class OrderTasksPass(MainPass):
     """Reorder the tasks of @main to lower peak memory."""
 
     name = "order-tasks"
@@ -297,13 +295,11 @@ class OrderTasksPass(ModulePass):
     orders: tuple[str, ...] = tuple(ORDERS)
     """Candidates: program, depth-first, memory-greedy, critical-path."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def run(self, main: FuncOp) -> None:
         unknown = [n for n in self.orders if n not in ORDERS]
         if unknown or not self.orders:
             message = f"there is no order '{unknown[0]}'" if unknown else "no order is named"
             raise GeError(message, hint=f"orders: {', '.join(ORDERS)}")
-        if (main := main_function(op)) is None:
-            return
         alignment = target_for(main, self.target).hbm_alignment
         graph, tasks = task_graph(main.body.block, alignment)
         name, order = best_order(graph, self.orders)

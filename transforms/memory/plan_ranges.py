@@ -14,11 +14,8 @@ apart at all. The device goes on allocating (offset -1) what has no bound, and w
 loops take or give; and all, where the target has not as much memory.
 """
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, OpResult, SSAValue
-from xdsl.passes import ModulePass
 
 from ge.dialects.graph.stated import dim_ranges
 from ge.dialects.npu_task.attributes import (
@@ -32,12 +29,12 @@ from ge.dialects.npu_task.attributes import (
     unknown_results,
 )
 from ge.dialects.npu_task.memory import Task
-from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops, ops_of
 from ge.dialects.support.types import align_up
 from ge.dialects.targets.target import target_for
 from ge.transforms.analysis.liveness import Lifetime, Liveness
 from ge.transforms.memory.packing import pack, problem_of, streams_of
+from ge.transforms.rewriting.passes import MainPass
 
 
 class ResultLiveness(Liveness):
@@ -68,15 +65,14 @@ def largest_sizes(main: FuncOp) -> dict[OpResult, int]:
     return sizes
 
 
-class PlanRangesPass(ModulePass):
+class PlanRangesPass(MainPass):
     """Give tensors of unknown size whose dimensions have ranges places that hold them at all
     sizes."""
 
     name = "plan-ranges"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (main := main_function(op)) is not None:
-            plan_ranges(main)
+    def run(self, main: FuncOp) -> None:
+        plan_ranges(main)
 
 
 def plan_ranges(main: FuncOp) -> int:

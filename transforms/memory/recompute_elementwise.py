@@ -31,10 +31,9 @@ fused copy would otherwise be computed before the peak.
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import IntegerAttr, ModuleOp, i64
+from xdsl.dialects.builtin import IntegerAttr, i64
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import IsTerminator, NoMemoryEffect
 
@@ -42,12 +41,12 @@ from ge.dialects.fused_op import PHASE
 from ge.dialects.fused_op import RECOMPUTED as COPIES
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.boxes import Access
-from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, has_size
 from ge.transforms.analysis.dependencies import erase_unused
 from ge.transforms.analysis.task_graph import used_by, value_graph
 from ge.transforms.analysis.views import view_offsets, whole_of
+from ge.transforms.rewriting.passes import MainPass
 
 UNLIMITED = 1 << 62
 """A capacity that no cut includes."""
@@ -302,14 +301,12 @@ def recompute(ops: Sequence[Operation], end: int, recomputed: set[SSAValue]) -> 
     return copies.count
 
 
-class RecomputeElementwisePass(ModulePass):
+class RecomputeElementwisePass(MainPass):
     """Recompute cheap values of @main instead of keeping them live across the memory peak."""
 
     name = "recompute-elementwise"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (main := main_function(op)) is None:
-            return
+    def run(self, main: FuncOp) -> None:
         block = main.body.block
         ops = list(block.ops)
         end, peak = peak_of(block, ops)

@@ -27,18 +27,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, TypeGuard
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, f8E4M3FN, i8
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr, f8E4M3FN, i8
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from ge.dialects import graph as g
 from ge.dialects.graph.stated import DIMS, STATE, dims_of, port
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -58,7 +55,7 @@ from ge.transforms.quantization.layers import ConstantValues, argument_name
 from ge.transforms.quantization.movement import with_input
 from ge.transforms.quantization.schemes import CACHE_TYPES
 from ge.transforms.rewriting.building import Make
-from ge.transforms.rewriting.passes import OtherInputs, Relation
+from ge.transforms.rewriting.passes import MainPass, OtherInputs, Relation
 
 KINDS: dict[str, Attribute] = dict(zip(CACHE_TYPES, (i8, f8E4M3FN), strict=True))
 SCALE = ".scale"  # behind the name of a cache
@@ -234,7 +231,7 @@ def of_scale(table: DictionaryAttr, name: str, rank: int) -> DictionaryAttr:
 
 
 @dataclass(frozen=True)
-class QuantizeCachePass(ModulePass):
+class QuantizeCachePass(MainPass):
     """Keep caches, inputs that come back with rows appended, in 8 bits with a scale for each row.
     `to`: int8 or fp8 (f8E4M3FN)."""
 
@@ -243,11 +240,9 @@ class QuantizeCachePass(ModulePass):
 
     to: str = "int8"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def run(self, main: FuncOp) -> None:
         if self.to not in KINDS:
             raise GeError(f"a cache is kept in {' or '.join(KINDS)}, not in '{self.to}'")
-        if (main := main_function(op)) is None:
-            return
         if not (inputs := caches(main)):
             what = "no input comes back as an output with computed rows appended"
             raise error_at(main, "the model has no cache to quantize", what)

@@ -25,7 +25,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.passes import ModulePass
 
-from ge.dialects.support.functions import defined_functions
+from ge.dialects.support.functions import defined_functions, main_function
 from ge.runtime.data.arrays import Array, float_limits, kind_of
 
 
@@ -40,6 +40,17 @@ class FunctionPass(ModulePass, ABC):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for func in defined_functions(op):
             self.run(func)
+
+
+class MainPass(ModulePass, ABC):
+    """A pass over @main: a module without it stays as it is."""
+
+    @abstractmethod
+    def run(self, main: FuncOp) -> None: ...
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        if (main := main_function(op)) is not None:
+            self.run(main)
 
 
 class PassSequence(ModulePass, ABC):

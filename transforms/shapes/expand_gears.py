@@ -38,24 +38,20 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import (
     DenseArrayBase,
     DictionaryAttr,
-    ModuleOp,
     StringAttr,
     i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects import graph as g
 from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.graph.stated import PADDING, name_of
 from ge.dialects.support.editing import detach, erase, replace_uses
-from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import (
     cloned,
     put_before,
@@ -74,6 +70,7 @@ from ge.transforms.graph.control_flow import (
 )
 from ge.transforms.graph.fold_constants import FROM_SIZES, fold_op
 from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
+from ge.transforms.rewriting.passes import MainPass
 from ge.transforms.shapes.gears import Gears, Request, gears_of
 from ge.transforms.shapes.padding import paddings
 from ge.transforms.shapes.split_oversized import gathered
@@ -250,7 +247,7 @@ def expand(func: FuncOp, gears: Gears, fallback: bool = False) -> None:
 
 
 @dataclass(frozen=True)
-class ExpandGearsPass(ModulePass):
+class ExpandGearsPass(MainPass):
     """Give @main a body for each gear: for some sizes of its dynamic inputs."""
 
     name = "expand-gears"
@@ -264,7 +261,7 @@ class ExpandGearsPass(ModulePass):
     fallback: bool = False
     """Add a body for all other sizes, whose values the device allocates."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
+    def run(self, main: FuncOp) -> None:
         request = Request(self.batch, self.image_size, self.dims)
-        if request and (main := main_function(op)) is not None:
+        if request:
             expand(main, gears_of(main, request), self.fallback)

@@ -19,11 +19,9 @@ that broadcast may be 1 and say nothing; nor do ops in branches and loops.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, TensorType
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from ge.dialects.graph.stated import (
     DIM_RANGES,
@@ -50,6 +48,7 @@ from ge.dialects.support.types import (
 )
 from ge.transforms.analysis.dimensions import Dimensions, stand_in
 from ge.transforms.graph.infer_shapes import infer_block, refresh_signature
+from ge.transforms.rewriting.passes import MainPass
 from ge.transforms.shapes.sizes import SizeExpressions, named_dims
 
 FIRST = 1_000_003  # numbers that stand for sizes: no model has these, or their differences
@@ -241,13 +240,13 @@ def relate(module: ModuleOp, texts: Mapping[str, str]) -> None:
         state_relations(main, dim_relations(main) | found.texts)
 
 
-class RelateDimsPass(ModulePass):
+class RelateDimsPass(MainPass):
     """Give dimensions that every run needs to be equal one name."""
 
     name = "relate-dims"
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (main := main_function(op)) is None or (this := relating(main)) is None:
+    def run(self, main: FuncOp) -> None:
+        if (this := relating(main)) is None:
             return
         found, _ = this.relations()
         if found.sizes:

@@ -39,21 +39,18 @@ from math import prod
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
-from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseIntOrFPElementsAttr,
     DictionaryAttr,
     IntegerAttr,
     IntegerType,
-    ModuleOp,
     StringAttr,
     TensorType,
     i64,
 )
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects import graph as g
@@ -75,7 +72,6 @@ from ge.dialects.graph.support.parameters import elements_of
 from ge.dialects.support.diagnostics import error_at, warning
 from ge.dialects.support.dims import Polynomial, symbols
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import TensorOp, split_axes
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -92,7 +88,7 @@ from ge.runtime.numbers import evaluate
 from ge.transforms.graph.control_flow import insert_before
 from ge.transforms.graph.eliminate_dead_code import eliminate_dead_code
 from ge.transforms.graph.infer_shapes import infer_block, refresh_signature
-from ge.transforms.rewriting.passes import Relation, SameSteps
+from ge.transforms.rewriting.passes import MainPass, Relation, SameSteps
 from ge.transforms.shapes.relate_dims import relating
 from ge.transforms.state.mark_state import argument_tables, typed_outputs
 
@@ -620,7 +616,7 @@ def require_sizes(
 
 
 @dataclass(frozen=True)
-class GrowStatePass(ModulePass):
+class GrowStatePass(MainPass):
     """Make the program of a state that grows static, with room for so many rows."""
 
     name = "grow-state"
@@ -631,9 +627,7 @@ class GrowStatePass(ModulePass):
     layout: str = "contiguous"
     """Of rows: contiguous, or paged:N (blocks of N rows)."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (main := main_function(op)) is None:
-            return
+    def run(self, main: FuncOp) -> None:
         symbol, capacity = split_capacity(self.capacity)
         if (known := dim_relations(main).get(symbol, symbol)).isdecimal():
             what = f"'{symbol}' is {known}: that follows from sizes that are fixed"

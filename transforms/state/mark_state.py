@@ -9,14 +9,12 @@ Later steps keep it in the memory of the device: see `bufferize-tasks` and `upda
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, StringAttr
 from xdsl.dialects.func import FuncOp
-from xdsl.passes import ModulePass
 
 from ge.dialects.graph.stated import STATE, Typed, name_of, state_pairs
 from ge.dialects.npu_task.attributes import data_type
-from ge.dialects.support.functions import main_function
+from ge.transforms.rewriting.passes import MainPass
 
 
 def argument_tables(main: FuncOp) -> list[DictionaryAttr]:
@@ -40,7 +38,7 @@ def typed_outputs(main: FuncOp) -> list[Typed]:
 
 
 @dataclass(frozen=True)
-class MarkStatePass(ModulePass):
+class MarkStatePass(MainPass):
     """Mark inputs of @main that the device keeps from run to run."""
 
     name = "mark-state"
@@ -48,9 +46,7 @@ class MarkStatePass(ModulePass):
     patterns: tuple[str, ...] = ()
     """INPUT=OUTPUT: a regular expression of names of inputs, and the output that each becomes."""
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (main := main_function(op)) is None:
-            return
+    def run(self, main: FuncOp) -> None:
         inputs = typed_inputs(main)
         pairs = state_pairs(self.patterns, inputs, typed_outputs(main))
         main.arg_attrs = ArrayAttr(
