@@ -64,7 +64,7 @@ ZERO = IntegerAttr(0, i64)
 
 
 def merge_shapes(a: Shape, b: Shape, names: str) -> Shape:
-    """What two shapes of one value say together. Raises VerifyException where they differ."""
+    """Merge two shapes of one value. Raises VerifyException where they differ."""
     if a == b:
         return a
     text = f"shapes of {names} differ: {shape_text(a)} and {shape_text(b)}"

@@ -122,7 +122,7 @@ class LookPrinter(TextPrinter):
             super().print_block(block, print_block_args, print_block_terminator)
             return
         if print_block_args:
-            self._print_label(block)
+            self.print_block_head(block)
         self._indent += 1
         for value in block.args:
             users = self.users_of(value)
@@ -134,14 +134,6 @@ class LookPrinter(TextPrinter):
                 self._print_new_line()
                 self.print_op(op)
         self._indent -= 1
-
-    def _print_label(self, block: Block) -> None:
-        self._print_new_line()
-        self.print_block_name(block)
-        if block.args:
-            with self.in_parens():
-                self.print_list(block.args, self.print_block_argument)
-        self.print_string(":")
 
     # ---- regions and attributes --------------------------------------------------------------
 

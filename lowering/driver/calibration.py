@@ -11,8 +11,6 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from hashlib import file_digest
-from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -38,6 +36,7 @@ from ge.dialects.support.types import (
     tensor,
 )
 from ge.dialects.targets.target import Target
+from ge.dialects.text.kept import hash_of
 from ge.dialects.text.look import LOCATED
 from ge.dialects.text.values import did_you_mean
 from ge.lowering.driver.program import Program
@@ -177,9 +176,9 @@ def table_given(program: Program, main: FuncOp, options: Options, paths: Sequenc
     if len(paths) > 1:
         raise GeError(f"one table is taken, not {len(paths)}", paths[1])
     if not paths:
-        return Table(model_hash(program.path))
+        return Table(hash_of(program.path) or "")
     table = read_table(paths[0])
-    table.check(model_hash(program.path), names_of(main), paths[0])
+    table.check(hash_of(program.path) or "", names_of(main), paths[0])
     for name in table.layers.values():
         if name != FLOAT:
             check_rate(scheme_of(name), options.target)
@@ -195,13 +194,6 @@ def check_rate(scheme: Scheme, target: str) -> None:
         others = [t for t in Target.presets() if scheme.rate in Target.load(t).macs_per_cycle]
         hint = f"{', '.join(others)} have one; w8a16 and w4a16 store weights alone in integers"
         raise GeError(f"target {target} has no rate for matmuls of {scheme.rate}", hint=hint)
-
-
-def model_hash(path: str) -> str:
-    if not Path(path).is_file():
-        return ""
-    with open(path, "rb") as file:
-        return file_digest(file, "sha256").hexdigest()
 
 
 def names_of(main: FuncOp) -> Iterator[str]:

@@ -325,7 +325,7 @@ class CapturedCall(Call):
         )
         old, captured[place] = captured.get(place), new
         if old is not None and old.descs == new.descs:
-            self.refresh()
+            self.update([False] * len(leaves))
         elif old is not None and self.mode.updates and old.kinds == new.kinds:
             self.counts.refused += 1
             self.update([a != b for a, b in zip(old.tasks, new.tasks, strict=True)])
@@ -335,17 +335,9 @@ class CapturedCall(Call):
             return self.run()
         return self.schedule
 
-    def refresh(self) -> None:
-        """Set all units up, since only the data behind the arguments changed, and replay."""
-        last = len(self.units) - 1
-        for number, unit in enumerate(self.units):
-            self.setup(0, number, unit)
-        self.add(0, HostWork.ARGUMENTS, self.target.host_arguments_us, self.units[0], last)
-        self.counts.replays += 1
-        self.replay(0, last)
-
     def update(self, changed: list[bool]) -> None:
-        """Write the tasks that changed anew, then replay."""
+        """Set all units up, write the tasks that changed anew, and replay. Where none did, the data
+        behind the arguments are other ones."""
         last = len(self.units) - 1
         place = 0
         for number, unit in enumerate(self.units):
@@ -357,6 +349,8 @@ class CapturedCall(Call):
                 us = self.target.host_update_us * count
                 self.add(0, HostWork.LAUNCH, us, unit, number).reads = self._reads(number)
                 self.counts.updates += count
+        if not any(changed):
+            self.add(0, HostWork.ARGUMENTS, self.target.host_arguments_us, self.units[0], last)
         self.counts.replays += 1
         self.replay(0, last)
 

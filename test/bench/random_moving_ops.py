@@ -256,7 +256,7 @@ def asserted(b: Builder, op: Any) -> TensorOp:
     return op.of(b.any(), b.number(1, i1), message=StringAttr("?"))
 
 
-@makes(g.gears.MapIndexOp)
+@makes(g.MapIndexOp)
 def map_index(b: Builder, op: Any) -> TensorOp:
     x, axis, _ = with_axis(b)
     size = shape_of(x)[axis]

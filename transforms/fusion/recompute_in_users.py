@@ -14,15 +14,15 @@ from abc import ABC, abstractmethod
 from dataclasses import replace
 
 from xdsl.ir import Block, Operation
-from xdsl.rewriter import InsertPoint, Rewriter
 
-from ge.dialects.fused_op import FusedOp, RegionOp
+from ge.dialects.fused_op import RegionOp
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.library.asking import launch_us
 from ge.transforms.fusion.groups import Group, Groups, access, is_vector_op, is_view
 from ge.transforms.fusion.merging import MOST_OPS, FusionPass, Merger
 from ge.transforms.fusion.regions import mismatch
+from ge.transforms.graph.control_flow import unfuse
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count, declare, is_enabled
 
@@ -31,24 +31,12 @@ RECOMPUTE = declare("recompute", "a cheap op is computed once in each launch tha
 CHEAP = 2  # vector instructions for an element that may be spent again
 
 
-def inline(fused: FusedOp) -> list[Operation]:
-    """Put the body of a fused op where the op is; returns its ops."""
-    ops, terminator = list[Operation](fused.members), fused.block.last_op
-    assert terminator is not None
-    Rewriter.inline_block(fused.block, InsertPoint.before(fused), fused.inputs)
-    for old, new in zip(fused.results, terminator.operands, strict=True):
-        old.replace_all_uses_with(new)
-    Rewriter.erase_op(terminator)
-    Rewriter.erase_op(fused)
-    return ops
-
-
 class RecomputingPass(FusionPass, ABC):
     """Base of the passes that move ops into several of the launches that use them."""
 
     def groups(self, block: Block) -> Groups:
         """Return the groups of a block; regions are groups of their members."""
-        return Groups(block, [inline(op) for op in list(block.ops) if isinstance(op, RegionOp)])
+        return Groups(block, [unfuse(op) for op in list(block.ops) if isinstance(op, RegionOp)])
 
     def fuse(self, merger: Merger) -> None:
         if is_enabled(self.RULES[0]):

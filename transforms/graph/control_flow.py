@@ -73,11 +73,19 @@ def inline(block: Block, before: Operation, arguments: Sequence[SSAValue]) -> li
     is erased; returns its operands."""
     for arg, value in zip(block.args, arguments, strict=True):
         replace_uses(arg, value)
-    end = end_of(block)
+    end = block.last_op
+    assert end is not None
     results = list(end.operands)
     erase(end)
     move_before(before, block.ops)
     return results
+
+
+def unfuse(op: FusedOp) -> list[TensorOp]:
+    """Put the ops of a fused op where it is; returns them."""
+    members = [*op.members]
+    replace_op(op, inline(op.block, op, op.inputs))
+    return members
 
 
 def keep_results(op: ControlT, indices: Collection[int]) -> ControlT:

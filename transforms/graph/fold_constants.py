@@ -13,7 +13,7 @@ Results over `limit` bytes stay expressions (see prepare-weights), and so does a
 weights: compiling needs no payload.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import cast
@@ -26,6 +26,7 @@ from xdsl.irdl import VerificationContext
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects import graph as g
+from ge.dialects.fused_op import FusedOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import created, segments
 from ge.dialects.support.tensor_op import TensorOp
@@ -135,13 +136,19 @@ def _parameter(kind: type[TensorOp], prop: str, ints: tuple[int, ...]) -> Attrib
     return None
 
 
-def fold_block(block: Block, limit: int) -> None:
-    """Fold the ops of a block and of blocks in it; results have at most `limit` bytes."""
+def fold_block(
+    block: Block, limit: int, fold_fused: Callable[[FusedOp, int], None] | None = None
+) -> None:
+    """Fold the ops of a block and of blocks in it, and infer their types; results have at most
+    `limit` bytes. Fused ops are folded as a whole, or by `fold_fused`."""
     for op in list(block.ops):
+        if fold_fused is not None and isinstance(op, FusedOp):
+            fold_fused(op, limit)
+            continue
         if isinstance(op, g.LoopOp):
             infer_loop(op)
         for inner in nested_blocks(op):
-            fold_block(inner, limit)
+            fold_block(inner, limit, fold_fused)
         if isinstance(op, TensorOp):
             fold_op(op, limit)
 

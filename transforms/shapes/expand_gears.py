@@ -68,27 +68,12 @@ from ge.transforms.graph.control_flow import (
     nested_blocks,
     replace_op,
 )
-from ge.transforms.graph.fold_constants import FROM_SIZES, fold_op
-from ge.transforms.graph.infer_shapes import infer_loop, infer_op, refresh_signature
+from ge.transforms.graph.fold_constants import FROM_SIZES, fold_block, fold_op
+from ge.transforms.graph.infer_shapes import infer_op, refresh_signature
 from ge.transforms.rewriting.passes import MainPass
 from ge.transforms.shapes.gears import Gears, Request, gears_of
 from ge.transforms.shapes.padding import paddings
 from ge.transforms.shapes.split_oversized import gathered
-
-
-def settle(block: Block, limit: int = FROM_SIZES) -> None:
-    """Infer the types of a block whose operands have got others, and fold what follows, up to so
-    many bytes."""
-    for op in list(block.ops):
-        if isinstance(op, FusedOp):
-            settle_fused(op, limit)
-            continue
-        if isinstance(op, g.LoopOp):
-            infer_loop(op)
-        for region in op.regions:
-            settle(region.block, limit)
-        if isinstance(op, TensorOp):
-            fold_op(op, limit)
 
 
 def settle_fused(op: FusedOp, limit: int) -> None:
@@ -235,7 +220,7 @@ def expand(func: FuncOp, gears: Gears, fallback: bool = False) -> None:
     returned.operands = list(case.results)
     for row, region in zip(gears.rows, regions, strict=False):
         with named(gears, row):
-            settle(region.block)
+            fold_block(region.block, FROM_SIZES, settle_fused)
     hoist_common_ops(case)
     infer_op(case)
     use_equal_values(case)

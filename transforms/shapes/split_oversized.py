@@ -37,6 +37,7 @@ from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.runtime.library.asking import refused
 from ge.transforms.analysis.engines import choose_engine
+from ge.transforms.graph.control_flow import unfuse
 
 Fused = TypeVar("Fused", bound=FusedOp)
 
@@ -109,17 +110,7 @@ def kind_of(group: Sequence[TensorOp], kind: type[TensorOp]) -> type[FusedOp]:
 
 def split(block: Block, op: FusedOp, fits: Callable[[TensorOp], bool]) -> None:
     """Replace a fused op by its parts that fit."""
-    values: dict[SSAValue, SSAValue] = dict(zip(op.block.args, op.inputs, strict=True))
-    members: list[TensorOp] = []
-    for member in op.members:
-        members.append(new := member.clone(values))
-        new.location = member.location
-        block.insert_op_before(new, op)
-    for result, value in zip(op.results, op.yielded, strict=True):
-        result.replace_all_uses_with(values[value])
-    op.detach()
-    op.erase()
-    for group in parts(members, type(op), fits):
+    for group in parts(unfuse(op), type(op), fits):
         if len(group) > 1:
             wrap(block, group, type(op))
 
