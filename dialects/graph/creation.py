@@ -37,12 +37,10 @@ from ge.dialects.graph.support.parameters import (
     ShapeComputation,
     check_same_element,
     check_scalar,
-    dims,
     elements_of,
     parameter,
-    partial_ints,
     scalar_parameter,
-    vector_parameter,
+    stated_shape,
 )
 from ge.dialects.support.boxes import Access, Box, Work
 from ge.dialects.support.constraints import (
@@ -61,7 +59,6 @@ from ge.dialects.support.constraints import (
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.types import (
     DYNAMIC,
-    Shape,
     byte_size,
     constant_value,
     element_type,
@@ -129,16 +126,6 @@ class Created(OneResultOp, ABC):
     shape = opt_prop_def(INTS)
     PARAMETERS: ClassVar = {"shape_value": "shape"}
 
-    def created_shape(self) -> Shape | None:
-        """The shape of the result; None when the rank is unknown."""
-        vector_parameter(self, "shape", "the shape is missing")
-        shape = partial_ints(self, "shape")
-        if shape is None:
-            return None
-        if any(d is not None and d < 0 for d in shape):
-            raise VerifyException(f"shape {list(shape)} has a negative dimension")
-        return dims(shape)
-
     def static_work(self) -> Work:
         return Work(0, numel(shape_of(self.result)), 0, byte_size(self.result.type))
 
@@ -152,7 +139,7 @@ class FillOp(Created, ShapeComputation):
     assembly_format = f"$value {parameter('shape')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
-        shape, element = self.created_shape(), self.value.type
+        shape, element = stated_shape(self), self.value.type
         return (UnrankedTensorType(element) if shape is None else tensor(shape, element),)
 
     def elements(self, steps: int) -> Elements | None:
@@ -173,7 +160,7 @@ class EyeOp(Created):
     assembly_format = f"$element {parameter('shape')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
-        shape = self.created_shape()
+        shape = stated_shape(self)
         if shape is None:
             shape = (DYNAMIC, DYNAMIC)
         if len(shape) != 2:
@@ -232,7 +219,7 @@ class RandomOp(Created, ABC):
         check_seed(self.seed)
         if not 0 <= self.stream.value.data < STREAMS:
             raise VerifyException(f"stream {self.stream.value.data} is not in 0 to {STREAMS - 1}")
-        shape, element = self.created_shape(), self.element
+        shape, element = stated_shape(self), self.element
         return (UnrankedTensorType(element) if shape is None else tensor(shape, element),)
 
     def static_work(self) -> Work:

@@ -25,13 +25,13 @@ from ge.dialects.graph.support.parameters import (
     OneResultOp,
     ShapeComputation,
     check_length,
-    dims,
     distinct_axes,
     element_axis,
     elements_of,
     parameter,
     partial_ints,
     same_static_type,
+    stated_shape,
     vector_parameter,
 )
 from ge.dialects.support.boxes import Access, Box, Work, aligned_box, joined, spread
@@ -359,13 +359,10 @@ class BroadcastToOp(Movement, OneResultOp, ShapeComputation):
     assembly_format = f"$input {parameter('shape')} {TYPES}"
 
     def infer(self) -> Sequence[Attribute]:
-        vector_parameter(self, "shape", "the shape is missing")
-        target, element = partial_ints(self, "shape"), element_type(self.input)
+        target, element = stated_shape(self), element_type(self.input)
         if target is None:
             return (UnrankedTensorType(element),)
-        if any(d is not None and d < 0 for d in target):
-            raise VerifyException(f"shape {list(target)} has a negative dimension")
-        return (tensor(broadcast(shape_of(self.input), dims(target)), element),)
+        return (tensor(broadcast(shape_of(self.input), target), element),)
 
     def static_work(self) -> Work:
         return Work(0, numel(shape_of(self.result)), *self.traffic())

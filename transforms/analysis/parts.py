@@ -9,15 +9,13 @@ reads.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from xdsl.ir import OpResult, SSAValue
 
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.slicing import SliceOp, SplitOp, slice_bounds
 from ge.dialects.support.types import DYNAMIC, constant_ints, rank_of, shape_of
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -82,18 +80,6 @@ def part_of(value: SSAValue) -> Part | None:
             return Part(op.input, axis, Range(index[0] % size, 1), dropped=True)
         case _:
             return None
-
-
-def sliced_items(op: SliceOp, items: Sequence[T]) -> list[T] | None:
-    """The items that a slice takes of those of a vector, if known."""
-    if (bounds := op.bounds()) is None:
-        return None
-    for _, start, end, step in bounds:
-        if start is None or end is None or step is None:
-            return None
-        first, count = slice_bounds(start, end, step, len(items))
-        items = [items[first + i * step] for i in range(count)]
-    return list(items)
 
 
 Order: TypeAlias = tuple[int, ...]

@@ -16,7 +16,7 @@ from ge.dialects.support.operation import put_before
 from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.data.arrays import Array, dense, type_of
 
-OpT = TypeVar("OpT", bound=TensorOp)
+OpT = TypeVar("OpT", bound=Operation)
 ControlT = TypeVar("ControlT", bound=Control)
 
 

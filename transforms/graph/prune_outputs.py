@@ -76,15 +76,15 @@ class PruneOutputsPass(MainPass):
     unused_inputs: bool = False
     """Whether inputs go that nothing is computed from."""
 
-    def run(self, func: FuncOp) -> None:
-        names = output_names(func)
+    def run(self, main: FuncOp) -> None:
+        names = output_names(main)
         for name in self.outputs:
             if name not in names:
                 near = get_close_matches(name, names, 1)
                 hint = f"did you mean '{near[0]}'?" if near else f"outputs are {', '.join(names)}"
-                raise error_at(func, f"there is no output '{name}'", hint)
+                raise error_at(main, f"there is no output '{name}'", hint)
         if self.outputs:
-            keep_outputs(func, [i for i, name in enumerate(names) if name in self.outputs])
-        eliminate_dead_code(func.body.block)
+            keep_outputs(main, [i for i, name in enumerate(names) if name in self.outputs])
+        eliminate_dead_code(main.body.block)
         if self.unused_inputs:
-            drop_unused_inputs(func)
+            drop_unused_inputs(main)

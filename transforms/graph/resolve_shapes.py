@@ -24,6 +24,8 @@ becomes
     %2 = graph.unsqueeze %0 axes [1, 2, 4]
 """
 
+from collections.abc import Sequence
+
 import numpy as np
 from xdsl.dialects.builtin import TensorType
 from xdsl.dialects.func import FuncOp
@@ -46,7 +48,6 @@ from ge.dialects.support.types import (
 )
 from ge.runtime.data.arrays import dense, type_of
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size
-from ge.transforms.analysis.parts import sliced_items
 from ge.transforms.graph.infer_shapes import infer_block, refresh_signature
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.passes import FunctionPass
@@ -129,7 +130,7 @@ class PartOfVector(Search):
 
 
 def part_of(
-    vector: g.ShapeOfOp | g.ConcatOp, places: list[int], rewriter: PatternRewriter
+    vector: g.ShapeOfOp | g.ConcatOp, places: Sequence[int], rewriter: PatternRewriter
 ) -> SSAValue | None:
     """The elements of a vector at some places, by one op; None if that takes more."""
     if isinstance(vector, g.ConcatOp):
@@ -145,10 +146,10 @@ def part_of(
     return new.result
 
 
-def elements_taken(op: Operation, count: int) -> list[int] | None:
+def elements_taken(op: Operation, count: int) -> Sequence[int] | None:
     """The indices that a gather or slice takes of a vector of `count` elements, if known."""
     if isinstance(op, g.SliceOp):
-        return sliced_items(op, range(count))
+        return op.taken(range(count))
     assert isinstance(op, g.GatherOp)
     places = constant_ints(op.indices)
     if places is None or rank_of(op.indices) > 1 or not all(-count <= i < count for i in places):

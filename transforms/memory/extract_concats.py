@@ -29,6 +29,7 @@ from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.support.editing import erase, replace_uses
 from ge.dialects.support.operation import all_ops, cloned, put_before
 from ge.dialects.support.types import is_dynamic
+from ge.transforms.graph.control_flow import insert_before
 from ge.transforms.rewriting.passes import MainPass
 
 
@@ -70,8 +71,7 @@ def extract(op: FusedOp, concats: list[ConcatOp]) -> None:
     extracted = {c.result for c in concats}
     yielded = [v for v in op.yielded if v not in extracted]
     fused = type(op).wrap(inner, [values[v] for v in yielded], **op.properties)
-    fused.location = op.location
-    put_before(block, fused, op)
+    insert_before(op, fused)
     results = dict(zip(yielded, fused.results, strict=True))
     for result, value in zip(op.results, op.yielded, strict=True):
         new = results.get(value, values[value])

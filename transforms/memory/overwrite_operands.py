@@ -41,11 +41,12 @@ from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp, kernels_of
 from ge.dialects.support.diagnostics import warning
 from ge.dialects.support.editing import erase, replace_uses
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import all_ops, put_before
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.types import array_ints, element_type, is_dynamic, numel, shape_of
 from ge.runtime.library.costs.structure import by_structure
 from ge.transforms.analysis.dependencies import ops_by_block
 from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph
+from ge.transforms.graph.control_flow import insert_before
 from ge.transforms.memory.assign_offsets import check_kinds, pinned_buffers
 
 
@@ -113,10 +114,7 @@ class Overwriting:
         for out, operand in self.may_overwrite(op) if op.callee in self.appending else ():
             result, cache = op.outs[out], op.ins[operand]
             if owner_of(result) is not owner_of(cache):
-                copy = CopyOp(cache, result)
-                copy.location = op.location
-                assert op.parent is not None
-                put_before(op.parent, copy, op)
+                insert_before(op, CopyOp(cache, result))
                 op.operands[operand] = result
 
     def launch(self, op: LaunchOp) -> None:
@@ -232,9 +230,8 @@ class Overwriting:
         same = next((v for v in (buffer, source) if v.type == result.type), None)
         if same is None:
             cast = whole(buffer, result)
-            cast.location, cast.result.name_hint = task.location, result.name_hint
-            assert task.parent is not None
-            put_before(task.parent, cast, task)
+            cast.result.name_hint = result.name_hint
+            insert_before(task, cast)
             same = cast.result
         replace(result, same, old)
 

@@ -53,6 +53,7 @@ from ge.dialects.support.types import byte_size, element_type, numel, shape_of
 from ge.transforms.analysis.dependencies import arena_bytes, erase_unused, in_arena, ops_by_block
 from ge.transforms.analysis.liveness import LiveProfile
 from ge.transforms.analysis.task_graph import TaskGraph, buffer_graph
+from ge.transforms.graph.control_flow import insert_before
 
 SHORTEST = 32  # bytes: the least that a DMA moves (alignment of on-core memory)
 NEAR = 64  # tasks
@@ -268,9 +269,8 @@ def join(joining: Joining, graph: TaskGraph, positions: dict[AllocOp, int]) -> N
         shape = shape_of(op.ins[i])
         view = part_view(result, placement, 0, shape, row_major(shape))
         copy = CopyOp(op.ins[i], view.result)
-        view.location = copy.location = op.location
-        put_before(block, view, op)
-        put_before(block, copy, op)
+        insert_before(op, view)
+        insert_before(op, copy)
     erase(op)
 
 

@@ -63,6 +63,7 @@ from ge.dialects.support.types import (
 )
 from ge.transforms.graph.branches import hoist_common_ops, use_equal_values
 from ge.transforms.graph.control_flow import (
+    insert_before,
     is_pure,
     keep_results,
     nested_blocks,
@@ -104,8 +105,7 @@ def settle_fused(op: FusedOp, limit: int) -> None:
     if len(left) > 1:
         computed = [v for v in dict.fromkeys(results) if v.owner in left]
         new = gathered(type(op), left, computed, op.properties)
-        new.location = op.location
-        put_before(block, new, op)
+        insert_before(op, new)
         outside = dict(zip(computed, new.results, strict=True))
         results = [outside.get(v, v) for v in results]
     replace_op(op, results)

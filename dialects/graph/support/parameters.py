@@ -318,6 +318,17 @@ def dims(elements: Elements) -> Shape:
     return tuple(DYNAMIC if e is None else e for e in elements)
 
 
+def stated_shape(op: TensorOp) -> Shape | None:
+    """The parameter `shape` of an op; None when the rank is unknown. Raises VerifyException."""
+    vector_parameter(op, "shape", "the shape is missing")
+    shape = partial_ints(op, "shape")
+    if shape is None:
+        return None
+    if any(d is not None and d < 0 for d in shape):
+        raise VerifyException(f"shape {list(shape)} has a negative dimension")
+    return dims(shape)
+
+
 def same_static_type(a: SSAValue, b: SSAValue) -> bool:
     return a.type == b.type and isinstance(a.type, TensorType) and DYNAMIC not in shape_of(a)
 
