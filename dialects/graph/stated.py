@@ -256,7 +256,8 @@ def state_pairs(
     for expression, template in _parsed(patterns):
         matches = [(i, m) for i in inputs if (m := expression.fullmatch(i.name))]
         if not matches:
-            raise _no_input(expression.pattern, [i.name for i in inputs])
+            hint = _near(expression.pattern, [i.name for i in inputs], "inputs")
+            raise GeError(f"state '{expression.pattern}' is no input", hint=hint)
         for port, match in matches:
             try:
                 name = expanded(match, template)
@@ -370,10 +371,6 @@ def steps_beyond(name: str, symbol: str) -> int | None:
         return None
     first, second = (size_of(name, {symbol: n}) for n in (0, 1))
     return first if first is not None and second == first + 1 else None
-
-
-def _no_input(pattern: str, names: Sequence[str]) -> GeError:
-    return GeError(f"state '{pattern}' is no input", hint=_near(pattern, names, "inputs"))
 
 
 def _that_fit(port: Typed, outputs: Sequence[Typed]) -> str:

@@ -102,10 +102,6 @@ LINE_BYTES = 64  # of a cache
 POSITIONS = 2  # for each channel, up to which the channels of a pixel lie side by side
 
 
-def goes_by_pixels(channels: int, places: Shape) -> bool:
-    return prod(places) <= POSITIONS * channels
-
-
 def covered(window: Window, places: Shape) -> list[int]:
     """The elements along each dimension of a padded image, up to the last that a window meets."""
     return [(n - 1) * window.strides[i] + window.extent(i) for i, n in enumerate(places)]
@@ -380,7 +376,7 @@ class Correlation:
         window, places, groups = self.window, self.out.shape[2:], self.groups
         outputs, result = len(self.weight) // groups, self.sums
         weight = self.weight.reshape(groups, outputs, *window.kernel)
-        by_pixels = goes_by_pixels(groups, places)
+        by_pixels = prod(places) <= POSITIONS * groups
         elements = Planes(window, places).elements
         if by_pixels:
             turned = weight.transpose(1, 2, 3, 0)

@@ -115,10 +115,6 @@ def known_number(value: SSAValue) -> float | None:
     return None if elements is None else float(elements.get_values()[0])
 
 
-def is_conv(use: Use) -> bool:
-    return isinstance(use.operation, g.ConvOp)
-
-
 @dataclass
 class Web:
     """Feature maps that have one layout, the ops that take any layout and compute some of them
@@ -142,7 +138,10 @@ class Web:
         """The uses of each map by convolutions and ops that take its layout."""
         takers = {*self.ops, *self.ends, *self.readers}
         found = {v: [use for use in v.uses if use.operation in takers] for v in self.maps}
-        return {v: [u for u in uses if not (is_conv(u) and u.index)] for v, uses in found.items()}
+        return {
+            v: [u for u in uses if not (u.index and isinstance(u.operation, g.ConvOp))]
+            for v, uses in found.items()
+        }
 
 
 def webs_of(block: Block, target: Target) -> list[Web]:
@@ -334,13 +333,11 @@ class Layouts:
     def promises(self, web: Web) -> float:
         """Microseconds that the convolutions around a web would save, each if both of its maps had
         their channels last, and half for each."""
+        conv_us = self.prices.conv_us
         return sum(
-            (self.prices.conv_us(op, False, False) - self.both_last_us(op)) / 2
+            (conv_us(op, False, False) - conv_us(op, op in self.reads, op in self.stores)) / 2
             for op in (*web.readers, *web.writers)
         )
-
-    def both_last_us(self, op: g.ConvOp) -> float:
-        return self.prices.conv_us(op, op in self.reads, op in self.stores)
 
     def conv_us(self, op: g.ConvOp) -> float:
         reads, stores = self.reads.get(op), self.stores.get(op)

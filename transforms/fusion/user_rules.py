@@ -139,9 +139,6 @@ class Partial:
     ops: tuple[Operation, ...] = ()
     bound: tuple[tuple[str, Bound], ...] = ()
 
-    def with_match(self, match: Match) -> "Partial":
-        return Partial((*self.ops, *match.ops), (*self.bound, *match.bound.items()))
-
 
 @dataclass(frozen=True)
 class Pattern:
@@ -173,7 +170,7 @@ class Pattern:
             if (match := self.ops[i].match(op, reason := Miss())) is None:
                 miss.note(op, reason.why, after.ops)
                 return None
-            after = after.with_match(match)
+            after = Partial((*after.ops, *match.ops), (*after.bound, *match.bound.items()))
         if index < 0:
             return after
         first = self._first_of_row(index)

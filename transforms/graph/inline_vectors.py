@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.constant import INLINE_BYTES
@@ -36,7 +36,9 @@ def inline_vectors(main: FuncOp, payload: Payload, grow: int) -> None:
     block = main.body.block
     expressions = constant_expressions(block, grow, stored=True)
     constants = Constants(payload)
-    for value in [v for v in computed(expressions) if is_short_vector(v)]:
+    for value in computed(expressions):
+        if is_table(value) or byte_size(value.type) > INLINE_BYTES:
+            continue
         op = value.owner
         assert isinstance(op, Operation)
         try:
@@ -47,10 +49,6 @@ def inline_vectors(main: FuncOp, payload: Payload, grow: int) -> None:
             constants.forget()  # what it was computed from may be large
         inline = constant_before(op, array)
         value.replace_uses_with_if(inline, lambda use: use.operation not in expressions)
-
-
-def is_short_vector(value: SSAValue) -> bool:
-    return not is_table(value) and byte_size(value.type) <= INLINE_BYTES
 
 
 @dataclass(frozen=True)

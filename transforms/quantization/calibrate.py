@@ -165,7 +165,8 @@ def calibrate(main: FuncOp, calibration: Calibration) -> None:
         name = names[value]
         if extremes.sample is not None:
             what = f"is not finite for sample {extremes.sample}: what it is used in stays float"
-            diagnostics.warning(_op_of(value, main), f"calibrate: '{name}' {what}")
+            op = value.owner if isinstance(value.owner, Operation) else main
+            diagnostics.warning(op, f"calibrate: '{name}' {what}")
             set_range(value, None)
             table.ranges.pop(name, None)
         elif extremes.low <= extremes.high:
@@ -193,10 +194,6 @@ def tell_missing(main: FuncOp, table: Table) -> None:
         what = f"no ranges for {len(missing)} of {len(needed)} layers, which stay float"
         hint = "make it anew by ge-calibrate, with this model and the options of ge-compile"
         diagnostics.warning(main, f"{table.path} has {what}: {first}{more}; {hint}")
-
-
-def _op_of(value: SSAValue, main: FuncOp) -> Operation:
-    return value.owner if isinstance(value.owner, Operation) else main
 
 
 class CalibratePass(CalibratedPass):

@@ -90,11 +90,6 @@ def has_unrelated_batches(main: FuncOp) -> bool:
     return len(dims) > 1 and all(d and d[0] and names.count(d[0]) == 1 for d in dims)
 
 
-def have_one_count(shapes: Mapping[str, Shape], inputs: Sequence[Input]) -> bool:
-    """Return whether a batch has arrays for all inputs of one size along their first dimension."""
-    return len({shapes.get(i.name, ())[:1] for i in inputs}) == 1
-
-
 def whole_inputs(inputs: Sequence[Input], shapes: Mapping[str, Shape]) -> list[Input] | None:
     """The inputs as samples of them, where all sizes of the model are known and the arrays of a
     batch have the whole shapes of inputs behind an axis that counts samples. None otherwise: then
@@ -346,7 +341,7 @@ def samples_of(
     whole = whole_inputs(inputs_of(fixed or main)[0], shapes)
     if whole is not None:
         inputs = whole
-    elif has_unrelated_batches(main) and have_one_count(shapes, inputs):
+    elif has_unrelated_batches(main) and len({shapes.get(i.name, ())[:1] for i in inputs}) == 1:
         inputs = [replace(i, batch=0) for i in inputs]
     is_single = all(i.batch is None for i in inputs)  # a batch is one sample
     joined = {i.name: Joined(i.name, 0 if is_single else i.batch) for i in inputs}

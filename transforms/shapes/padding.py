@@ -27,7 +27,7 @@ valid query has a key that its mask leaves. Inputs are finite: those that are pa
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from math import isfinite, isinf
+from math import inf, isfinite
 from typing import TypeAlias
 
 import numpy as np
@@ -123,7 +123,7 @@ def is_finite(fill: Fill) -> bool:
 def is_mask(fill: Fill) -> bool:
     """Return whether a softmax is defined where it is added to finite scores, except where all are
     masked."""
-    return is_finite(fill) or fill in (FillKind.LOW, FillKind.MASK) or _low(fill)
+    return is_finite(fill) or fill in (FillKind.LOW, FillKind.MASK, -inf)
 
 
 def is_count(fill: Fill) -> bool:
@@ -195,10 +195,6 @@ def selected(fills: Sequence[Fill]) -> Fill:
     condition, a, b = fills
     taken = joined((a, b)) if not isinstance(condition, float) else a if condition else b
     return taken if isinstance(taken, float) or not is_finite(taken) else FillKind.FINITE
-
-
-def _low(fill: Fill) -> bool:
-    return isinstance(fill, float) and isinf(fill) and fill < 0
 
 
 def _divides_by_number(op: TensorOp, fills: Sequence[Fill]) -> bool:
@@ -333,7 +329,7 @@ class Padding:
                     self.rows(op)
                     continue
             if op.regions:
-                if touched or self.is_touched(op):
+                if touched or any(self.is_known(v) for inner in op.walk() for v in inner.operands):
                     raise Mixes(op)
                 continue
             if all(map(self.is_free, operands)):
@@ -360,9 +356,6 @@ class Padding:
 
     def is_free(self, value: SSAValue) -> bool:
         return value in self.free or value in self.sizes or isinstance(value.owner, g.ConstantOp)
-
-    def is_touched(self, op: Operation) -> bool:
-        return any(self.is_known(v) for inner in op.walk() for v in inner.operands)
 
     def result(self, op: TensorOp, number: int) -> Axes:
         """The padded axes of a result. Raises Mixes."""
@@ -608,7 +601,7 @@ class Padding:
                 continue
             kind = op.kind.data
             fits = fill == neutral.get(kind) if kind in neutral else kind == "max" and (
-                fill == float("-inf") or is_low(fill, op.input)
+                fill == -inf or is_low(fill, op.input)
             )  # fmt: skip
             if not fits:
                 raise Mixes(op)

@@ -62,7 +62,11 @@ class Updating:
         if len(copies) != 1 or not isinstance(value := copies[0].operands[0].owner, AllocOp):
             return
         copy, block = copies[0], state.parent
-        if not in_arena(value) or value.parent is not block or value.memref.type != copy_type(copy):
+        if (
+            not in_arena(value)
+            or value.parent is not block
+            or value.memref.type != copy.target.type
+        ):
             return
         concat = self.appends(state, value)
         if concat is not None:
@@ -165,10 +169,6 @@ class Updating:
             and numel(shape_of(alloc.memref)) == numel(shape_of(value))
             and sum(owner_of(v) is alloc.memref for v in op.ins) == 1
         )
-
-
-def copy_type(copy: Operation) -> object:
-    return copy.operands[1].type
 
 
 def is_update(op: Operation, state: SSAValue) -> TypeGuard[CopyOp]:

@@ -18,11 +18,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 
-def op_counts(module: ModuleOp) -> dict[str, int]:
-    """Return how many ops there are of each name, the module and those in regions included."""
-    return dict(sorted(Counter(op.name for op in module.walk()).items()))
-
-
 def summary(counts: dict[str, int]) -> str:
     """Names aligned at the dot behind their dialect."""
     names = {name: name.partition(".") if "." in name else ("", "", name) for name in counts}
@@ -44,5 +39,5 @@ class PrintOpStatsPass(ModulePass):
     """As a JSON object, from names to numbers."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        counts = op_counts(op)
+        counts = dict(sorted(Counter(inner.name for inner in op.walk()).items()))
         print(as_json.dumps(counts, indent=2) if self.json else summary(counts), file=sys.stderr)

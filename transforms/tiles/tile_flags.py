@@ -135,10 +135,6 @@ def accesses_of(program: CoreProgram) -> dict[SSAValue, list[BufferAccess]] | No
     return {b: found for b, found in accesses if len({a.pipe for a in found}) > 1}
 
 
-def copies_of(buffer: SSAValue) -> int:
-    return buffer.owner.copies if isinstance(buffer.owner, AllocOp) else 1
-
-
 @dataclass
 class Sharing:
     """Memory that has flags of its own: of each buffer so many slots, and buffers that are one unit
@@ -535,7 +531,8 @@ def after_all(values: Iterable[SSAValue], block: Block) -> InsertPoint:
 def add_flags(program: ProgramOp, most: int) -> None:
     if (accesses := accesses_of(program)) is None:
         return
-    sharing = Sharing({buffer: copies_of(buffer) for buffer in accesses})
+    owners = {buffer: buffer.owner for buffer in accesses}
+    sharing = Sharing({b: o.copies if isinstance(o, AllocOp) else 1 for b, o in owners.items()})
     while True:
         units, marks = units_of(accesses, sharing), Marks()
         for unit in units:
