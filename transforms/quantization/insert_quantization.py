@@ -162,14 +162,13 @@ RULE = "insert-quantization"
 SHORT = 1024  # bytes of a constant that stands in the text
 
 
-def quantizer(
-    bounds: Range, element: Attribute, to: Attribute, symmetric: bool
-) -> tuple[Array, Array] | None:
-    """Scale and zero point of a range that zero is put into; None for zero alone."""
-    dtype, (least, most) = dtype_of(element), code_limits(to)
+def quantizer(value: SSAValue, to: Attribute, symmetric: bool) -> tuple[Array, Array]:
+    """Scale and zero point for the range of a value, which zero is put into."""
+    bounds = range_of(value)
+    assert bounds is not None
+    dtype, (least, most) = dtype_of(element_type(value)), code_limits(to)
     low, high = min(bounds[0], 0.0), max(bounds[1], 0.0)
-    if low == high:
-        return None
+    assert low < high
     step = max(-low, high) / most if symmetric else (high - low) / (most - least)
     scale = np.asarray(max(step, float(float_limits(dtype).smallest_normal)), dtype)
     zero = 0 if symmetric else np.clip(np.rint(least - low / float(scale)), least, most)
@@ -346,20 +345,13 @@ class Insertion:
         if isinstance(layer.op, g.AttentionOp):
             layer.op.rounded_weights = BoolAttr.from_bool(True)
         if isinstance(layer.op, g.Recurrent) and scheme.activation_bits:
-            states = layer.op.states
-            bounds = range_of(states)
-            assert bounds is not None
-            numbers = quantizer(bounds, element_type(states), i8, symmetric=True)
-            assert numbers is not None
-            layer.op.state_scale = FloatAttr(float(numbers[0]), f64)
+            scale, _ = quantizer(layer.op.states, i8, symmetric=True)
+            layer.op.state_scale = FloatAttr(float(scale), f64)
 
     def activation(self, value: SSAValue, to: Attribute, symmetric: bool) -> SSAValue:
         key = value, to, symmetric
         if key not in self.quantized:
-            bounds = range_of(value)
-            assert bounds is not None
-            numbers = quantizer(bounds, element_type(value), to, symmetric)
-            assert numbers is not None
+            numbers = quantizer(value, to, symmetric)
             emit = Make.behind(value)
             scale = emit.constant(numbers[0])
             zero_point = None if symmetric else emit.constant(numbers[1])

@@ -20,14 +20,12 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
-from ge.dialects.support.types import element_type
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.runtime.data.accuracy import decibels, powers
 from ge.runtime.data.arrays import Array
 from ge.runtime.numbers import Fn, prepare
 from ge.runtime.numbers.attention import round_to
-from ge.transforms.quantization.calibrate import range_of
 from ge.transforms.quantization.calibrated_pass import CalibratedPass
 from ge.transforms.quantization.data import Calibration, Samples
 from ge.transforms.quantization.emitting import code_limits
@@ -50,12 +48,9 @@ def in_integers(op: AttentionOp) -> Fn:
 
 def rounded(x: Array, value: SSAValue) -> Array:
     """An operand as it comes back from integers."""
-    bounds = range_of(value)
-    assert bounds is not None
-    numbers = quantizer(bounds, element_type(value), i8, symmetric=True)
-    assert numbers is not None
+    scale, _ = quantizer(value, i8, symmetric=True)
     result = x.copy()
-    round_to((float(numbers[0]), *code_limits(i8)), result)
+    round_to((float(scale), *code_limits(i8)), result)
     return result
 
 
