@@ -145,17 +145,17 @@ def test_validation_runs_gears_and_sizes_between(tmp_path: Path, monkeypatch: py
     with pytest.raises(GeError, match=r"padded inputs: output 'y': float32\[1, 4, 8\] became"):
         validated(attention(), tmp_path)
     monkeypatch.undo()
-    settle = expand_gears.settle
+    fold_block = expand_gears.fold_block
 
-    def wrong(block: Block) -> None:
-        settle(block)
+    def wrong(block: Block, *others: Any) -> None:
+        fold_block(block, *others)
         assumed = block.first_op
         assert isinstance(assumed, AssumeShapeOp)
         if shape_of(assumed.result)[0] == 4:
             (add,) = (op for op in block.ops if isinstance(op, AddOp))
             add.operands = [add.operands[0], add.operands[0]]
 
-    monkeypatch.setattr(expand_gears, "settle", wrong)
+    monkeypatch.setattr(expand_gears, "fold_block", wrong)
     with pytest.raises(GeError, match="normal inputs: output 'y'"):
         validated(attention(), tmp_path)
 
