@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from functools import lru_cache, partial
 from itertools import accumulate
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from xdsl.interfaces import HasFolderInterface
 from xdsl.ir import Attribute, SSAValue
@@ -69,6 +69,8 @@ from ge.dialects.support.types import (
     shape_text,
     tensor,
 )
+
+T = TypeVar("T")
 
 
 @irdl_op_definition
@@ -333,15 +335,21 @@ class SliceOp(
         return Permuted((0,), order, {"axes": [order.index(axis) for axis, *_ in bounds]})
 
     def elements(self, steps: int) -> Elements | None:
-        known, bounds = elements_of(self.input, steps), self.bounds()
-        if known is None or bounds is None or rank_of(self.input) != 1:
+        known = elements_of(self.input, steps)
+        if known is None or rank_of(self.input) != 1 or (taken := self.taken(known)) is None:
+            return None
+        return tuple(taken)
+
+    def taken(self, items: Sequence[T]) -> list[T] | None:
+        """The items that it takes of those of a vector, if known."""
+        if (bounds := self.bounds()) is None:
             return None
         for _, start, end, step in bounds:
             if start is None or end is None or step is None:
                 return None
-            first, count = slice_bounds(start, end, step, len(known))
-            known = tuple(known[first + i * step] for i in range(count))
-        return known
+            first, count = slice_bounds(start, end, step, len(items))
+            items = [items[first + i * step] for i in range(count)]
+        return list(items)
 
     def unchanged(self) -> SSAValue | None:
         forward = all(step is not None and step > 0 for *_, step in self.bounds() or ())

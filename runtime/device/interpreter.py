@@ -29,6 +29,7 @@ from ge.dialects.npu_task.control import YieldOp
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import yielded
 from ge.dialects.support.types import Dense, byte_size, is_static
 from ge.runtime import numbers
 from ge.runtime.data.arrays import Array, array_of, dtype_of, type_of
@@ -180,8 +181,7 @@ class Translator:
         those that belong to the block, by default all."""
         around, self.code = self.code, Code()
         self.ops(block)
-        last = block.last_op
-        results = () if last is None else self.uses(last.operands)
+        results = self.uses(yielded(block))
         code, self.code = self.code, around
         self.seal(code, self.uses(block.args) if arguments is None else arguments, results)
         self.codes.append(code)
@@ -308,8 +308,7 @@ class KernelCode:
         self.output_types = op.output_types
         self.inputs = tuple(translator.define(a) for a in block.args)
         translator.ops(block)
-        last = block.last_op
-        self.results = () if last is None else translator.uses(last.operands)
+        self.results = translator.uses(yielded(block))
         self.outs = tuple(translator.reserve(t) for t in op.output_types)
         self.code = translator.code
         self.code.named = False

@@ -3,10 +3,11 @@ this would save."""
 
 from dataclasses import dataclass
 
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
 from ge.dialects.graph.stated import likely_states
+from ge.dialects.support.operation import yielded
 from ge.runtime.clock.timeline import DMA_IN, DMA_OUT, Timeline
 from ge.runtime.device.ports import input_ports, output_ports, typed
 
@@ -39,9 +40,7 @@ def propose_state(main: FuncOp, timeline: Timeline) -> StateProposal | None:
     pairs = [pair for group in found.values() for pair in group]
     names = [[p.name for p in ports] for ports in (inputs, outputs)]
     arguments = {main.args[names[0].index(i)] for i, _ in pairs}
-    last = main.body.block.last_op
-    assert isinstance(last, ReturnOp)
-    results = {last.operands[names[1].index(o)] for _, o in pairs}
+    results = {yielded(main.body.block)[names[1].index(o)] for _, o in pairs}
     busy = dict.fromkeys((DMA_IN, DMA_OUT), 0.0)
     for task in timeline.tasks:
         values: set[object] = set(ends(task.op))

@@ -58,7 +58,6 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
-from ge.transforms.analysis.parts import sliced_items
 
 STEP = 60  # what dimensions are often divided by divides it
 
@@ -462,7 +461,7 @@ class Dimensions:
                 return [data[i] for i in index if -len(data) <= i < len(data)]
             case SliceOp():
                 data = self.elements(op.input, steps)
-                return sliced_items(op, data) if data and rank_of(op.input) == 1 else None
+                return op.taken(data) if data and rank_of(op.input) == 1 else None
             case MulOp():
                 a, b = self.elements(op.lhs, steps), self.elements(op.rhs, steps)
                 if a is None or b is None or len(a) != len(b):

@@ -4,17 +4,13 @@
 %2 = graph.gather %0, 3 axis 1                          Part(%0, 1, Range(3, 1), dropped=True)
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
 
 from xdsl.ir import OpResult, SSAValue
 
 from ge.dialects.graph.indexing import GatherOp
 from ge.dialects.graph.slicing import SliceOp, SplitOp, slice_bounds
 from ge.dialects.support.types import DYNAMIC, constant_ints, normalize_axis, rank_of, shape_of
-
-T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -79,15 +75,3 @@ def part_of(value: SSAValue) -> Part | None:
             return Part(op.input, axis, Range(index[0] % size, 1), dropped=True)
         case _:
             return None
-
-
-def sliced_items(op: SliceOp, items: Sequence[T]) -> list[T] | None:
-    """The items that a slice takes of those of a vector, if known."""
-    if (bounds := op.bounds()) is None:
-        return None
-    for _, start, end, step in bounds:
-        if start is None or end is None or step is None:
-            return None
-        first, count = slice_bounds(start, end, step, len(items))
-        items = [items[first + i * step] for i in range(count)]
-    return list(items)

@@ -51,7 +51,6 @@ from ge.dialects.support.types import (
 )
 from ge.runtime.data.arrays import dense, type_of
 from ge.transforms.analysis.dimensions import ONE, Dimensions, Size
-from ge.transforms.analysis.parts import sliced_items
 from ge.transforms.graph.infer_shapes import infer_block, refresh_signature
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.passes import FunctionPass
@@ -153,7 +152,7 @@ def part_of(
 def elements_taken(op: Operation, count: int) -> list[int] | None:
     """The indices that a gather or slice takes of a vector of `count` elements, if known."""
     if isinstance(op, SliceOp):
-        return sliced_items(op, range(count))
+        return op.taken(range(count))
     assert isinstance(op, GatherOp)
     places = constant_ints(op.indices)
     if places is None or rank_of(op.indices) > 1 or not all(-count <= i < count for i in places):
