@@ -23,7 +23,6 @@ from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.fused_op import YieldOp as FusedYieldOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
-from ge.dialects.graph.elementwise import ClampOp, Elementwise
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.control import YieldOp
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp
@@ -227,12 +226,7 @@ class Translator:
         checks = tuple(checker(r.type) for r in op.results)
         writes = tuple(self.define(r) for r in op.results)
         into = known is not None and known.into
-        in_place = into and (
-            isinstance(function, np.ufunc)
-            or (isinstance(op, Elementwise) and len(reads) == 1)
-            or isinstance(op, ClampOp)
-        )
-        call = Call(function, reads, writes, checks, into, in_place)
+        call = Call(function, reads, writes, checks, into, numbers.may_overwrite(op, function))
         call.blocks = known is not None and known.blocks
         self.emit(op, call, reads, writes)
 
