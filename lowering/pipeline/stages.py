@@ -211,7 +211,7 @@ def with_programs(options: Options) -> Passes:
     if not options.tiles or options.fusion == "off":
         return []
     expanded = [] if options.fusion == "conservative" else [ExpandLayersPass()]
-    return [*expanded, TurnWeightsPass()]
+    return [*expanded, TurnWeightsPass(options.target)]
 
 
 def to_calibrate(options: Options) -> Passes:
