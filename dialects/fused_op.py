@@ -54,7 +54,12 @@ from ge.dialects.support.operation import (
     ops_of,
     put_last,
 )
-from ge.dialects.support.tensor_op import SplitInterface, TensorOp, split_axes
+from ge.dialects.support.tensor_op import (
+    ResizeInterface,
+    SplitInterface,
+    TensorOp,
+    split_axes,
+)
 from ge.dialects.support.types import byte_size, is_static, set_type, shape_of
 
 # attribute of ops: a number, 0 where absent; ops of two phases do not share a launch
@@ -297,16 +302,26 @@ class FusedOp(SplitInterface, ABC):
         return boxes.get(self.block.args[index], Box.nothing(shape_of(self.inputs[index])))
 
     def split_axes(self, axis: int) -> tuple[int | None, ...] | None:
-        """The axes of operands, propagated backwards from the results. None where an op needs all
-        of a value that another one computes, which each part would have to compute again."""
-        needed: dict[SSAValue, int | None] = dict.fromkeys(self.yielded, axis)
+        return self.split_along([axis] * len(self.yielded))
+
+    def split_along(self, axes: Sequence[int]) -> tuple[int | None, ...] | None:
+        """The axes of operands for an axis of each result, propagated backwards. None where an op
+        needs all of a value that another one computes, which each part would have to compute
+        again."""
+        needed: dict[SSAValue, int | None] = dict(zip(self.yielded, axes, strict=True))
         for op in reversed(self.members):
             if not (mine := {needed[r] for r in op.results if r in needed}) or not op.operands:
                 continue
             own = mine.pop()
-            if mine or own is None or (axes := split_axes(op, own)) is None:
+            if mine or own is None:
                 return None
-            for operand, its in zip(op.operands, axes, strict=True):
+            if isinstance(op, ResizeInterface):
+                its_axes = None if (part := op.part_axis(own)) is None else (part,)
+            else:
+                its_axes = split_axes(op, own)
+            if its_axes is None:
+                return None
+            for operand, its in zip(op.operands, its_axes, strict=True):
                 if needed.setdefault(operand, its) != its:
                     return None
         if any(needed.get(op.results[0]) is not None for op in self.members if not op.operands):
@@ -319,7 +334,10 @@ class FusedOp(SplitInterface, ABC):
         block = Block(arg_types=[v.type for v in inputs])
         mapping: dict[SSAValue, SSAValue] = dict(zip(self.block.args, block.args, strict=True))
         for op in self.members:
-            block.add_op(clone := op.clone(mapping))
+            clone: TensorOp = op.clone(mapping)
+            if isinstance(op, ResizeInterface) and isinstance(clone, ResizeInterface):
+                clone.resize(op)
+            block.add_op(clone)
             for result, t in zip(clone.results, clone.inferred(), strict=True):
                 set_type(result, t)
             mapping |= zip(op.results, clone.results, strict=True)

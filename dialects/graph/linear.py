@@ -47,6 +47,7 @@ from ge.dialects.support.types import (
     element_type,
     merge_dims,
     numel,
+    rank_of,
     shape_of,
     shape_text,
     tensor,
@@ -129,11 +130,16 @@ class MatmulOp(OneResultOp, SplitInterface):
             way_out = "but for those with 'to f32'"
             raise VerifyException(f"sums of {own} are rounded to it, {way_out}") from None
 
+    @property
+    def summed(self) -> tuple[int, int]:
+        """The dimension of each operand along which products are summed."""
+        lhs, rhs = rank_of(self.lhs), rank_of(self.rhs)
+        left = lhs - (2 if self.transpose_lhs.value.data else 1)
+        return left, rhs - (1 if self.transpose_rhs.value.data else 2)
+
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         shape = shape_of(self.operands[index])
-        flag = self.transpose_rhs if index else self.transpose_lhs
-        summed = len(shape) - (1 if bool(flag.value.data) == bool(index) else 2)
-        own = 2 * len(shape) - 3 - summed  # the other one of the last two
+        own = 2 * len(shape) - 3 - self.summed[index]  # the other one of the last two
         batch = aligned_box(Box.of(box.spans[:-2]), shape[:-2])
         return Box.part(
             shape, {**dict(enumerate(batch.spans)), own: box.spans[-1 if index else -2]}

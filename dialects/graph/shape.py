@@ -46,7 +46,7 @@ from ge.dialects.support.constraints import (
     choice,
     choice_def,
 )
-from ge.dialects.support.tensor_op import SplitInterface
+from ge.dialects.support.tensor_op import ResizeInterface, SplitInterface, TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
     Shape,
@@ -54,6 +54,7 @@ from ge.dialects.support.types import (
     broadcast,
     byte_size,
     element_type,
+    int_array,
     is_shape_like,
     is_static,
     numel,
@@ -133,7 +134,7 @@ def leftover(shape: Shape, rest: Sequence[int], stated: Sequence[int]) -> int:
 
 
 @irdl_op_definition
-class ReshapeOp(View):
+class ReshapeOp(View, ResizeInterface):
     """The elements in their order under another shape. In `shape` one -1 stands for the size
     left over, and 0 for the input's dimension at the same index (for itself if `allow_zero`)."""
 
@@ -152,6 +153,28 @@ class ReshapeOp(View):
             return (of_rank(DYNAMIC if count is None else count, element),)
         allow_zero = bool(self.allow_zero.value.data)
         return (tensor(reshaped(shape_of(self.input), target, allow_zero), element),)
+
+    def part_axis(self, axis: int) -> int | None:
+        before, after = shape_of(self.input), shape_of(self.result)
+        if self.shape_value is not None or not (is_static(before) and is_static(after)):
+            return None
+        same = (
+            i for i, d in enumerate(before)
+            if d == after[axis] and d > 1 and numel(before[:i]) == numel(after[:axis])
+        )  # fmt: skip
+        return next(same, None)
+
+    def resize(self, whole: TensorOp) -> None:
+        assert isinstance(whole, ReshapeOp)
+        before, part = shape_of(whole.input), shape_of(self.input)
+        if before == part or not (is_static(before) and is_static(part)):
+            return
+        axes = [whole.part_axis(axis) for axis in range(rank_of(whole.result))]
+        shape = [
+            d if i is None or before[i] == part[i] else part[i]
+            for d, i in zip(shape_of(whole.result), axes, strict=True)
+        ]
+        self.shape = int_array(tuple(shape))
 
 
 class AxesView(View, HasAxes, ABC):

@@ -163,7 +163,8 @@ class SplitOp(Movement, SliceInterface, PermuteInterface, HasAxes):
         return [tensor((*before, d, *after), element) for d in dims(sizes)]
 
     def part_starts(self) -> Sequence[Sequence[int]] | None:
-        rank, axis = rank_of(self.input), self.axis.value.data
+        rank = len(shape_of(self.input))
+        axis = self.axis.value.data
         sizes = [shape_of(part)[axis] for part in self.parts]
         starts = accumulate(sizes[:-1], initial=0)
         return [[s if d == axis else 0 for d in range(rank)] for s in starts]
@@ -335,10 +336,12 @@ class SliceOp(
 
     def elements(self, steps: int) -> Elements | None:
         known = elements_of(self.input, steps)
-        return None if known is None or rank_of(self.input) != 1 else self.taken(known)
+        if known is None or rank_of(self.input) != 1 or (taken := self.taken(known)) is None:
+            return None
+        return tuple(taken)
 
-    def taken(self, items: Sequence[T]) -> tuple[T, ...] | None:
-        """The items that a slice takes of those of a vector, if known."""
+    def taken(self, items: Sequence[T]) -> list[T] | None:
+        """The items that it takes of those of a vector, if known."""
         if (bounds := self.bounds()) is None:
             return None
         for _, start, end, step in bounds:
@@ -346,7 +349,7 @@ class SliceOp(
                 return None
             first, count = slice_bounds(start, end, step, len(items))
             items = [items[first + i * step] for i in range(count)]
-        return tuple(items)
+        return list(items)
 
     def unchanged(self) -> SSAValue | None:
         forward = all(step is not None and step > 0 for *_, step in self.bounds() or ())

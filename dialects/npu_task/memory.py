@@ -47,7 +47,7 @@ from ge.dialects.npu_task.attributes import HOST, data_type, space_of
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.ops import BatchCopyOp, ConstantOp, CopyOp, LaunchOp, SlotOp, TransferOp
 from ge.dialects.support.element_types import bitwidth, elements_per_byte
-from ge.dialects.support.operation import operands_of
+from ge.dialects.support.operation import operands_of, yielded
 from ge.dialects.support.types import Shape, array_ints, numel, shape_of
 
 MOST_BOXES = 4096  # that a view is cut into, and runs that are compared one by one
@@ -517,9 +517,8 @@ def input_places(block: Block) -> dict[int, Place]:
 def output_places(block: Block) -> dict[int, Place]:
     """The places of the outputs of a program, by number."""
     places: dict[int, Place] = {}
-    last = block.last_op
     taken = {p.value for p in input_places(block).values()}
-    for index, value in enumerate(() if last is None else last.operands):
+    for index, value in enumerate(yielded(block)):
         place = _output_place(block, value)
         if place is not None and place.value not in taken:
             taken.add(place.value)

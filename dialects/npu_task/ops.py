@@ -78,7 +78,15 @@ from ge.dialects.npu_task.attributes import (
 )
 from ge.dialects.support.constraints import BUFFERS, SHAPED, VALUES, choice, choice_def
 from ge.dialects.support.functions import find_symbol, module_around
-from ge.dialects.support.operation import GeOp, all_ops, initialize, operands_of, ops_of, segments
+from ge.dialects.support.operation import (
+    GeOp,
+    all_ops,
+    initialize,
+    operands_of,
+    ops_of,
+    segments,
+    yielded,
+)
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Dense, byte_size, is_dynamic
 
@@ -309,6 +317,14 @@ class LaunchOp(TouchingOp):
             if isinstance(value.type, MemRefType):
                 return True
         return False
+
+    def returned(self, kernel: KernelOp) -> Iterator[tuple[SSAValue, SSAValue]]:
+        """The values that the kernel returns, each with that of the program that it becomes: a
+        buffer, or a result where its size is not known."""
+        outs, results = iter(self.outs), iter(self.results)
+        for value in yielded(kernel.body.block):
+            if (own := next(results if is_dynamic(value.type) else outs, None)) is not None:
+                yield value, own
 
     def verify_against(self, kernel: KernelOp) -> None:
         """Raises VerifyException for other operand or result types than the kernel's."""

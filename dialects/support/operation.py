@@ -445,6 +445,11 @@ def operands_of(op: Operation) -> tuple[SSAValue, ...]:
     return op._operands  # pyright: ignore[reportPrivateUsage]
 
 
+def yielded(block: Block) -> tuple[SSAValue, ...]:
+    """The operands of a block's last op, which its values leave by; none of an empty block."""
+    return () if (last := block.last_op) is None else operands_of(last)
+
+
 def ops_of(block: Block) -> list[Operation]:
     """The ops of a block."""
     ops: list[Operation] = []

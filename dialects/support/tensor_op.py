@@ -382,6 +382,20 @@ def split_axes(op: Operation, axis: int) -> tuple[int | None, ...] | None:
     return op.split_axes(axis) if isinstance(op, SplitInterface) else None
 
 
+class ResizeInterface(TensorOp, ABC):
+    """Ops that state the sizes of their result, and compute a part of it when they state those of
+    the part."""
+
+    @abstractmethod
+    def part_axis(self, axis: int) -> int | None:
+        """The axis of the only operand along which part i of the result, cut along `axis`, needs
+        part i; None if there is none of that extent."""
+
+    @abstractmethod
+    def resize(self, whole: TensorOp) -> None:
+        """State the sizes of the part, after the operand has become a part of that of `whole`."""
+
+
 class SliceInterface(TensorOp, ABC):
     """Ops whose results may be boxes of elements of the first operand."""
 

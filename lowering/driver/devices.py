@@ -20,7 +20,7 @@ from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
 from ge.dialects.npu_task.ops import LaunchOp, kernels_of
 from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.mesh import Axis, Mesh
-from ge.dialects.support.operation import all_ops, ops_of
+from ge.dialects.support.operation import all_ops, ops_of, yielded
 from ge.dialects.support.types import byte_size, constant_ints, has_size
 from ge.dialects.targets.target import TARGET, Target, target_for
 from ge.runtime.library.costs.collectives import collective_us
@@ -169,7 +169,6 @@ def origins(module: ModuleOp) -> dict[str, set[str]]:
         if isinstance(op, ConstantOp) and op.key is not None:
             own |= of.get(op.key, {op.key})
         made |= dict.fromkeys(op.results, own)
-    last = prepare.body.block.last_op
-    for table, value in zip(prepare.res_attrs or (), () if last is None else last.operands):
+    for table, value in zip(prepare.res_attrs or (), yielded(prepare.body.block)):
         of[name_of(table.data) or ""] = made.get(value, set[str]())
     return of

@@ -400,6 +400,12 @@ class Options:
         "two_level of all_to_all; mesh or pairwise of exchange",
         variable="GE_COLLECTIVE", metavar="KIND=ALGORITHM,...", tools=(COMPILE, RUN), group=DEVICES,
     )  # fmt: skip
+    chunks: bool = option(
+        True,
+        "cut what devices send each other into chunks, with the launches that make and use it, so "
+        "that these compute meanwhile, where the clock says that the program is faster so",
+        variable="GE_CHUNKS", tools=(COMPILE, RUN), group=DEVICES,
+    )  # fmt: skip
     print_liveness: bool = option(False, "print when each buffer is live, and where, in bytes")
     dim: tuple[str, ...] = option(
         (),

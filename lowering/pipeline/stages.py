@@ -211,7 +211,7 @@ def with_programs(options: Options) -> Passes:
     if not options.tiles or options.fusion == "off":
         return []
     expanded = [] if options.fusion == "conservative" else [ExpandLayersPass()]
-    return [*expanded, TurnWeightsPass()]
+    return [*expanded, TurnWeightsPass(options.target)]
 
 
 def to_calibrate(options: Options) -> Passes:
@@ -409,6 +409,8 @@ def to_buffers(options: Options, remedies: Remedies) -> Passes:
     if options.memory:
         overwrite = OverwriteOperandsPass(no_reuse=options.no_reuse)
         passes += [WritePartsPass(), ReadPartsPass(), overwrite]
+    if options.mesh and options.chunks:
+        passes.append(SplitLaunchesPass(options.target, 0, True, answers(options)))
     if options.pieces:
         passes.append(SplitLaunchesPass(options.target))
     if remedies.spill:
@@ -428,7 +430,7 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
         AcknowledgeCollectivesPass(),
         ExpressSizesPass(),
         *(tile_programs(options) if options.tiles else []),  # their times are the schedule's
-        AssignStreamsPass(options.target, answers=answers(options)),
+        AssignStreamsPass(options.target, frugal=remedies.any, answers=answers(options)),
         PlanMemoryPass(
             options.target,
             reuse=options.memory > 0,
@@ -436,6 +438,8 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
             limit=remedies.limit,
             no_reuse=options.no_reuse,
             print_liveness=options.print_liveness,
+            # what devices send each other is begun as early as memory allows
+            waits=remedies.any or not options.mesh,
         ),
         PlanRangesPass(),
     ]

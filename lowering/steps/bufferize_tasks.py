@@ -67,7 +67,7 @@ from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, TransferOp
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.editing import erase
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import put_before
+from ge.dialects.support.operation import put_before, yielded
 from ge.dialects.support.types import (
     Shape,
     element_type,
@@ -211,9 +211,8 @@ class Bufferization:
         for buffer in self.views:
             if buffer.first_use is None and isinstance(cast := buffer.owner, ReinterpretCastOp):
                 erase(cast)
-        assert block.last_op is not None
         erase_ports(func, states)
-        results = [o.type for o in block.last_op.operands]
+        results = [o.type for o in yielded(block)]
         func.properties["function_type"] = FunctionType.from_lists(list(block.arg_types), results)
 
     def inputs(
@@ -372,12 +371,8 @@ class Bufferization:
         types = [buffer_type(r, self.space_of_result(r)) for r in op.outputs]
         regions = tuple(op.regions)
         for region in regions:
-            last = region.block.last_op
-            assert last is not None
-            self.outputs |= {
-                whole_of(v) for v, t in zip(last.operands, types, strict=True)
-                if t.memory_space == HOST
-            }  # fmt: skip
+            results = zip(yielded(region.block), types, strict=True)
+            self.outputs |= {whole_of(v) for v, t in results if t.memory_space == HOST}
             self.region(region, targets, types)
             op.detach_region(region)
         head, order = self.buffers[op.operands[0]], [t is not None for t in targets]

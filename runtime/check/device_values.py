@@ -259,10 +259,7 @@ def through(op: TensorOp, index: int, result: int, exactly: bool = False) -> dic
 def combined(op: TensorOp) -> dict[tuple[int, int], str]:
     """The dimensions of operands that an op combines, and how: (operand, dimension) -> kind."""
     if isinstance(op, MatmulOp):
-        lhs, rhs = (len(shape_of(v)) for v in (op.lhs, op.rhs))
-        left = lhs - (2 if op.transpose_lhs.value.data else 1)
-        right = rhs - (1 if op.transpose_rhs.value.data else 2)
-        return {(0, left): SUM, (1, right): SUM}
+        return dict.fromkeys(enumerate(op.summed), SUM)
     if isinstance(op, ReduceOp) and (kind := REDUCES.get(op.kind.data)):
         return {(0, a): kind for a in op.reduced_axes() or ()}
     if isinstance(op, ConvOp) and op.groups == 1:

@@ -148,12 +148,10 @@ class TypesAt:
                 infer(member, found)
         except (VerifyException, KeyError):  # nothing follows from types that an op does not take
             found = {}
-        outs, results = iter(op.outs), iter(op.results)
-        for value in () if body.last_op is None else body.last_op.operands:
-            own = next(results if is_dynamic(value.type) else outs, None)
-            if own is not None and value in found and owner_of(own) is own:
+        for value, own in op.returned(kernel):
+            if value in found and owner_of(own) is own:
                 self.values[own] = found[value]
-            elif own is not None:
+            else:
                 self.values.pop(owner_of(own), None)
 
 

@@ -182,11 +182,8 @@ class MovedAxes(Generic[T]):
             a: self.read(v, op) for a, v in zip(body.args, op.ins, strict=False)
         }
         self.block(body, marks)
-        outs, results = iter(op.outs), iter(op.results)
-        for value in () if body.last_op is None else body.last_op.operands:
-            own = next(results if is_dynamic(value.type) else outs, None)
-            if own is not None:
-                self.write(own, marks.get(value, {}))
+        for value, own in op.returned(kernel):
+            self.write(own, marks.get(value, {}))
 
     def block(self, block: Block, marks: dict[SSAValue, Marks[T]]) -> None:
         for op in block.ops:

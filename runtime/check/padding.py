@@ -365,9 +365,7 @@ class PaddedAxes(MovedAxes[Fill]):
 
     def adds_nothing(self, op: MatmulOp, left: set[Source], known: Sequence[Marks[Fill]]) -> bool:
         """True if padded terms of sums are zeros times something finite."""
-        a, b = rank_of(op.lhs), rank_of(op.rhs)
-        k = (a - (2 if op.transpose_lhs.value.data else 1),
-             b - (1 if op.transpose_rhs.value.data else 2))  # fmt: skip
+        k = op.summed
         if any(axis != k[i] for i, (axis, _) in left):
             return False
         for digit in {digit for _, (_, digit) in left}:

@@ -105,15 +105,19 @@ def _shape(archive: Any, name: str) -> Shape:
     members = [m for m in (f"{name}.npy", name) if m in archive.zip.namelist()]
     with archive.zip.open(members[0]) as member:
         head = BytesIO(_readable(member.read(HEADER)))
-    is_first = np.lib.format.read_magic(head) == (1, 0)
-    read = (np.lib.format.read_array_header_2_0, np.lib.format.read_array_header_1_0)[is_first]
-    shape, _, dtype = read(head)
+    shape, _, dtype = _header(head)
     held = archive.zip.getinfo(members[0]).file_size - head.tell()
     declared = prod(shape) * dtype.itemsize
     if declared != held and not dtype.hasobject:
         raise ValueError(f"{list(shape)} of {dtype} are {declared:,} bytes, and it has {held:,}")
     require_memory(declared, f"array '{name}' of {list(shape)}")
     return shape
+
+
+def _header(file: BytesIO) -> tuple[Shape, bool, np.dtype[Any]]:
+    is_first = np.lib.format.read_magic(file) == (1, 0)
+    read = (np.lib.format.read_array_header_2_0, np.lib.format.read_array_header_1_0)[is_first]
+    return read(file)
 
 
 def write_npz(file: BinaryIO, arrays: Mapping[str, Array]) -> None:
@@ -149,9 +153,7 @@ def _mapped(archive: Any, member: str) -> Array | None:
     with archive.zip.open(info) as entry:
         head = entry.read(HEADER)
     read = BytesIO(head)
-    is_first = np.lib.format.read_magic(read) == (1, 0)
-    reader = (np.lib.format.read_array_header_2_0, np.lib.format.read_array_header_1_0)[is_first]
-    shape, by_columns, dtype = reader(read)
+    shape, by_columns, dtype = _header(read)
     if dtype.hasobject or _readable(head) is not head:
         return None
     with open(archive.zip.filename, "rb") as file:

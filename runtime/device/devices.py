@@ -25,7 +25,7 @@ from ge.dialects.support.mesh import Mesh, Sharding
 from ge.dialects.support.types import Shape
 from ge.runtime.data.arrays import Array, kind_of
 from ge.runtime.data.weights import Payload, part_of
-from ge.runtime.device.function import Driver, Function, Watch
+from ge.runtime.device.function import Driver, Function, Watch, put_into
 from ge.runtime.device.state import DeviceState, StateValue
 from ge.runtime.numbers.collectives import Member
 
@@ -366,16 +366,6 @@ def made_on(mesh: Mesh, device: int, make: Make) -> Function:
         return make(device)
 
 
-def copied(results: Sequence[Array], outputs: Sequence[Array | None] | None) -> list[Array]:
-    """Results in the arrays that are given for them."""
-    own = list(results)
-    for i, out in enumerate(outputs or ()):
-        if out is not None:
-            np.copyto(out, own[i])
-            own[i] = out
-    return own
-
-
 class Devices:
     """The function of a program on all devices of its mesh, at the same time or, with a `timing`,
     in a random order. A driver and a watch see the first device."""
@@ -435,7 +425,7 @@ class Devices:
             spread.joined([parts[d][i] for d in range(self.mesh.count)], self.mesh)
             for i, spread in enumerate(self.results)
         ]
-        return copied(results, outputs)
+        return put_into(outputs, results)
 
 
 def own_arguments(

@@ -89,12 +89,7 @@ class Function:
         if watch is not None and driver is None:
             driver = self._watching(registers, watch)
         self.execute(registers, driver=driver)
-        results = self.results(registers)
-        for i, out in enumerate(outputs or ()):
-            if out is not None:
-                np.copyto(out, results[i])  # nothing where it is that memory
-                results[i] = out
-        return results
+        return put_into(outputs, self.results(registers))
 
     def _watching(self, registers: Registers, watch: Watch) -> Driver:
         """Run the ops one after the other, and show the arrays that each has written."""
@@ -202,6 +197,16 @@ class Function:
                 view.fill(POISON)
 
         return fill
+
+
+def put_into(outputs: Sequence[Array | None] | None, results: Sequence[Array]) -> list[Array]:
+    """The results, in the arrays that are given for them."""
+    own = list(results)
+    for i, out in enumerate(outputs or ()):
+        if out is not None:
+            np.copyto(out, own[i])  # nothing where it is that memory
+            own[i] = out
+    return own
 
 
 def _owner(array: Array) -> object:

@@ -23,12 +23,12 @@ from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.fused_op import YieldOp as FusedYieldOp
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.control import YieldOp as GraphYieldOp
-from ge.dialects.graph.elementwise import ClampOp, Elementwise
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.control import YieldOp
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import yielded
 from ge.dialects.support.types import Dense, byte_size, is_static
 from ge.runtime import numbers
 from ge.runtime.data.arrays import Array, array_of, dtype_of, type_of
@@ -180,8 +180,7 @@ class Translator:
         those that belong to the block, by default all."""
         around, self.code = self.code, Code()
         self.ops(block)
-        last = block.last_op
-        results = () if last is None else self.uses(last.operands)
+        results = self.uses(yielded(block))
         code, self.code = self.code, around
         self.seal(code, self.uses(block.args) if arguments is None else arguments, results)
         self.codes.append(code)
@@ -227,12 +226,7 @@ class Translator:
         checks = tuple(checker(r.type) for r in op.results)
         writes = tuple(self.define(r) for r in op.results)
         into = known is not None and known.into
-        in_place = into and (
-            isinstance(function, np.ufunc)
-            or (isinstance(op, Elementwise) and len(reads) == 1)
-            or isinstance(op, ClampOp)
-        )
-        call = Call(function, reads, writes, checks, into, in_place)
+        call = Call(function, reads, writes, checks, into, numbers.may_overwrite(op, function))
         call.blocks = known is not None and known.blocks
         self.emit(op, call, reads, writes)
 
@@ -308,8 +302,7 @@ class KernelCode:
         self.output_types = op.output_types
         self.inputs = tuple(translator.define(a) for a in block.args)
         translator.ops(block)
-        last = block.last_op
-        self.results = () if last is None else translator.uses(last.operands)
+        self.results = translator.uses(yielded(block))
         self.outs = tuple(translator.reserve(t) for t in op.output_types)
         self.code = translator.code
         self.code.named = False

@@ -19,6 +19,7 @@ from ge.dialects.npu_task import ops as task
 from ge.dialects.npu_task.attributes import OFFSETS, STATE, data_type, placed_results
 from ge.dialects.npu_task.memory import BlockMove, is_writable, moves, owner_of, source_of, view_of
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import yielded
 from ge.dialects.support.types import DYNAMIC, is_dynamic, numel, shape_of
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.device.executable import Code, Registers, Step
@@ -158,8 +159,7 @@ def bound_outputs(block: Block) -> dict[SSAValue, int]:
     """The slots that are results themselves, as a whole, with the number of the result: their
     memory is not the device's but that of the caller."""
     numbers: dict[SSAValue, int] = {}
-    last = block.last_op
-    for i, value in enumerate(() if last is None else last.operands):
+    for i, value in enumerate(yielded(block)):
         slot = owner_of(value)
         whole = slot.type == value.type or numel(shape_of(slot)) == numel(shape_of(value))
         if isinstance(slot.owner, task.SlotOp) and whole:
@@ -306,9 +306,7 @@ def _is_reused(value: SSAValue) -> bool:
 
 def _captured(t: Translator, code: Code, block: Block) -> set[int]:
     """The registers of the blocks around that a nested block reads."""
-    last = block.last_op
-    results = () if last is None else t.uses(last.operands)
-    return {*code.read(), *results} - {*code.written(), *t.uses(block.args)}
+    return {*code.read(), *t.uses(yielded(block))} - {*code.written(), *t.uses(block.args)}
 
 
 Branching: TypeAlias = graph.IfOp | graph.CaseOp | control.IfOp | control.CaseOp

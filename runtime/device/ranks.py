@@ -41,13 +41,12 @@ from ge.runtime.data.weights import Payload, files_of
 from ge.runtime.device.devices import (
     Make,
     SpreadState,
-    copied,
     made_on,
     named,
     own_arguments,
     spreads,
 )
-from ge.runtime.device.function import Driver, Watch
+from ge.runtime.device.function import Driver, Watch, put_into
 from ge.runtime.numbers.collectives import Member
 
 START_S = 60.0  # that a rank which nobody has heard of yet may take to begin
@@ -284,7 +283,7 @@ class Rank:
             with having(member):
                 parts = self.function.run(own, None, driver, watch)
             results = [self.gathered(i, part) for i, part in enumerate(parts)]
-        return copied(results, outputs)
+        return put_into(outputs, results)
 
     def gathered(self, number: int, part: Array) -> Array:
         """A whole result, of parts of which each comes from the first device that has it."""

@@ -21,13 +21,14 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import IntegerAttr, StringAttr
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Operation
 
 from ge.dialects.graph.stated import Typed, likely_states, state_pairs
 from ge.dialects.npu_task.attributes import GROWS, STATE, VALID, data_type
 from ge.dialects.support.element_types import type_name
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import yielded
 from ge.dialects.support.types import DYNAMIC, Shape, array_ints, shape_text
 from ge.runtime.clock.timeline import DMA_IN, DMA_OUT, Timeline
 from ge.runtime.data.arrays import Array, dtype_of, native
@@ -410,9 +411,7 @@ def propose_state(main: FuncOp, timeline: Timeline) -> StateProposal | None:
     pairs = [pair for group in found.values() for pair in group]
     names = [[p.name for p in ports] for ports in (inputs, outputs)]
     arguments = {main.args[names[0].index(i)] for i, _ in pairs}
-    last = main.body.block.last_op
-    assert isinstance(last, ReturnOp)
-    results = {last.operands[names[1].index(o)] for _, o in pairs}
+    results = {yielded(main.body.block)[names[1].index(o)] for _, o in pairs}
     busy = dict.fromkeys((DMA_IN, DMA_OUT), 0.0)
     for task in timeline.tasks:
         values: set[object] = set(ends(task.op))

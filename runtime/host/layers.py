@@ -35,6 +35,7 @@ from ge.dialects.npu_task.memory import MemoryView, owner_of, view_of
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import yielded
 from ge.dialects.support.types import is_dynamic, shape_of
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.weights import Payload
@@ -110,10 +111,8 @@ class _Buffers:
         self._kernels = {k.sym_name.data: k for k in program.module.ops if isinstance(k, KernelOp)}
         self._known: dict[str, _Kernel] = {}
         main = main_of(program.module)
-        last = self.block.last_op
-        ends: Sequence[SSAValue] = () if last is None else last.operands
         arguments = zip(self.block.args, input_ports(main), strict=True)
-        results = zip(map(owner_of, ends), output_ports(main), strict=True)
+        results = zip(map(owner_of, yielded(self.block)), output_ports(main), strict=True)
         self._ports = {value: p.name for value, p in (*results, *arguments)}
 
     def kernel(self, op: Operation) -> "_Kernel":

@@ -411,9 +411,7 @@ def sizes_of(w: Scattered, cores: int) -> Shape:
 
 def lower_scatter_elements(launch: Launch) -> Written:
     """Elements at indices along an axis, in a copy of the rest."""
-    (op,) = (op for op in launch.body.ops if isinstance(op, ScatterElementsOp))
-    if len(launch.body.ops) > 1:
-        raise NotLowered(f"there are ops beside {op.name}")
+    op = launch.only(ScatterElementsOp)
     w, target = Scattered.of(op), launch.target
     check(op)
     shape, sizes = w.shapes()[op.result], sizes_of(w, target.vector_cores)

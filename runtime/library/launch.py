@@ -27,6 +27,7 @@ from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.operation import yielded
 from ge.dialects.support.packages import installed, left_out, of_dialect, package_of
 from ge.dialects.support.types import Shape, constant_value, numel, shape_of
 from ge.dialects.targets.target import Target
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     from ge.dialects.tile.kernel import KernelOp as TileKernelOp
     from ge.runtime.library.language.sides import Argument
     from ge.runtime.library.language.tracing import Tracer
+
+Op = TypeVar("Op", bound=Operation)
 
 
 class NotLowered(Exception):
@@ -89,6 +92,13 @@ class Launch:
             return dict(zip(self.body.inputs, main.operands, strict=True))
         return {v: v for v in self.body.inputs}
 
+    def only(self, kind: type[Op]) -> Op:
+        """The op of this kind. Raises NotLowered where there are others."""
+        (op,) = (op for op in self.body.ops if isinstance(op, kind))
+        if len(self.body.ops) > 1:
+            raise NotLowered(f"there are ops beside {op.name}")
+        return op
+
     def constant(self, value: SSAValue) -> ConstantOp | None:
         """The constant that an input of the body is."""
         owner = self.operands.get(value, value).owner
@@ -115,9 +125,7 @@ class Launch:
         for arg in block.args:
             users[arg] = users[arg] or [arg]  # that nothing reads
         inputs = [(f"in{i}", values) for i, values in enumerate(users.values())]
-        last = block.last_op
-        assert last is not None
-        results = [self.body.outputs[main.results.index(v)] for v in last.operands]
+        results = [self.body.outputs[main.results.index(v)] for v in yielded(block)]
         return inputs + [(f"out{i}", [v]) for i, v in enumerate(results)]
 
 

@@ -32,6 +32,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.irdl import IRDLOperation, VarOperandDef
 
 from ge.dialects.fused_op import user_kernels
+from ge.dialects.graph.elementwise import ClampOp, Elementwise
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.packages import of_dialect
@@ -160,6 +161,16 @@ def prepare(op: Operation) -> Fn:
     if slots is not None:
         fn = WithAbsent(fn, slots)
     return fn if takes_views else OnContiguous(fn)
+
+
+def may_overwrite(op: Operation, function: Fn) -> bool:
+    """Return whether the function of an op may write the result over an operand of its type."""
+    known = find(type(op))
+    return (known is not None and known.into) and (
+        isinstance(function, np.ufunc)
+        or (isinstance(op, Elementwise) and len(op.operands) == 1)
+        or isinstance(op, ClampOp)
+    )
 
 
 @dataclass(frozen=True, slots=True)

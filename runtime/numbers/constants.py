@@ -58,12 +58,16 @@ class Constants:
             raise GeError(f"weight '{op.key}' is not in the payload", str(location_of(op)), hint)
         return restored(weight, op.result.type)
 
-    def compute(self, op: Operation, operands: Sequence[Array]) -> list[Array]:
-        """The results of any op for these operands. Raises GeError where it cannot be computed."""
+    def compute(self, op: Operation, operands: Sequence[Array], spare: int = -1) -> list[Array]:
+        """The results of any op for these operands; in the array of operand `spare`, which nobody
+        reads any more, where the op's function can. Raises GeError where it cannot be computed."""
         if op not in self._prepared:
             self._prepared[op] = numbers.prepare(op)
+        function, named = self._prepared[op], dict[str, Array]()
+        if spare >= 0 and numbers.may_overwrite(op, function):
+            named["out"] = operands[spare]
         try:
             with np.errstate(all="ignore"):
-                return list(map(np.asarray, numbers.results_of(self._prepared[op](*operands))))
+                return list(map(np.asarray, numbers.results_of(function(*operands, **named))))
         except (ArithmeticError, ValueError, IndexError, MemoryError) as e:
             raise GeError(f"'{op.name}' cannot be computed: {e}", str(location_of(op))) from e

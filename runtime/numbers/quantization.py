@@ -114,6 +114,23 @@ def spread_of(op: g.Granular) -> Fn:
     return spread
 
 
+def in_blocks(op: g.Granular, compute: Fn, result: Any) -> Fn:
+    """Return the same function, which goes through large arrays of one scale block by block: what
+    it computes in between then stays in a cache. `result`: the type of results; None: of scales."""
+    if op.block_size.value.data:
+        return compute
+
+    def run(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
+        if scale.size > 1 or x.size <= BLOCK:
+            return compute(x, scale, zero_point)
+        y = np.empty(x.shape, result or scale.dtype)
+        for some in blocks(x.shape):
+            y[some] = compute(x[some], scale, zero_point)
+        return y
+
+    return run
+
+
 @kernel(g.QuantizeOp)
 def quantize(op: g.QuantizeOp) -> Fn:
     to, spread = dtype_of(op.to), spread_of(op)
@@ -131,7 +148,7 @@ def quantize(op: g.QuantizeOp) -> Fn:
         np.fmin(y, limits.max, out=y)
         return y.astype(to)
 
-    return run
+    return in_blocks(op, run, to)
 
 
 def _quantize_to_float(op: g.QuantizeOp) -> Fn:
@@ -156,10 +173,10 @@ def dequantize(op: g.DequantizeOp) -> Fn:
     def run(x: Array, scale: Array, zero_point: Array | None = None) -> Array:
         parameters = [scale] if zero_point is None else [scale, zero_point]
         if any(a.flags.writeable for a in (x, *parameters)):
-            return compute(x, scale, zero_point)
+            return whole(x, scale, zero_point)
         scales.update((id(a), a) for a in parameters)
         form = tuple(map(id, parameters))
-        return weights(x, form, lambda: compute(x, scale, zero_point))
+        return weights(x, form, lambda: whole(x, scale, zero_point))
 
     def compute(x: Array, scale: Array, zero_point: Array | None) -> Array:
         result = to or scale.dtype
@@ -170,6 +187,7 @@ def dequantize(op: g.DequantizeOp) -> Fn:
         y = np.multiply(x, spread(scale, x), dtype=wide, casting="unsafe")
         return np.asarray(y).astype(result, copy=False)
 
+    whole = in_blocks(op, compute, to)
     return run
 
 

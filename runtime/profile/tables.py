@@ -42,7 +42,10 @@ def time_report(timeline: Timeline) -> dict[str, Any]:
         us = sum(row.runs * row.us for row in collectives)
         exposed = sum(row.exposed_us for row in collectives)
         rows = [asdict(row) for row in collectives]
-        report["communication"] = {"us": us, "exposed_us": exposed, "collectives": rows}
+        hidden = 1 - exposed / us if us else 1.0
+        report["communication"] = {
+            "us": us, "exposed_us": exposed, "hidden": hidden, "collectives": rows
+        }  # fmt: skip
     report["timed_by"] = {**counts, "share_of_estimates": share}
     if timeline.notes:
         report["notes"] = timeline.notes
@@ -89,9 +92,8 @@ def communication_lines(report: dict[str, Any] | None, most: int = 5) -> list[st
     """Lines of what devices send each other, and why it is not hidden behind other work."""
     if report is None:
         return []
-    us, exposed = report["us"], report["exposed_us"]
-    share = f" ({exposed / us:.0%})" if us else ""
-    lines = [f"communication: {us:,.1f} us, exposed {exposed:,.1f} us{share}"]
+    us, exposed, hidden = report["us"], report["exposed_us"], report["hidden"]
+    lines = [f"communication: {us:,.1f} us, exposed {exposed:,.1f} us, {hidden:.0%} hidden"]
     for row in report["collectives"][:most]:
         if row["exposed_us"] > NEARLY:
             by = f" by {row['algorithm']}" if row["algorithm"] else ""

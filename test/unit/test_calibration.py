@@ -277,6 +277,20 @@ def test_values_are_freed_after_their_last_use(save: Callable[..., Path]):
     assert peak < 4 * 250 * 1000 * 4
 
 
+def test_results_are_computed_in_operands_that_nobody_holds(save: Callable[..., Path]):
+    main = main_of(written(lambda x: (x.exp() + 1).tanh() @ x.lift(normal(4, 2)), Tensor(3, 4)))
+    samples, steps = read_samples([save(in0=normal(3, 4))], main), list[ObservedOp]()
+    exp, add, tanh, product = (op for op in main.body.block.ops if op.operands and op.results)
+    Observer(main).run(samples, {add: steps.append, product: steps.append})
+    added, multiplied = steps
+    np.testing.assert_allclose(added.operands[0] + 1, added.results[0])
+    np.testing.assert_allclose(np.tanh(added.results[0]), multiplied.operands[0], rtol=1e-6)
+    found = list[Array]()
+    Observer(main).run(samples, {exp: lambda s: found.append(s.results[0][:1].copy())})
+    Observer(main).run(samples, {tanh: lambda s: found.append(s.operands[0][:1] - 1)})
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-5)
+
+
 CONTROL = """
 func.func @main(%x: tensor<2x2xf32> {graph.name = "x"}) -> tensor<2x2xf32> {
   %n = graph.constant dense<3> : tensor<i64>

@@ -8,9 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto
+from xdsl.dialects.builtin import f32, i8
+from xdsl.dialects.test import TestOp as Op
 
-from ge.dialects.graph.quantization import LookupOp
+from ge.dialects.graph.quantization import DequantizeOp, LookupOp, QuantizeOp
+from ge.dialects.support.types import tensor
 from ge.lowering.pipeline.options import Options
+from ge.runtime.numbers import prepare
 
 sys.path.insert(0, str(Path(__file__).parent))
 from qdq_models import Qdq
@@ -92,3 +96,19 @@ def test_pools_of_all_pairs(name: str) -> None:
     )
     a, b = np.meshgrid(codes(np.int8), codes(np.int8))
     check(model, {x: np.stack([a.ravel(), b.ravel()], -1).reshape(1, 1, 65536, 2)}, y)
+
+
+def test_large_arrays_are_gone_through_in_blocks() -> None:
+    """The numbers are those of small arrays."""
+    x = np.random.default_rng(0).standard_normal((3, 70_000)).astype("f4")
+    x[0, :2] = np.nan, np.inf
+    scale, zero = np.float32(0.05).reshape(()), np.int8(-3).reshape(())
+    types = tensor(x.shape, f32), tensor((), f32), tensor((), i8)
+    values = [Op(result_types=[t]).results[0] for t in types]
+    op = QuantizeOp.of(*values, to=i8)
+    codes = prepare(op)(x, scale, zero)
+    rows = [prepare(op)(x[i : i + 1, :50_000], scale, zero) for i in range(3)]
+    np.testing.assert_array_equal(codes[:, :50_000], np.concatenate(rows))
+    back = prepare(DequantizeOp.of(op.result, *values[1:]))
+    floats = back(codes, scale, zero)
+    np.testing.assert_array_equal(floats[:1, :50_000], back(rows[0], scale, zero))

@@ -1,4 +1,4 @@
-"""Products of one row with codes of 8 bits on vector cores alone, against the bodies of their
+"""Products of one row with codes of 8 or 4 bits on vector cores alone, against the bodies of their
 kernels."""
 
 import sys
@@ -52,6 +52,38 @@ THREE: Body = (
     ],
     ["%1", "%3", "%5"],
 )
+
+
+def groups(columns: int, count: int, terms: int = 32, missing: int = 0, zero: bool = True) -> Body:
+    """A product with two weights of 4 bits, in parts of 64 groups, of which some are missing."""
+    k, short = count * 64 * terms, (count * 64 - missing) * terms
+    codes, scales = f"{count}x{columns}x{terms}x64xi4", f"{count}x{columns}x1x64x"
+    kinds = [codes, scales + "f16", *([scales + "i4"] if zero else [])]
+    lines, moved = list[str](), f"#{count}x64x{terms}x{columns}xf16"
+    for i in range(2):
+        names = ", ".join(f"%x{1 + i * len(kinds) + j}" for j in range(len(kinds)))
+        types = ", ".join(f"#{kind}" for kind in kinds)
+        lanes, whole = f"#{codes[:-2]}f16", f"#{k}x{columns}xf16"
+        lines += [
+            f"%p{i} = graph.dequantize {names} axis 2 block_size {terms} : ({types}) -> {lanes}",
+            f"%q{i} = graph.transpose %p{i} permutation [0, 3, 2, 1] : ({lanes}) -> {moved}",
+            f"%r{i} = graph.reshape %q{i} shape [{k}, {columns}] : ({moved}) -> {whole}",
+        ]
+        last, weight = f"%r{i}", f"#{short}x{columns}xf16"
+        if missing:
+            lines.append(
+                f"%s{i} = graph.slice {last} starts [0] ends [{short}] axes [0] steps [1]"
+                f" : ({whole}) -> {weight}"
+            )
+            last = f"%s{i}"
+        lines.append(
+            f"%t{i} = graph.matmul %x0, {last} : (#1x{short}xf16, {weight}) -> #1x{columns}xf16"
+        )
+    result = f"#1x{columns}xf16"
+    lines.append(f"%y = graph.mul %t0, %t1 : ({result}, {result}) -> {result}")
+    return [f"1x{short}xf16", *kinds, *kinds], lines, ["%y"]
+
+
 BODIES = {
     "many terms": weights(1, 4000, 130, turned=True),
     "many columns": weights(1, 128, 5000, turned=True),
@@ -59,6 +91,9 @@ BODIES = {
     "two weights": GATED,
     "three weights": THREE,
     "one scale": ONE_SCALE,
+    "groups": groups(150, 2),
+    "groups that are missing": groups(70, 1, missing=40),
+    "groups of 16 without zero points": groups(40, 3, 16, missing=10, zero=False),
 }
 OTHERS = {
     "two rows": weights(2, 512, 512, turned=True),
@@ -83,9 +118,10 @@ def test_the_cube_has_other_products(name: str) -> None:
     assert has_cube(compare(linear(*OTHERS[name]), all_lowered=True))
 
 
-def test_tuning_compares_with_the_program_there_is() -> None:
+@pytest.mark.parametrize("name", ["many columns", "groups"])
+def test_tuning_compares_with_the_program_there_is(name: str) -> None:
     """Cuts are those of the cube, which has another program."""
-    found = compare(linear(*BODIES["many columns"]), all_lowered=True)
+    found = compare(linear(*BODIES[name]), all_lowered=True)
     (tuning,) = tune_program(found.module)
     ((_, tiles),) = found.pairs
     assert tuning.best.own_us == TileKernel(tiles, found.target).time().total_us

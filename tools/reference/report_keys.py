@@ -185,6 +185,7 @@ KEYS: Mapping[str, str] = {
     "time.critical_path.wait_us": "launches and waits between them",
     "time.communication.us": "time of what devices send each other",
     "time.communication.exposed_us": "the part of it in which nothing else runs",
+    "time.communication.hidden": "the share of it beside which something else runs",
     "time.communication.collectives.[].kernel": "a kernel of a collective, exposed longest first",
     "time.communication.collectives.[].op": "the collective",
     "time.communication.collectives.[].algorithm": "the steps by which devices send",

@@ -416,8 +416,7 @@ class Dimensions:
                 return [data[i] for i in index if -len(data) <= i < len(data)]
             case g.SliceOp():
                 data = self.elements(op.input, steps)
-                taken = op.taken(data) if data and rank_of(op.input) == 1 else None
-                return None if taken is None else list(taken)
+                return op.taken(data) if data and rank_of(op.input) == 1 else None
             case g.MulOp():
                 a, b = self.elements(op.lhs, steps), self.elements(op.rhs, steps)
                 if a is None or b is None or len(a) != len(b):

@@ -46,6 +46,7 @@ from ge.dialects.support.element_types import is_float, is_narrow
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, element_type, is_static, shape_of
 from ge.runtime.library.asking import launch_us
+from ge.runtime.library.matmul.single_row import unspread
 from ge.transforms.analysis.views import whole_of
 from ge.transforms.fusion.groups import (
     Group,
@@ -260,8 +261,9 @@ OPERANDS = (FUSE_WEIGHT, FUSE_INPUT)
 
 
 def dequantized(value: SSAValue) -> graph.DequantizeOp | None:
-    """The op that dequantizes a weight; None for other values."""
-    op = value.owner
+    """The op that dequantizes a weight, in the order of lanes where it is stored so; None for other
+    values."""
+    op = unspread(value).owner
     if isinstance(op, graph.DequantizeOp) and all(
         isinstance(whole_of(v).owner, graph.ConstantOp) for v in op.operands
     ):
@@ -293,8 +295,13 @@ def take_weights(merger: Merger, matmul: Operation) -> None:
     """Let the dequantization of weights join their matmul."""
     groups = merger.groups
     for value in matmul.operands:
-        if (op := dequantized(value)) is not None and op in groups.number:
-            merger.join(groups.of(matmul), groups.of(op), FUSE_WEIGHT)
+        first = dequantized(value)
+        while first is not None and isinstance(op := value.owner, TensorOp):
+            if op in groups.number:
+                merger.join(groups.of(matmul), groups.of(op), FUSE_WEIGHT)
+            if op is first:
+                break
+            value = op.operands[0]
 
 
 def take_tables(merger: Merger, group: Group) -> None:

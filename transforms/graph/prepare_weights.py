@@ -16,10 +16,11 @@ becomes
 The session runs `@prepare` when the payload is loaded; compiling needs shapes only. An expression
 whose result has more elements than its largest operand and more than `grow` bytes (a broadcast, a
 tile) stays in `@main`; for a gather (of relative positions), which would be a launch in each run,
-the limit is 16 times as high. Ops without operands (fills) are cloned to where they are used. A
-weight that is used in several shapes is stored once: its reshapes stay in `@main`, as views. So
-does what dequantizes integers for matmuls, convolutions and sums, which take a weight or a table as
-it is stored (see `transforms/fusion/epilogues.py`), and for what is in a loop, once before it.
+the limit is 16 times as high, and a pad may have twice as many elements. Ops without operands
+(fills) are cloned to where they are used. A weight that is used in several shapes is stored once:
+its reshapes stay in `@main`, as views. So does what dequantizes integers for matmuls, convolutions
+and sums, which take a weight or a table as it is stored (see `transforms/fusion/epilogues.py`), and
+for what is in a loop, once before it.
 """
 
 import itertools
@@ -42,6 +43,8 @@ from ge.dialects.graph.indexing import Picking
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.recurrent import Recurrent
+from ge.dialects.graph.shape import ReshapeOp, TransposeOp
+from ge.dialects.graph.slicing import PadOp, SliceOp
 from ge.dialects.graph.stated import port
 from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.operation import all_ops
@@ -60,6 +63,8 @@ def _grows(op: TensorOp, limit: int) -> bool:
     if isinstance(op, Picking):
         limit *= GATHERED
     largest = max((numel(shape_of(o)) for o in op.operands), default=0)
+    if isinstance(op, PadOp):
+        largest *= 2
     return any(numel(shape_of(r)) > largest and byte_size(r.type) > limit for r in op.results)
 
 
@@ -75,7 +80,7 @@ def stays_stored(op: Operation, constant: Container[Operation | Block]) -> bool:
     it is stored."""
     if not isinstance(op, DequantizeOp):
         return False
-    users = [use.operation for use in op.result.uses]
+    users = users_of(op.result)
     stored = sum(byte_size(v.type) for v in op.operands)
     is_added = len(users) == 1 and is_table(op.result) and _adds(users[0], constant, op)
     is_weight = bool(users) and all(isinstance(u, STORED) for u in users)
@@ -84,6 +89,14 @@ def stays_stored(op: Operation, constant: Container[Operation | Block]) -> bool:
         and all(u.parent is op.parent or isinstance(u.parent_op(), LoopOp) for u in users)
         and stored < byte_size(op.result.type)
     )
+
+
+def users_of(value: SSAValue) -> list[Operation]:
+    """The users of a value, or of the weight that it is in the order of lanes."""
+    users = [use.operation for use in value.uses]
+    while len(users) == 1 and isinstance(users[0], TransposeOp | ReshapeOp | SliceOp):
+        users = [use.operation for use in users[0].results[0].uses]
+    return users
 
 
 def _adds(op: Operation, constant: Container[Operation | Block], table: Operation) -> bool:

@@ -8,23 +8,52 @@ becomes
     %y = graph.matmul %x, %w transpose_rhs true
 
 A core that dequantizes the weights of some columns on their way to the cube then loads few long
-rows instead of many short ones. It runs where tile programs are written; weights with a scale for
-each block stay.
+rows instead of many short ones. It runs where tile programs are written.
+
+Weights with a scale for each group of terms stay, but for products of one row in f16, which vector
+cores compute (`runtime/library/matmul/single_row.py`). Their codes are stored in the order in which
+these sum them up, a lane for each group: 64 groups together, column, term of a group, group.
+
+    %w = graph.dequantize %codes, %scales axis 0 block_size 32 : (tensor<4096x11008xi4>, ...)
+becomes
+    %0 = graph.reshape %codes shape [2, 64, 32, 11008]      before the program runs, as scales
+    %1 = graph.transpose %0 permutation [0, 3, 2, 1]
+    %2 = graph.dequantize %1, %scales axis 2 block_size 32 : (tensor<2x11008x32x64xi4>, ...)
+    %3 = graph.transpose %2 permutation [0, 3, 2, 1]
+    %w = graph.reshape %3 shape [4096, 11008]
+
+Groups that are missing at the end are added, if they are few, and taken away again.
 """
 
+from dataclasses import dataclass
+from math import ceil
+
 from xdsl.context import Context
-from xdsl.dialects.builtin import BoolAttr, ModuleOp
+from xdsl.dialects.builtin import BoolAttr, ModuleOp, f16
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp
-from ge.dialects.graph.shape import TransposeOp
-from ge.dialects.support.types import normalize_axis, rank_of
+from ge.dialects.graph.shape import ReshapeOp, TransposeOp
+from ge.dialects.graph.slicing import PadOp, SliceOp
+from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.types import (
+    element_type,
+    is_static,
+    normalize_axis,
+    numel,
+    rank_of,
+    shape_of,
+)
+from ge.dialects.targets.target import Target, target_for
+from ge.runtime.library.matmul.single_row import LANES, UNSPREAD, has_room_for_row
 from ge.transforms.graph.canonical.linear_maps import is_prepared
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op, Value
 from ge.transforms.rewriting.rules import Emit, Rule
+
+MOST_PADDED = 1.25  # times as many terms, that a weight may have with the groups that are added
 
 
 def is_weight(op: DequantizeOp) -> bool:
@@ -56,10 +85,68 @@ class TurnWeight(Rule):
         return emit(MatmulOp, matmul.lhs, weight, **flags)
 
 
+def has_groups(op: DequantizeOp) -> bool:
+    """a weight of 4 bits has a scale for each group of terms"""
+    alone = op.result.has_one_use() and rank_of(op.result) == 2 and op.axis is not None
+    if not alone or not all(map(is_prepared, op.operands)):
+        return False
+    block, types = op.block_size.value.data, [element_type(v) for v in (op.scale, op.result)]
+    along = not normalize_axis(op.axis.value.data, 2) if op.axis is not None else False
+    whole = block > 0 and shape_of(op.input)[0] % block == 0
+    return along and whole and types == [f16, f16] and bitwidth(element_type(op.input)) == 4
+
+
+def has_one_row(op: MatmulOp) -> bool:
+    """one row in f16 is multiplied, and the weight is not transposed"""
+    rows = is_static(shape_of(op.lhs)) and numel(shape_of(op.lhs)[:-1]) == 1
+    return rows and is_plain(op) and not op.transpose_lhs.value.data
+
+
+class SpreadGroups(Rule):
+    """Groups of a weight of 4 bits along the lanes of vector cores"""
+
+    name = "spread-groups"
+    weight = Op(DequantizeOp, Value("codes"), ..., name="weight", where=has_groups)
+    pattern = Op(MatmulOp, Value("x"), weight, name="matmul", where=has_one_row)
+
+    def __init__(self, target: Target) -> None:
+        super().__init__()
+        self.target = target
+
+    def replace(self, match: Match, emit: Emit) -> SSAValue | None:
+        old, matmul = match.op("weight", DequantizeOp), match.op("matmul", MatmulOp)
+        (terms, columns), block = shape_of(old.input), old.block_size.value.data
+        count = ceil(terms // block / LANES)
+        padded = count * LANES * block
+        if not has_room_for_row(terms, self.target) or padded > MOST_PADDED * terms:
+            return None
+
+        def spread(value: SSAValue, each: int) -> SSAValue:
+            missing = count * LANES * each - shape_of(value)[0]
+            if missing:
+                value = emit(PadOp, value, pads=[0, missing], axes=[0])
+            parts = emit(ReshapeOp, value, shape=[count, LANES, each, columns])
+            return emit(TransposeOp, parts, permutation=UNSPREAD)
+
+        zero = None if old.zero_point is None else spread(old.zero_point, 1)
+        given = {"axis": 2, "block_size": block} | ({} if old.to is None else {"to": old.to})
+        codes, scale = spread(old.input, block), spread(old.scale, 1)
+        weight = emit(DequantizeOp, codes, scale, zero, **given)
+        weight = emit(TransposeOp, weight, permutation=UNSPREAD)
+        weight = emit(ReshapeOp, weight, shape=[padded, columns])
+        if padded > terms:
+            weight = emit(SliceOp, weight, starts=[0], ends=[terms], axes=[0], steps=[1])
+        return emit(MatmulOp, matmul.lhs, weight)
+
+
+@dataclass(frozen=True)
 class TurnWeightsPass(ModulePass):
     """Store quantized weights with rows along the terms of products."""
 
     name = "turn-weights"
 
+    target: str = ""
+    """Preset name, or path of a target file."""
+
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [TurnWeight()])
+        rewrite(op, [TurnWeight(), SpreadGroups(target_for(op, self.target))])

@@ -215,6 +215,7 @@ class Planner:
     reuse: bool
     search: int = 0  # steps
     print_liveness: bool = False
+    waits: bool = True  # tasks may be made to wait for others, for a smaller arena
 
     def plan(self, func: FuncOp, pinned: Collection[AllocOp] = ()) -> None:
         """Give each buffer of @main its bytes, `pinned` ones after those that are shared, and state
@@ -267,7 +268,7 @@ class Planner:
     def pack(self, func: FuncOp, liveness: Liveness, problem: PackingProblem) -> Packing:
         """The best packing, by happens-before or, with more events, by program order."""
         best = pack(problem)
-        if best.peak <= problem.lower_bound:
+        if best.peak <= problem.lower_bound or not self.waits:
             return best
         in_order = problem_in_order(liveness, self.alignment)
         packing = pack(in_order, self.search)
@@ -321,6 +322,8 @@ class AssignOffsetsPass(ModulePass):
     print_liveness: bool = False
     """Print a table of the buffers that share bytes, with their lifetimes and offsets; on
     standard error where the module is printed."""
+    waits: bool = True
+    """Whether tasks may be made to wait for others, for a smaller arena."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if self.alignment < 0 or self.alignment & (self.alignment - 1):
@@ -332,5 +335,6 @@ class AssignOffsetsPass(ModulePass):
                 names = check_kinds(self.no_reuse, ctx.loaded_ops)
                 main.attributes[NO_REUSE] = ArrayAttr(map(StringAttr, names))
             pinned = filter(in_arena, pinned_buffers(op, main, self.no_reuse))
-            planner = Planner(target, alignment, self.reuse, self.search, self.print_liveness)
+            shown, waits = self.print_liveness, self.waits
+            planner = Planner(target, alignment, self.reuse, self.search, shown, waits)
             planner.plan(main, dict.fromkeys(pinned))

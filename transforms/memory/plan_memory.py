@@ -42,6 +42,8 @@ class PlanMemoryPass(PassSequence):
     print_liveness: bool = False
     """Print a table of the buffers that share bytes, with their lifetimes and offsets, on the
     standard error."""
+    waits: bool = True
+    """Whether tasks may be made to wait for others, for a smaller arena."""
 
     def parts(self) -> tuple[ModulePass, ...]:
         offsets = AssignOffsetsPass(
@@ -51,5 +53,6 @@ class PlanMemoryPass(PassSequence):
             search=self.search,
             no_reuse=self.no_reuse,
             print_liveness=self.print_liveness,
+            waits=self.waits,
         )
         return offsets, CheckCapacityPass(target=self.target, limit=self.limit), CertifyPlanPass()

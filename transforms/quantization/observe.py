@@ -14,6 +14,7 @@ sample look best, and each new sample is cut off.
 """
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -35,7 +36,7 @@ from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.effort import effort_at_hand
 from ge.dialects.support.element_types import element_named
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import numel, shape_of
+from ge.dialects.support.types import element_type, numel, shape_of
 from ge.runtime.data.arrays import Array, dense, type_of
 from ge.runtime.data.weights import Payload, payload_at_hand
 from ge.runtime.numbers.constants import Constants
@@ -139,8 +140,10 @@ class Observer:
             for op in ops:
                 known.check()
                 operands = [self._value(o, values) for o in op.operands]
-                results = self._run(op, operands, values)
-                if (watch := watchers.get(op)) is not None:
+                watch = watchers.get(op)
+                last = [] if watch else [i for i, o in enumerate(op.operands) if left[o] == 1]
+                results = self._run(op, operands, values, last)
+                if watch is not None:
                     watch(ObservedOp(op, operands, results, chunk))
                 values.update(zip(op.results, results, strict=True))
                 for value in _read(op):
@@ -150,6 +153,7 @@ class Observer:
                 for result in op.results:
                     if not left[result]:
                         del values[result]
+                del results  # the next op may compute in them
 
     def _needed(self, watchers: Iterable[Operation]) -> list[Operation]:
         needed, stack = set[Operation](), list(watchers)
@@ -164,14 +168,22 @@ class Observer:
     def _value(self, value: SSAValue, values: Environment) -> Array:
         return values[value] if value in values else self.constant(value)
 
-    def _run(self, op: Operation, operands: Sequence[Array], values: Environment) -> list[Array]:
+    def _run(
+        self,
+        op: Operation,
+        operands: Sequence[Array],
+        values: Environment,
+        last: Sequence[int] = (),
+    ) -> list[Array]:
+        """The results of an op, which is the last that reads these of its operands."""
         if isinstance(op, ConstantOp):
             return [self._evaluated.constant(op)]
         if isinstance(op, Branching):
             return self._branch(op, values)
         if isinstance(op, LoopOp):
             return self._loop(op, values)
-        return self._evaluated.compute(op, operands)
+        spare = next((i for i in last if is_spare(op, i, operands)), -1)
+        return self._evaluated.compute(op, operands, spare)
 
     # ---- branches and loops
 
@@ -217,6 +229,19 @@ class Observer:
         if any(not scan for scan in scans):
             raise GeError("a loop without rounds has no slices", str(location_of(op)))
         return [*state, *(np.stack(scan) for scan in scans)]
+
+
+HELD = 3  # references to an array: of the values, of an op's operands, and of who asks
+
+
+def is_spare(op: Operation, index: int, operands: Sequence[Array]) -> bool:
+    """Return whether the result of an op has the shape and type of this operand, whose array nobody
+    holds but the observer. New memory takes longer than what is computed there."""
+    array = operands[index]
+    shapes = {a.shape for a in operands} - {()}
+    types = {element_type(v) for v in (op.operands[index], *op.results)}
+    own = array.base is None and array.flags.writeable and array.flags.c_contiguous
+    return own and len(shapes) == len(types) == 1 and sys.getrefcount(array) == HELD + 1
 
 
 def _read(op: Operation) -> list[SSAValue]:

@@ -33,6 +33,7 @@ from ge.dialects.support.effort import TimeIsUp
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.runtime.data.arrays import Array
+from ge.runtime.numbers.elementwise import BLOCK
 from ge.transforms.quantization.calibrate import range_of, set_range
 from ge.transforms.quantization.calibrated_pass import CalibratedPass
 from ge.transforms.quantization.data import Calibration
@@ -81,12 +82,15 @@ class Histogram:
 
     def watch(self, step: ObservedOp) -> None:
         x = step.chunk.rows(step.operands[0])
-        if x is not None:
-            wide = np.float64 if x.dtype == np.float64 else np.float32
-            places = np.subtract(x, self.low, dtype=wide, casting="unsafe")
+        if x is None:
+            return
+        elements, wide = x.reshape(-1), np.float64 if x.dtype == np.float64 else np.float32
+        for i in range(0, elements.size, BLOCK):
+            block = elements[i : i + BLOCK]
+            places = np.subtract(block, self.low, dtype=wide, casting="unsafe")
             places *= BINS / (self.high - self.low)
             np.clip(places, 0, BINS - 1, out=places)
-            self.counts += np.bincount(places.astype(np.intp).ravel(), minlength=BINS)
+            self.counts += np.bincount(places.astype(np.intp), minlength=BINS)
 
     def percentiles(self, percent: float) -> Range:
         """The range that so much of all elements is in, as many below it as above."""

@@ -34,22 +34,27 @@ class AcknowledgeCollectivesPass(ModulePass):
     name = "acknowledge-collectives"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (main := main_function(op)) is None or mesh_of(op) is None:
-            return
-        kernels, known = kernels_of(op), dict[tuple[Attribute, ...], KernelOp]()
-        for launch in list(all_ops(main.body.blocks)):
-            after = launch.next_op
-            if not is_of(launch, Collective, kernels) or is_of(after, AcknowledgeOp, kernels):
-                continue
-            values = list(dict.fromkeys((*operands_of(launch), *launch.results)))
-            types = tuple(tensor(shape, e) for e, shape in (data_type(v.type) for v in values))
-            if (kernel := known.get(types)) is None:
-                kernel = known[types] = acknowledging(types, new_name(op))
-                op.body.block.insert_op_before(kernel, main)
-            new = LaunchOp(kernel.sym_name.data, values, ())
-            new.location = kernel.location = launch.location
-            assert launch.parent is not None
-            launch.parent.insert_op_after(new, launch)
+        add_acknowledgements(op)
+
+
+def add_acknowledgements(module: ModuleOp) -> None:
+    """Add a launch after each collective of @main that has none, as the pass does."""
+    if (main := main_function(module)) is None or mesh_of(module) is None:
+        return
+    kernels, known = kernels_of(module), dict[tuple[Attribute, ...], KernelOp]()
+    for launch in list(all_ops(main.body.blocks)):
+        after = launch.next_op
+        if not is_of(launch, Collective, kernels) or is_of(after, AcknowledgeOp, kernels):
+            continue
+        values = list(dict.fromkeys((*operands_of(launch), *launch.results)))
+        types = tuple(tensor(shape, e) for e, shape in (data_type(v.type) for v in values))
+        if (kernel := known.get(types)) is None:
+            kernel = known[types] = acknowledging(types, new_name(module))
+            module.body.block.insert_op_before(kernel, main)
+        new = LaunchOp(kernel.sym_name.data, values, ())
+        new.location = kernel.location = launch.location
+        assert launch.parent is not None
+        launch.parent.insert_op_after(new, launch)
 
 
 def is_of(op: Operation | None, kind: type[Operation], kernels: Mapping[str, KernelOp]) -> bool:

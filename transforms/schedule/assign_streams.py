@@ -20,7 +20,9 @@ clock is chosen:
 - list scheduling (`list_scheduling.py`) with the longest path to the end as the priority, and with
   the order of the program as the priority, on several streams for each engine, so that independent
   launches overlap. These never keep more bytes live than the limit: that of the caller, or the
-  peak of the program's own order.
+  peak of the program's own order, with what one collective takes where devices send each other
+  something. There a third schedule is tried, in which no launch overtakes one that is about to be
+  ready and makes what is sent (`patient`).
 
 Only the first is timed where it is as fast as the lower bound, and inside branches and loops, where
 the host issues one task after the other. Gears of the same structure take the schedule of the
@@ -48,7 +50,7 @@ from ge.dialects.support.editing import put_in_row
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import operands_of
-from ge.dialects.support.types import is_dynamic
+from ge.dialects.support.types import byte_size, is_dynamic
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.clock.clock import ProgramClock
 from ge.runtime.clock.issue import Issue
@@ -139,6 +141,7 @@ class StreamAssignment:
     streams: int
     clock: ProgramClock | None  # times schedules; None: the order of the program stays
     memory_limit: int = 0
+    frugal: bool = False  # no more is live at one time than in the order of the program
     events: EventIds = field(init=False)
     own: int = field(init=False)  # streams of which each engine has one, if there are enough
     used: int = field(init=False)  # streams that have tasks, or could have
@@ -170,7 +173,8 @@ class StreamAssignment:
 
         graph = buffer_graph(chain.from_iterable(tasks), size_of)
         live = list(windows(graph, map(len, tasks)))
-        self.cap = max(self.cap, self.memory_limit, *(w.profile().peak for w in live))
+        peak = max((w.profile().peak for w in live), default=0)
+        self.cap = max(self.cap, self.memory_limit, peak + self.sent_bytes(parts))
         for part, window in zip(parts, live, strict=True):
             if isinstance(part, Segment):
                 self.issue(body, part, self.schedule(part, window))
@@ -268,6 +272,19 @@ class StreamAssignment:
         first = self.in_order(segment, memory_orderings(window, self.cap))
         return self.best(segment, first, window)[0]
 
+    def sent_bytes(self, parts: Sequence[Segment | Operation]) -> int:
+        """The most bytes that a collective reads and writes: one more may be under way than in the
+        order of the program, where all else waits for it."""
+        if self.frugal or self.clock is None:
+            return 0
+        tasks = chain.from_iterable(p.tasks for p in parts if isinstance(p, Segment))
+        sizes = [
+            sum(byte_size(v.type) for v in (*op.ins, *op.outs))
+            for op in tasks
+            if isinstance(op, LaunchOp) and self.engines[op.callee] is Engine.COMM
+        ]
+        return max(sizes, default=0)
+
     def fastest(self, segment: Segment) -> float:
         """The makespan of the best schedule of a segment, whatever memory it takes."""
         anywhere = Window(TaskGraph(), range(len(segment.tasks)), ())
@@ -316,11 +333,16 @@ class StreamAssignment:
             t.engine: [shared[stream]]
             for t, stream in zip(tasks, map(self.engine_stream, segment.tasks), strict=True)
         }
-        for priority in (paths, in_order):
+        ways = [(paths, False), (in_order, False)]
+        if Engine.COMM in engines:
+            ways.append((in_order, True))
+        for priority, patient in ways:
             own = {engine: list(streams) for engine, streams in engines.items()}
             streams = Streams(list(range(self.own, self.streams)), STREAMS_OF_ENGINE, own)
             memory = MemoryCap(window, self.cap)
-            scheduler = ListScheduler(tasks, before, priority, memory, streams, self.target)
+            scheduler = ListScheduler(
+                tasks, before, priority, memory, streams, self.target, patient
+            )
             scheduler.play()
             yield scheduler.schedule
 
@@ -378,6 +400,9 @@ class AssignStreamsPass(ModulePass):
     memory_limit: int = 0
     """Bytes that may be live at one time where that makes the program faster; at least as many as
     the order of the program needs."""
+    frugal: bool = False
+    """Keep no more bytes live than the order of the program, also where devices send each other
+    something."""
     answers: str = ""
     """File that keeps what the library answers about launches (empty: none)."""
 
@@ -393,6 +418,7 @@ class AssignStreamsPass(ModulePass):
         engines = {name: k.engine.data for name, k in kernels_of(module).items()}
         most = 1 if self.single else own_streams(engines) + MORE_STREAMS * (not self.in_order)
         remove_events(func)
-        assignment = StreamAssignment(engines, target, most, clock, self.memory_limit)
+        limit, frugal = self.memory_limit, self.frugal
+        assignment = StreamAssignment(engines, target, most, clock, limit, frugal)
         assignment.function(func)
         assignment.write(func)

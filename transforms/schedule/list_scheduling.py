@@ -199,6 +199,7 @@ class ListScheduler(Simulation):
         memory: MemoryCap,
         streams: Streams,
         target: Target,
+        patient: bool = False,
     ) -> None:
         copies = [replace(t, after=[], events=[]) for t in tasks]
         for copy, earlier in zip(copies, before, strict=True):
@@ -206,6 +207,10 @@ class ListScheduler(Simulation):
         super().__init__(copies, target, host_driven=False, is_accounted=False)
         self.before, self.priority = before, priority
         self.memory, self.streams = memory, streams
+        # Launch nothing for a busy engine while a task of a higher priority only waits for what
+        # runs there: what devices send each other begins earlier if its chunk is made first.
+        self.patient = patient
+        self.held: dict[int, list[int]] = {}  # task -> those that it waits for by patience
         # For each engine a heap of candidates, and the tasks that are launched but do not run yet.
         self.candidates: dict[str, list[tuple[float, int]]] = {t.engine: [] for t in tasks}
         self.under_way: dict[str, set[int]] = {t.engine: set() for t in tasks}
@@ -250,7 +255,8 @@ class ListScheduler(Simulation):
         chosen = None
         while heap and chosen is None and len(passed) < LOOK_AHEAD:
             entry = heappop(heap)
-            if self.has_room(engine, entry[1]) and self.memory.allows(entry[1]):
+            i = entry[1]
+            if self.has_room(engine, i) and self.memory.allows(i) and not self.is_early(engine, i):
                 chosen = entry
             else:
                 passed.append(entry)
@@ -282,6 +288,26 @@ class ListScheduler(Simulation):
                 free[name] -= cores
         return all(free[name] >= cores for name, cores in self.tasks[i].cores)
 
+    def is_early(self, engine: str, i: int) -> bool:
+        """Return whether a patient scheduler waits for a task that comes before this one, with the
+        launch of this one, as long as the engine is busy. This one then also waits for what runs
+        there: streams would start it earlier."""
+        if not self.patient or engine == COMM:
+            return False
+        if all(self.free[name] >= cores for name, cores in self.tasks[i].cores):
+            return False
+        running = [j for j in self.running if self.tasks[j].engine == engine]
+        early = any(
+            self.tasks[j].engine == engine
+            and self.priority[j] > self.priority[i]
+            and self.missing[j] == sum(before in running for before in self.before[j])
+            for r in running
+            for j in self.followers[r]
+        )
+        if early:
+            self.held[i] = running
+        return early
+
     def stream_for(self, i: int) -> int | None:
         """A stream of the engine on which nothing is under way; None when there is none."""
         s = self.streams
@@ -298,7 +324,7 @@ class ListScheduler(Simulation):
 
     def put(self, i: int, stream: int) -> None:
         users = self.memory.start(i)
-        if users:
+        if users := [*dict.fromkeys((*users, *self.held.get(i, ())))]:
             self.schedule.after[i] = users
         self.schedule.order.append(i)
         self.schedule.stream[i] = stream

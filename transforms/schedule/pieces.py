@@ -1,64 +1,95 @@
 """Launches that come apart into independent parts, and groups of them that do so together.
 
-A launch comes apart where its op says so (`split_axes`) along the first dimension that is larger
-than 1: each part of the result is then contiguous in memory, and so is each part of an operand that
-is cut with it. Launches form a group when part i of each needs only part i of the others' results.
+A launch comes apart where its op says so (`split_axes`, for collectives `split_collective`). Each
+part of a value is a view: contiguous where the value is cut along its first dimension, else rows
+that lie apart, for kernels that accept these. Launches form a group when part i of each needs only
+part i of the others' results: of the same elements, whatever the shapes in which they see them.
 The parts of a group can run one after the other, or, on two engines, part i of one launch beside
 part i + 1 of the one before it.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice, product
 
+from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Operation, SSAValue
 
+from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.chunks import Along, split_collective
+from ge.dialects.graph.collectives import Collective
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.npu_task.attributes import Engine, is_outside_arena
-from ge.dialects.npu_task.memory import owner_of, row_major, view_of
+from ge.dialects.npu_task.memory import merged, owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
+from ge.dialects.support.element_types import elements_per_byte, storage_bytes
 from ge.dialects.support.tensor_op import TensorOp, split_axes
-from ge.dialects.support.types import is_dynamic, numel, shape_of
+from ge.dialects.support.types import element_type, is_dynamic, numel, shape_of
 from ge.transforms.analysis.dependencies import accesses, users_of
 
 MOST_MEMBERS = 64  # launches in a group
+MOST_WAYS = 16  # in which the axes of several results are combined
+FAR = 16  # independent tasks between two launches of a group
+SHORTEST = 32  # bytes: the least that a DMA moves (alignment of on-core memory)
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """A way to divide a kernel: the extent that is divided, and the operands that are cut."""
+    """A way to divide a kernel: the extent that is divided, and along what each operand is cut
+    (None: each part needs all of it) and each result."""
 
     extent: int
-    operands: tuple[bool, ...]
+    operands: tuple[Along | None, ...]
+    results: tuple[Along, ...]
 
 
-def cut_of(kernel: KernelOp) -> Division | None:
-    """Return how a kernel with one op, fused or not, and one result comes apart along the first
-    dimension of the result; None if it does not, or if an operand would be cut along another one.
-    """
+def cut_of(kernel: KernelOp, axis: int) -> Division | None:
+    """Return how a kernel with one op, fused or not, comes apart along an axis of its first result;
+    None if it does not."""
     ops = [op for op in kernel.body.block.ops if isinstance(op, TensorOp)]
-    main = kernel.main
-    args = kernel.body.block.args
-    if sum(not isinstance(op, GraphConstantOp) for op in ops) > 1 or len(main.results) != 1:
+    main, args = kernel.main, kernel.body.block.args
+    returned = kernel.body.block.last_op
+    if sum(not isinstance(op, GraphConstantOp) for op in ops) > 1 or returned is None:
+        return None
+    if not main.results or tuple(returned.operands) != tuple(main.results):
         return None
     if any(is_dynamic(v.type) for v in (*args, *main.results)):
         return None
-    if kernel.engine.data not in (Engine.CUBE, Engine.VECTOR):
+    if kernel.engine.data not in (Engine.CUBE, Engine.VECTOR, Engine.COMM):
         return None
-    axis = leading(shape_of(main.results[0]))
-    axes = None if axis is None else split_axes(main, axis)
-    if axis is None or axes is None:
+    found = split(main, axis)
+    if found is None:
         return None
-    extent = shape_of(main.results[0])[axis]
-    cut: dict[SSAValue, bool] = {}
-    for operand, its in zip(main.operands, axes, strict=True):
-        shape = shape_of(operand)
-        if its is not None and (its != leading(shape) or shape[its] != extent):
+    extent, operands, results = found
+    cut: dict[SSAValue, Along | None] = {}
+    for operand, along in zip(main.operands, operands, strict=True):
+        if along is not None and along.extent(shape_of(operand)) != extent:
             return None
-        if cut.setdefault(operand, its is not None) != (its is not None):
+        if cut.setdefault(operand, along) != along or (along is not None and operand not in args):
             return None
-        if its is not None and operand not in args:
+    return Division(extent, tuple(cut.get(a) for a in args), results)
+
+
+def split(op: TensorOp, axis: int) -> tuple[int, Sequence[Along | None], tuple[Along, ...]] | None:
+    """The extent that is divided, and along what operands and results are cut."""
+    extent = shape_of(op.results[0])[axis]
+    if isinstance(op, Collective):
+        if (cut := split_collective(op, axis)) is None:
             return None
-    return Division(extent, tuple(cut.get(a, False) for a in args))
+        return cut[1].extent(shape_of(op.result)), [cut[0]], (cut[1],)
+    if len(op.results) == 1:
+        ways: Iterator[tuple[int, ...]] = iter([(axis,)])
+    elif isinstance(op, FusedOp):
+        same = [[i for i, d in enumerate(shape_of(r)) if d == extent] for r in op.results[1:]]
+        ways = islice(product([axis], *same), MOST_WAYS)
+    else:
+        return None
+    for way in ways:
+        axes = op.split_along(way) if isinstance(op, FusedOp) else split_axes(op, axis)
+        if axes is not None:
+            operands = [None if a is None else Along(a) for a in axes]
+            return extent, operands, tuple(map(Along, way))
+    return None
 
 
 def leading(shape: Sequence[int]) -> int | None:
@@ -66,56 +97,109 @@ def leading(shape: Sequence[int]) -> int | None:
     return next((i for i, d in enumerate(shape) if d > 1), None)
 
 
+def whole_bytes(value: SSAValue, along: Along, count: int) -> bool:
+    """True if each run of elements of a part is of whole bytes, and not too short."""
+    parts, element = parts_of(value, along), element_type(value)
+    if parts is None:
+        return False
+    run = parts.length // count
+    if parts.inner:
+        *_, (size, step) = (1, 1), *parts.inner[:-1]
+        run = size if step == 1 else 1
+    if run % elements_per_byte(element):
+        return False
+    return parts.is_contiguous or storage_bytes(run, element) >= SHORTEST
+
+
 @dataclass(frozen=True, slots=True)
-class Span:
-    """Contiguous elements of a buffer."""
+class Parts:
+    """The elements of its buffer that a memref shows, in parts of equal size. In each of some
+    places (`outer`: sizes and strides) there are `length` elements in a row, of which a part has
+    its share; or, if not all of these, those of `inner`."""
 
     offset: int
-    size: int
+    length: int
+    outer: tuple[tuple[int, int], ...] = ()
+    inner: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def is_contiguous(self) -> bool:
+        return not self.outer and not self.inner
 
 
-def span_of(value: SSAValue) -> Span | None:
-    """Return the elements of its buffer that a memref shows, None if they are not contiguous."""
+def parts_of(value: SSAValue, along: Along) -> Parts | None:
+    """Return the parts of a memref; None where they cannot be views of it."""
     view = view_of(value)
-    steps = zip(view.sizes, view.strides, row_major(view.sizes), strict=True)
-    if any(d > 1 and step != plain for d, step, plain in steps):
+    sizes, strides = along.raised(view.sizes), along.strides(view.sizes, view.strides)
+    step, extent = strides[along.place], sizes[along.place]
+    dims = sorted(
+        ((s, n) for i, (n, s) in enumerate(zip(sizes, strides, strict=True))
+         if i != along.place and n > 1), reverse=True,
+    )  # fmt: skip
+    if any(step <= s < step * extent for s, _ in dims):
         return None
-    return Span(view.offset, numel(view.sizes))
+    outer = merged([n for s, n in dims if s > step], [s for s, _ in dims if s > step])
+    inner = merged([n for s, n in dims if s < step], [s for s, _ in dims if s < step])
+    if inner == [(step, 1)] or (step == 1 and not inner):
+        inner = []
+    else:
+        inner.append((0, step))
+    return Parts(view.offset, step * extent, tuple(outer), tuple(inner))
 
 
 @dataclass
 class LaunchGroup:
-    """Launches that come apart together, in program order."""
+    """Launches that come apart together, in program order, and how each does."""
 
     members: list[LaunchOp] = field(default_factory=list[LaunchOp])
+    cuts: list[Division] = field(default_factory=list[Division])
     # The last member, or a later task independent of the group, which is issued before the parts.
     last: Operation | None = None
     written: set[SSAValue] = field(default_factory=set[SSAValue])  # buffers that members write
-    # Buffer -> how members use it: for each part a part of these elements, or all of it (None).
-    touched: dict[SSAValue, set[Span | None]] = field(
-        default_factory=dict[SSAValue, set["Span | None"]]
+    # Buffer -> how members use it: in these parts, or each part all of it (None).
+    touched: dict[SSAValue, set[Parts | None]] = field(
+        default_factory=dict[SSAValue, set["Parts | None"]]
     )
 
-    def takes(self, op: LaunchOp, cut: Division) -> bool:
-        """Add a launch if part i of it needs only part i of the group's results."""
-        spans = [span_of(v) if c else None for v, c in zip(op.ins, cut.operands, strict=True)]
-        outs = [span_of(v) for v in op.outs]
-        if None in outs or any(c and s is None for c, s in zip(cut.operands, spans, strict=True)):
+    def takes(self, op: LaunchOp, cut: Division, strided: bool) -> bool:
+        """Add a launch if part i of it needs only part i of the group's results. `strided`: it may
+        have rows that lie apart."""
+        alongs = (*cut.operands, *cut.results)
+        values = (*op.ins, *op.outs)
+        used: list[tuple[SSAValue, Parts | None]] = []
+        for value, along in zip(values, alongs, strict=True):
+            parts = None if along is None else parts_of(value, along)
+            if along is not None and (parts is None or not (parts.is_contiguous or strided)):
+                return False
+            used.append((owner_of(value), parts))
+        if self.members and not any(b in self.written for b, _ in used):
             return False
-        reads = [owner_of(v) for v in op.ins]
-        writes = [owner_of(v) for v in op.outs]
-        if self.members and not any(b in self.written for b in (*reads, *writes)):
-            return False
-        written = self.written | set(writes)
-        touched: dict[SSAValue, set[Span | None]] = {}
-        for buffer, span in zip((*reads, *writes), (*spans, *outs), strict=True):
-            touched.setdefault(buffer, set(self.touched.get(buffer, ()))).add(span)
+        written = self.written | {owner_of(v) for v in op.outs}
+        touched: dict[SSAValue, set[Parts | None]] = {}
+        for buffer, parts in used:
+            touched.setdefault(buffer, set(self.touched.get(buffer, ()))).add(parts)
         if any(b in written and (None in s or len(s) > 1) for b, s in touched.items()):
             return False
         self.members.append(op)
+        self.cuts.append(cut)
         self.last, self.written = op, written
         self.touched |= touched
         return True
+
+    def between(self, first: int, end: int) -> "LaunchGroup | None":
+        """The group of some of its launches; None if they do not hang together."""
+        group = LaunchGroup()
+        for op, cut in zip(self.members[first:end], self.cuts[first:end], strict=True):
+            if not group.takes(op, cut, strided=True):
+                return None
+        if end == len(self.members):
+            group.last = self.last
+        return group
+
+    def values(self, member: int) -> Iterator[tuple[SSAValue, Along | None]]:
+        """The operands and results of a launch, and along what each is cut."""
+        op, cut = self.members[member], self.cuts[member]
+        yield from zip((*op.ins, *op.outs), (*cut.operands, *cut.results), strict=True)
 
     def is_independent(self, op: Operation) -> bool:
         """Return whether a task may move before the group."""
@@ -125,14 +209,14 @@ class LaunchGroup:
         )
 
     def key(self) -> Hashable:
-        """Equal for groups of the same kernels with equal dataflow."""
+        """Equal for groups of the same kernels, cut in the same way, with equal dataflow."""
         numbers: dict[SSAValue, int] = {}
         parts: list[Hashable] = []
-        for op in self.members:
+        for op, cut in zip(self.members, self.cuts, strict=True):
             buffers = [owner_of(v) for v in (*op.ins, *op.outs)]
             ids = tuple(numbers.setdefault(b, len(numbers)) for b in buffers)
             inner = tuple(self.is_internal(b) for b in buffers)
-            parts.append((op.callee, ids, inner))
+            parts.append((op.callee, cut, ids, inner))
         return tuple(parts)
 
     def is_internal(self, buffer: SSAValue) -> bool:
@@ -141,10 +225,25 @@ class LaunchGroup:
             return False
         if buffer not in self.written or is_outside_arena(owner):
             return False
-        (span,) = self.touched[buffer]
+        if not all(is_plain(v) for v in views_of(buffer)):
+            return False
         members = set[Operation](self.members)
-        whole = span == Span(0, numel(shape_of(buffer)))
-        return whole and all(op in members for op in users_of(buffer))
+        return all(op in members for op in users_of(buffer))
+
+
+def is_plain(value: SSAValue) -> bool:
+    """True for all elements of a buffer, in order."""
+    view = view_of(value)
+    plain = not view.offset and view.strides == row_major(view.sizes)
+    return plain and numel(view.sizes) == numel(shape_of(view.owner))
+
+
+def views_of(buffer: SSAValue) -> Iterator[SSAValue]:
+    """The buffer and the views of it."""
+    yield buffer
+    for use in buffer.uses:
+        if isinstance(use.operation, ReinterpretCastOp):
+            yield from views_of(use.operation.result)
 
 
 @dataclass
@@ -159,7 +258,7 @@ class Pipeline:
     copies: dict[SSAValue, int]
 
     @classmethod
-    def of(cls, group: LaunchGroup, kernels: dict[str, KernelOp]) -> "Pipeline":
+    def of(cls, group: LaunchGroup, kernels: Mapping[str, KernelOp]) -> "Pipeline":
         """The stages of a group: a launch is one further than those before it on other engines."""
         stages: list[int] = []
         writer: dict[SSAValue, int] = {}
@@ -188,23 +287,79 @@ class Pipeline:
                     yield step - stage, member
 
 
-def groups_of(
-    tasks: Sequence[Operation], cuts: dict[str, Division | None]
-) -> Iterator[LaunchGroup]:
-    """Groups of two launches and more among tasks that are issued one after the other."""
-    group = LaunchGroup()
-    for op in tasks:
-        cut = cuts.get(op.callee) if isinstance(op, LaunchOp) and not op.results_ else None
-        full = len(group.members) == MOST_MEMBERS
-        if isinstance(op, LaunchOp) and cut is not None and not full and group.takes(op, cut):
-            continue
-        if group.members and group.is_independent(op):
+@dataclass
+class Grouping:
+    """Finds groups among tasks that are issued one after the other."""
+
+    kernels: Mapping[str, KernelOp]
+    known: dict[tuple[str, int], Division | None] = field(
+        default_factory=dict[tuple[str, int], "Division | None"]
+    )
+
+    def cut(self, name: str, axis: int) -> Division | None:
+        if (name, axis) not in self.known:
+            self.known[name, axis] = cut_of(self.kernels[name], axis)
+        return self.known[name, axis]
+
+    def axes(self, op: LaunchOp) -> list[int]:
+        """The axes of the first result along which a launch may be cut."""
+        kernel = self.kernels[op.callee]
+        if op.results_ or not kernel.main.results or is_dynamic(kernel.main.results[0].type):
+            return []
+        return [i for i, d in enumerate(shape_of(kernel.main.results[0])) if d > 1]
+
+    def may_take(self, group: LaunchGroup, op: Operation, axes: Sequence[int]) -> bool:
+        """Add a launch to a group along the first of some axes that does."""
+        if not isinstance(op, LaunchOp) or len(group.members) == MOST_MEMBERS:
+            return False
+        kernel = self.kernels[op.callee]
+        strided = isinstance(kernel.main, Collective) or kernel.accepts_strided()
+        cuts = (self.cut(op.callee, axis) for axis in axes)
+        return any(cut is not None and group.takes(op, cut, strided) for cut in cuts)
+
+    def grown(self, tasks: Sequence[Operation], first: int, axes: Sequence[int]) -> LaunchGroup:
+        """The group that begins with a task, along one of some axes, and goes on as far as it
+        can."""
+        group, apart = LaunchGroup(), 0
+        if not self.may_take(group, tasks[first], axes):
+            return group
+        for op in tasks[first + 1 :]:
+            if self.may_take(group, op, self.axes(op) if isinstance(op, LaunchOp) else ()):
+                apart = 0
+                continue
+            apart += 1
+            if apart > FAR or not group.is_independent(op):
+                break
             group.last = op
-            continue
-        if len(group.members) > 1:
-            yield group
-        group = LaunchGroup()
-        if isinstance(op, LaunchOp) and cut is not None:
-            group.takes(op, cut)
-    if len(group.members) > 1:
-        yield group
+        return group
+
+    def plain(self, tasks: Sequence[Operation]) -> Iterator[LaunchGroup]:
+        """Groups of two launches and more, none of which has launches of another one. The first
+        launch of each is cut along its first axis."""
+        positions, end = {op: i for i, op in enumerate(tasks)}, 0
+        for i, op in enumerate(tasks):
+            if i < end or not isinstance(op, LaunchOp) or not (axes := self.axes(op)):
+                continue
+            group = self.grown(tasks, i, axes[:1])
+            if len(group.members) > 1 and group.last is not None:
+                yield group
+                end = positions[group.last] + 1
+
+    def with_collectives(self, tasks: Sequence[Operation]) -> Iterator[LaunchGroup]:
+        """The groups around collectives that no longer one has, along all axes. A launch may be in
+        several."""
+        seen = set[tuple[Operation, Division]]()
+        for i, op in enumerate(tasks):
+            if not isinstance(op, LaunchOp):
+                continue
+            for axis in self.axes(op):
+                cut = self.cut(op.callee, axis)
+                if cut is None or (op, cut) in seen:
+                    continue
+                group = self.grown(tasks, i, [axis])
+                seen.update(zip(group.members, group.cuts, strict=True))
+                if len(group.members) > 1 and any(map(self.is_collective, group.members)):
+                    yield group
+
+    def is_collective(self, op: LaunchOp) -> bool:
+        return isinstance(self.kernels[op.callee].main, Collective)

@@ -18,11 +18,19 @@ clock, each with its best schedule; none where that gains less than `GAIN`: piec
 What is faster in isolation need not be faster in the program: all such groups come apart if that
 makes the whole program faster, else those that do so one after the other, the most promising first.
 The search works on a copy of the module.
+
+With `collectives` only groups around what devices send each other come apart, along any axis: the
+all-reduce of part i is under way while the product of part i + 1 is computed. Such groups overlap
+each other, and may lose launches at both ends; of all ways to cut them those are taken that gain
+most together.
 """
 
+from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
+from typing import TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -33,28 +41,28 @@ from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph.chunks import Along, chunk_of
+from ge.dialects.graph.collectives import Collective
+from ge.dialects.graph.sharding import mesh_of
 from ge.dialects.npu_task import casts
-from ge.dialects.npu_task.memory import owner_of
+from ge.dialects.npu_task.memory import owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp, kernels_of
-from ge.dialects.support.element_types import elements_per_byte
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.types import Shape, element_type, numel, set_type, shape_of, tensor
+from ge.dialects.support.types import element_type, set_type, shape_of, tensor
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.clock.clock import ProgramClock, UnknownShapes
+from ge.runtime.library.asking import answers_in
+from ge.runtime.library.costs.collectives import collective_us
 from ge.transforms.analysis.dependencies import Segment, segments
-from ge.transforms.schedule.assign_streams import (
-    MORE_STREAMS,
-    STREAMS,
-    StreamAssignment,
-)
+from ge.transforms.schedule.acknowledge_collectives import add_acknowledgements
+from ge.transforms.schedule.assign_streams import MORE_STREAMS, StreamAssignment, own_streams
 from ge.transforms.schedule.pieces import (
     Division,
+    Grouping,
     LaunchGroup,
     Pipeline,
-    cut_of,
-    groups_of,
-    leading,
-    span_of,
+    parts_of,
+    whole_bytes,
 )
 
 COUNTS = (2, 4, 8, 16, 32)  # numbers of pieces that are tried
@@ -67,14 +75,12 @@ LEAST_LAUNCHES = 10  # a group that takes less than so many launch costs is not 
 WHOLE_GAIN = 0.005
 
 
-def part_of(
-    kernel: KernelOp, cut: Division, count: int, name: str, target: Target
-) -> KernelOp | None:
+def part_of(kernel: KernelOp, cut: Division, count: int, name: str) -> KernelOp | None:
     """The kernel of one of `count` pieces; None where an op does not take the smaller shapes."""
     args = kernel.body.block.args
     types = [
-        tensor(cut_shape(shape_of(a), count), element_type(a)) if c else a.type
-        for a, c in zip(args, cut.operands, strict=True)
+        a.type if along is None else tensor(along.part(shape_of(a), count), element_type(a))
+        for a, along in zip(args, cut.operands, strict=True)
     ]
     block = Block(arg_types=types)
     inside: dict[SSAValue, SSAValue] = dict(zip(args, block.args, strict=True))
@@ -83,34 +89,48 @@ def part_of(
             block.add_op(ReturnOp(*(inside[v] for v in op.values)))
             continue
         try:
-            fused = isinstance(op, FusedOp)
-            clone = op.on([inside[v] for v in op.inputs]) if fused else op.clone(inside)
+            clone = part_of_op(op, inside, cut, count)
         except VerifyException:
             return None
         block.add_op(clone)
         inside |= zip(op.results, clone.results, strict=True)
     part = KernelOp(name, kernel.engine.data, block)
     part.location = kernel.location
-    result = kernel.main.results[0]
-    want = tensor(cut_shape(shape_of(result), count), element_type(result))
-    if list(part.main.inferred()) != [want]:
+    want = [
+        tensor(along.part(shape_of(r), count), element_type(r))
+        for r, along in zip(kernel.main.results, cut.results, strict=True)
+    ]
+    if list(part.main.inferred()) != want:
         return None
-    set_type(part.main.results[0], want)
+    for result, t in zip(part.main.results, want, strict=True):
+        set_type(result, t)
     return part
 
 
-def cut_shape(shape: Sequence[int], count: int) -> Shape:
-    """One of `count` parts along the first dimension that is larger than 1."""
-    axis = leading(shape)
-    return tuple(d // count if i == axis else d for i, d in enumerate(shape))
+def part_of_op(
+    op: Operation, inside: dict[SSAValue, SSAValue], cut: Division, count: int
+) -> Operation:
+    """An op (not inserted) of a piece. Raises VerifyException where it does not take the smaller
+    shapes."""
+    if isinstance(op, FusedOp):
+        return op.on([inside[v] for v in op.inputs])
+    if isinstance(op, Collective):
+        return chunk_of(op, cut.results[0].axis, inside[op.input], count)
+    return op.clone(inside)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A number of pieces, and how much faster they are than the whole."""
+    """The launches of a group that come apart, the number of their pieces, and how much faster
+    these are than the whole."""
 
+    first: int
+    end: int
     count: int
     gain_us: float
+
+
+Choices: TypeAlias = Mapping[Hashable, Sequence[Choice]]  # by the key of a group
 
 
 @dataclass
@@ -120,58 +140,133 @@ class Splitter:
     module: ModuleOp
     target: Target
     clock: ProgramClock
-    kernels: dict[str, KernelOp]
-    fixed: int = 1  # the number of pieces of every group, without `counts`
-    counts: Mapping[Hashable, int] | None = None  # key of a group -> the number of its pieces, or 1
-    cuts: dict[str, Division | None] = field(default_factory=dict[str, Division | None])
-    parts: dict[tuple[str, int], KernelOp | None] = field(
-        default_factory=dict[tuple[str, int], KernelOp | None]
+    grouping: Grouping
+    collectives: bool  # only groups with collectives
+    fixed: int = 1  # the number of pieces of every group, without `choices`
+    choices: Choices | None = None
+    launches: dict[Hashable, set[Operation]] = field(
+        default_factory=lambda: defaultdict[Hashable, set[Operation]](set)
+    )
+    parts: dict[tuple[str, Division, int], KernelOp | None] = field(
+        default_factory=dict[tuple[str, Division, int], KernelOp | None]
     )
 
     def groups(self, func: FuncOp) -> Iterator[LaunchGroup]:
         """The groups of the outermost block."""
-        self.cuts = {name: cut_of(k) for name, k in self.kernels.items()}
         for part in list(segments(func.body.block)):
             if isinstance(part, Segment):
-                yield from list(groups_of(part.tasks, self.cuts))
+                if self.collectives:
+                    yield from self.grouping.with_collectives(part.tasks)
+                else:
+                    yield from self.grouping.plain(part.tasks)
 
-    def promising(self, func: FuncOp) -> dict[Hashable, int]:
-        """The groups that pieces make faster in isolation, with the best number of pieces; those
-        that would gain most in the function first."""
-        best: dict[Hashable, Choice] = {}
+    def promising(self, func: FuncOp) -> dict[Hashable, Sequence[Choice]]:
+        """The groups that pieces make faster in isolation, and how; those that would gain most in
+        the function first."""
+        found: dict[Hashable, Sequence[Choice]] = {}
         gains: dict[Hashable, float] = defaultdict(float)
         for group in self.groups(func):
             key = group.key()
-            if key not in best:
-                best[key] = self.fastest(group)
-            gains[key] += best[key].gain_us
+            self.launches[key].update(group.members)
+            if key not in found:
+                found[key] = self.tried(group)
+            gains[key] += max((choice.gain_us for choice in found[key]), default=0.0)
         ordered = sorted(gains, key=lambda key: -gains[key])
-        return {key: best[key].count for key in ordered if best[key].count > 1}
+        return {key: found[key] for key in ordered if found[key]}
+
+    def rivals(self, keys: Iterable[Hashable]) -> list[Hashable]:
+        """Those of some keys whose groups share launches with groups of another one."""
+        own = {key: self.launches[key] for key in keys}
+        return [
+            key
+            for key, ops in own.items()
+            if any(k != key and not ops.isdisjoint(others) for k, others in own.items())
+        ]
 
     def function(self, func: FuncOp) -> None:
-        """Split the launches of the outermost block as `choose` says."""
-        for group in self.groups(func):
-            if (count := self.choose(group)) > 1:
-                self.split(group, count)
+        """Split the launches of the outermost block as `choices` say."""
+        for group, count in self.chosen(list(self.groups(func)), func):
+            self.split(group, count)
         used = {op.callee for op in func.walk() if isinstance(op, LaunchOp)}
-        for (name, _), part in self.parts.items():
-            if part is not None and part.sym_name.data in used:
-                self.module.body.block.insert_op_after(part, self.kernels[name])
+        for part in self.parts.values():
+            if part is not None and part.sym_name.data not in used:
+                part.detach()
+                part.erase()
 
-    def choose(self, group: LaunchGroup) -> int:
-        """The number of pieces of a group; 1: it is not cut."""
-        if self.counts is not None:
-            return self.counts.get(group.key(), 1)
-        return self.fixed if self.part_names(group, self.fixed) is not None else 1
+    def chosen(
+        self, groups: Sequence[LaunchGroup], func: FuncOp
+    ) -> Sequence[tuple[LaunchGroup, int]]:
+        """The groups that come apart, none of which has launches of another one, and the number of
+        pieces of each: those that gain most together."""
+        place = {op: i for i, op in enumerate(func.body.block.ops)}
+        ways: list[tuple[int, int, float, LaunchGroup, int]] = []
+        for group in groups:
+            for part, count, gain in self.ways(group):
+                ways.append((place[part.members[0]], place[part.members[-1]], gain, part, count))
+        ways.sort(key=lambda way: way[1])
+        ends = [end for _, end, _, _, _ in ways]
+        best: list[tuple[float, list[tuple[LaunchGroup, int]]]] = [(0.0, [])]  # of the first ways
+        for i, (first, _, gain, part, count) in enumerate(ways):
+            before, others = best[bisect_left(ends, first, 0, i)]
+            with_it = before + gain, [*others, (part, count)]
+            best.append(max(best[-1], with_it, key=lambda found: found[0]))
+        return best[-1][1]
 
-    def fastest(self, group: LaunchGroup) -> Choice:
+    def ways(self, group: LaunchGroup) -> Iterator[tuple[LaunchGroup, int, float]]:
+        """Launches of a group that may come apart, into how many pieces, and what that gains."""
+        if self.choices is None:
+            if self.fixed > 1 and self.part_names(group, self.fixed) is not None:
+                yield group, self.fixed, len(group.members)
+            return
+        for choice in self.choices.get(group.key(), ()):
+            if (part := group.between(choice.first, choice.end)) is not None:
+                yield part, choice.count, choice.gain_us
+
+    def tried(self, group: LaunchGroup) -> list[Choice]:
+        """The ways to cut launches of a group that gain something. Groups with collectives may lose
+        launches at both ends; and those next to each collective are tried alone, and with more
+        launches as long as these gain more."""
+        size, found = len(group.members), dict[tuple[int, int], Choice]()
+
+        def gain(first: int, end: int, counts: Sequence[int]) -> Choice:
+            best = found.get((first, end), Choice(first, end, 1, 0.0))
+            part = group.between(first, end)
+            if part is not None and (not self.collectives or self.sent_us(part)):
+                more = self.fastest(part, first, end, counts)
+                best = max(best, more, key=lambda choice: choice.gain_us)
+            found[first, end] = best
+            return best
+
+        starts = [(gain(0, size, COUNTS), ((1, 0), (0, -1)))]
+        near = [i for i, op in enumerate(group.members) if self.grouping.is_collective(op)]
+        for i in near if self.collectives and size > 2 else ():
+            for first, end in ((i - 1, i + 1), (i, i + 2)):
+                if 0 <= first and end <= size:
+                    starts.append((gain(first, end, COUNTS[:1]), ((-1, 0), (0, 1))))
+        for best, steps in starts:
+            better = self.collectives and best.count > 1
+            while better:
+                first, end, count = best.first, best.end, best.count
+                ends = [(first + a, end + b) for a, b in steps]
+                others = [
+                    found.get(e) or gain(*e, (count,)) for e in ends if 0 <= e[0] and e[1] <= size
+                ]
+                new = max([best, *others], key=lambda choice: choice.gain_us)
+                better, best = new is not best, new
+            if self.collectives and best.count > 1:
+                gain(best.first, best.end, COUNTS)
+        return [choice for choice in found.values() if choice.count > 1]
+
+    def fastest(self, group: LaunchGroup, first: int, end: int, counts: Sequence[int]) -> Choice:
         """The number of pieces with the shortest makespan in isolation. More are tried while they
         are faster."""
         best, whole = 1, self.makespan(group.members)
-        if whole < LEAST_LAUNCHES * self.target.launch_us:
-            return Choice(best, 0.0)
-        fastest = whole * (1 - GAIN)
-        for count in COUNTS:
+        if whole < LEAST_LAUNCHES * self.target.launch_us or (
+            self.collectives and self.sent_us(group) < whole * GAIN
+        ):
+            return Choice(first, end, best, 0.0)
+        fastest, before = whole * (1 - GAIN), inf
+        for count in counts:
             pieces = self.pieces(group, count)
             if pieces is None:
                 break
@@ -180,28 +275,33 @@ class Splitter:
                 op.erase()
             if latency < fastest:
                 best, fastest = count, latency
-            elif best > 1:
+            elif best > 1 or latency > before:
                 break
-        return Choice(best, whole - fastest if best > 1 else 0.0)
+            before = latency
+        return Choice(first, end, best, whole - fastest if best > 1 else 0.0)
+
+    def sent_us(self, group: LaunchGroup) -> float:
+        """Return how long the collectives of a group take: no more can be hidden."""
+        mains = [self.grouping.kernels[op.callee].main for op in group.members]
+        return sum(collective_us(op, self.target) for op in mains if isinstance(op, Collective))
 
     def makespan(self, ops: Sequence[Operation]) -> float:
         """Return how long ops take in isolation, with their best schedule."""
         return best_streams(self.clock, self.target).fastest(Segment(list(ops)))
 
-    def part(self, name: str, count: int) -> KernelOp | None:
+    def part(self, name: str, cut: Division, count: int) -> KernelOp | None:
         """Return the kernel of a piece, None if there is none."""
-        key = name, count
+        key = name, cut, count
         if key not in self.parts:
-            cut = self.cuts[name]
-            assert cut is not None
             new = f"{name}_of_{count}"
             while new in self.clock.kernels:
                 new += "_"
-            kernel = None
+            kernel, whole = None, self.grouping.kernels[name]
             if not cut.extent % count:
-                kernel = part_of(self.kernels[name], cut, count, new, self.target)
+                kernel = part_of(whole, cut, count, new)
             if kernel is not None:
                 self.clock.kernels[new] = kernel
+                self.module.body.block.insert_op_after(kernel, whole)
             self.parts[key] = kernel
         return self.parts[key]
 
@@ -211,24 +311,25 @@ class Splitter:
         names = self.part_names(group, count)
         if names is None:
             return None
-        pipeline = Pipeline.of(group, {op.callee: self.kernels[op.callee] for op in group.members})
+        pipeline = Pipeline.of(group, self.grouping.kernels)
         result: list[Operation] = []
         buffers: dict[tuple[SSAValue, int], SSAValue] = {}
         for i, member in pipeline.order(count):
             op = group.members[member]
             own: dict[SSAValue, SSAValue] = {}
-            for value in (*op.ins, *op.outs):
+            for value, along in group.values(member):
                 owner = owner_of(value)
-                if (copies := pipeline.copies.get(owner)) is not None:
-                    key = owner, i % copies
-                    if key not in buffers:
-                        result.append(alloc := part_buffer(value, count))
-                        alloc.location = op.location
-                        buffers[key] = alloc.memref
-                    own[owner] = buffers[key]
+                if along is None or (copies := pipeline.copies.get(owner)) is None:
+                    continue
+                key = owner, i % copies
+                if key not in buffers:
+                    result.append(alloc := part_buffer(value, along, count))
+                    alloc.location = op.location
+                    buffers[key] = alloc.memref
+                own[owner] = buffers[key]
             values: list[SSAValue] = []
-            for value, is_cut in self.values(op):
-                view = part_view(value, i, count, own) if is_cut else value
+            for value, along in group.values(member):
+                view = value if along is None else part_view(value, along, i, count, own)
                 if isinstance(view, ReinterpretCastOp):
                     result.append(view)
                     view = view.result
@@ -238,22 +339,17 @@ class Splitter:
             result.append(launch)
         return result
 
-    def values(self, op: LaunchOp) -> Iterator[tuple[SSAValue, bool]]:
-        """The operands of a launch, and whether each is cut."""
-        cut = self.cuts[op.callee]
-        assert cut is not None
-        yield from zip(op.ins, cut.operands, strict=True)
-        yield from ((out, True) for out in op.outs)
-
     def part_names(self, group: LaunchGroup, count: int) -> list[str] | None:
         """The kernels of the pieces of a group's launches, None where one has none, or where a part
         would begin inside of a byte."""
-        for value in (v for op in group.members for v, is_cut in self.values(op) if is_cut):
-            if numel(shape_of(value)) // count % elements_per_byte(element_type(value)):
+        names: list[str] = []
+        for i, (op, cut) in enumerate(zip(group.members, group.cuts, strict=True)):
+            if any(a and not whole_bytes(v, a, count) for v, a in group.values(i)):
                 return None
-        kernels = [self.part(op.callee, count) for op in group.members]
-        names = [k.sym_name.data for k in kernels if k is not None]
-        return names if len(names) == len(kernels) else None
+            if (kernel := self.part(op.callee, cut, count)) is None:
+                return None
+            names.append(kernel.sym_name.data)
+        return names
 
     def split(self, group: LaunchGroup, count: int) -> None:
         """Replace the launches of a group by those of its pieces."""
@@ -271,24 +367,25 @@ class Splitter:
             erase_unused(value)
 
 
-def part_buffer(value: SSAValue, count: int) -> AllocOp:
+def part_buffer(value: SSAValue, along: Along, count: int) -> AllocOp:
     """A buffer for one of `count` parts of a memref."""
-    return casts.alloc(casts.dense(element_type(value), cut_shape(shape_of(value), count)))
+    return casts.alloc(casts.dense(element_type(value), along.part(shape_of(value), count)))
 
 
 def part_view(
-    value: SSAValue, i: int, count: int, buffers: dict[SSAValue, SSAValue]
+    value: SSAValue, along: Along, i: int, count: int, buffers: dict[SSAValue, SSAValue]
 ) -> ReinterpretCastOp | SSAValue:
     """Part i of a memref: a view of its buffer, or of the piece's own one in `buffers`, or that
     whole buffer."""
-    owner, span, shape = owner_of(value), span_of(value), cut_shape(shape_of(value), count)
-    assert span is not None
-    source, offset = owner, span.offset + i * (span.size // count)
-    if owner in buffers:
-        source, offset = buffers[owner], 0
-        if shape_of(source) == shape:
-            return source
-    return casts.view(source, offset, shape)
+    view, shape = view_of(value), along.part(shape_of(value), count)
+    if (own := buffers.get(view.owner)) is not None:
+        return own if shape_of(own) == shape else casts.view(own, 0, shape)
+    strides = along.strides(view.sizes, view.strides)
+    parts = parts_of(value, along)
+    assert parts is not None
+    if parts.is_contiguous:
+        strides = row_major(shape)
+    return casts.view(view.owner, view.offset + i * (parts.length // count), shape, strides)
 
 
 def erase_unused(value: SSAValue) -> None:
@@ -315,24 +412,35 @@ class SplitLaunchesPass(ModulePass):
     """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
     pieces: int = 0
     """Number of pieces wherever launches come apart so; 0: the number that the clock finds best."""
+    collectives: bool = False
+    """Cut what devices send each other alone, with the launches that make and use it."""
+    answers: str = ""
+    """File that keeps what the library answers about launches (empty: none)."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        if (main := main_function(op)) is not None:
-            target = target_for(main, self.target)
-            counts = None if self.pieces else self.worthwhile(op.clone(), target)
-            split(op, target, self.pieces, counts)
+        main = main_function(op)
+        if main is None or (self.collectives and mesh_of(op) is None):
+            return
+        target = target_for(main, self.target)
+        with answers_in(self.answers):
+            choices = None if self.pieces else self.worthwhile(op.clone(), target)
+        split(op, target, self.collectives, self.pieces, choices)
 
-    def worthwhile(self, module: ModuleOp, target: Target) -> dict[Hashable, int]:
+    def worthwhile(self, module: ModuleOp, target: Target) -> Choices:
         """The groups that make the whole program faster, with the number of their pieces; none
         where shapes are known only at run time. `module` is a copy of the program."""
         main = main_function(module)
-        promising = {} if main is None else splitter(module, target).promising(main)
+        if main is None:
+            return {}
+        found = splitter(module, target, self.collectives)
+        promising = found.promising(main)
         if not promising:
             return {}
 
-        def latency(counts: Mapping[Hashable, int]) -> float:
+        def latency(choices: Choices) -> float:
             trial = module.clone()
-            split(trial, target, counts=counts)
+            split(trial, target, self.collectives, choices=choices)
+            add_acknowledgements(trial)
             streams = best_streams(ProgramClock(trial, target), target)
             if (func := main_function(trial)) is not None:
                 streams.function(func)
@@ -342,37 +450,44 @@ class SplitLaunchesPass(ModulePass):
             fastest = latency({}) * (1 - WHOLE_GAIN)
         except UnknownShapes:
             return {}
-        if latency(promising) < fastest:
+        if (faster := latency(promising)) < fastest:
+            # Launches that two kinds of groups share come apart by another one without either
+            for key in found.rivals(promising)[:MOST_TRIALS]:
+                others = {k: own for k, own in promising.items() if k != key}
+                if (other := latency(others)) < faster:
+                    promising, faster = others, other
             return promising
-        counts: dict[Hashable, int] = {}
-        for key, count in list(promising.items())[:MOST_TRIALS]:
-            if (faster := latency({**counts, key: count})) < fastest:
-                counts[key], fastest = count, faster * (1 - WHOLE_GAIN)
-        return counts
+        choices: dict[Hashable, Sequence[Choice]] = {}
+        for key, own in list(promising.items())[:MOST_TRIALS]:
+            if (faster := latency({**choices, key: own})) < fastest:
+                choices[key], fastest = own, faster * (1 - WHOLE_GAIN)
+        return choices
 
 
 def best_streams(clock: ProgramClock, target: Target) -> StreamAssignment:
     """The search for streams that tries all schedules."""
     engines = {name: kernel.engine.data for name, kernel in clock.kernels.items()}
-    return StreamAssignment(engines, target, STREAMS + MORE_STREAMS, clock)
+    return StreamAssignment(engines, target, own_streams(engines) + MORE_STREAMS, clock)
 
 
 def splitter(
     module: ModuleOp,
     target: Target,
+    collectives: bool = False,
     pieces: int = 1,
-    counts: Mapping[Hashable, int] | None = None,
+    choices: Choices | None = None,
 ) -> Splitter:
-    clock = ProgramClock(module, target)
-    return Splitter(module, target, clock, kernels_of(module), pieces, counts)
+    clock, grouping = ProgramClock(module, target), Grouping(dict(kernels_of(module)))
+    return Splitter(module, target, clock, grouping, collectives, pieces, choices)
 
 
 def split(
     module: ModuleOp,
     target: Target,
+    collectives: bool = False,
     pieces: int = 1,
-    counts: Mapping[Hashable, int] | None = None,
+    choices: Choices | None = None,
 ) -> None:
-    """Split the launches of the main function into so many pieces each, or as `counts` says."""
+    """Split the launches of the main function into so many pieces each, or as `choices` say."""
     if (main := main_function(module)) is not None:
-        splitter(module, target, pieces, counts).function(main)
+        splitter(module, target, collectives, pieces, choices).function(main)

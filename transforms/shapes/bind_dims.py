@@ -79,7 +79,7 @@ from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.editing import erase
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import all_ops, cloned, ops_of, put_last
+from ge.dialects.support.operation import all_ops, cloned, ops_of, put_last, yielded
 from ge.dialects.support.types import (
     DYNAMIC,
     Dense,
@@ -418,9 +418,8 @@ class Binding(Buffers):
     def sign(self) -> None:
         """The types and attributes of the function."""
         main, block = self.main, self.main.body.block
-        last = block.last_op
-        outputs = () if last is None else [o.type for o in last.operands]
-        main.function_type = FunctionType.from_lists(list(block.arg_types), list(outputs))
+        outputs = [o.type for o in yielded(block)]
+        main.function_type = FunctionType.from_lists(list(block.arg_types), outputs)
         for name in list(main.attributes):
             if (name.startswith("npu_task.") and name not in KEPT) or name == DIM_RANGES:
                 del main.attributes[name]
@@ -549,12 +548,10 @@ class Binding(Buffers):
             self.branches(op)
             return
         region = op.regions[number]
-        last = region.block.last_op
-        assert last is not None
         self.copy_ops(region.block)
         self.at = op
         fixed, passed = iter(op.outs), iter(op.results_)
-        values = [(v, self.buffer(v)) for v in last.operands]
+        values = [(v, self.buffer(v)) for v in yielded(region.block)]
         for (old, value), static in zip(values, array_ints(op.order), strict=True):
             if not static:
                 result = next(passed)
@@ -566,14 +563,13 @@ class Binding(Buffers):
 
     def region(self, old: Region, types: Sequence[Attribute] = ()) -> tuple[Block, list[SSAValue]]:
         """The block of a region, for arguments of these types, and what it yields."""
-        block, last = Block(arg_types=types), old.block.last_op
-        assert last is not None
+        block = Block(arg_types=types)
         for arg, mine in zip(old.block.args, block.args, strict=True):
             self.buffers[arg] = mine
         around, self.block = self.block, block
         at = self.at
         self.copy_ops(old.block)
-        values = [self.buffer(v) for v in last.operands]
+        values = [self.buffer(v) for v in yielded(old.block)]
         self.add(YieldOp(*values))
         self.block, self.at = around, at
         return block, values

@@ -76,13 +76,11 @@ class Flat:
         for member in kernel.body.block.ops:
             if member is not kernel.body.block.last_op:
                 copy_into(self.block, member, inside)
-        last = kernel.body.block.last_op
-        outs, results = iter(op.outs), iter(op.results)
-        for value in () if last is None else last.operands:
+        for value, out in op.returned(kernel):
             if is_dynamic(value.type):
-                self.values[next(results)] = inside[value]
+                self.values[out] = inside[value]
             else:
-                owner = owner_of(out := next(outs))
+                owner = owner_of(out)
                 self.values.pop(owner, None)
                 if numel(shape_of(out)) == numel(shape_of(owner)):
                     self.values[owner] = inside[value]

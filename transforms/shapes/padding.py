@@ -32,7 +32,7 @@ from typing import TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import Float16Type, i1
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
 from ge.dialects import graph as g
@@ -52,7 +52,7 @@ from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.dims import symbols
 from ge.dialects.support.element_types import is_float, is_integer
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.operation import cloned, operands_of, ops_of, put_last
+from ge.dialects.support.operation import cloned, operands_of, ops_of, put_last, yielded
 from ge.dialects.support.tensor_op import SplitInterface, TensorOp
 from ge.dialects.support.types import constant_value, element_type, rank_of
 from ge.runtime import numbers
@@ -581,9 +581,7 @@ class Padding:
     # ---- sums, softmax, attention
 
     def multiplied(self, op: g.MatmulOp) -> Axes:
-        m, n = rank_of(op.lhs), rank_of(op.rhs)
-        k = (m - (2 if op.transpose_lhs.value.data else 1),
-             n - (1 if op.transpose_rhs.value.data else 2))  # fmt: skip
+        k = op.summed
         a, b = self.along(op.lhs).get(k[0]), self.along(op.rhs).get(k[1])
         if a is None and b is None:
             return self.split(op)
@@ -790,13 +788,11 @@ def is_torn(size: Size, padding: Padding) -> bool:
 
 
 def cut_axes(body: Block, padding: Padding) -> list[tuple[int, int]]:
-    last = body.last_op
-    assert isinstance(last, ReturnOp)
-    for value in last.operands:
+    for value in yielded(body):
         if value in padding.sizes or value in padding.folded:
             raise Mixes(value.owner)
         for axis in padding.along(value):
             if is_torn(padding.dims.of(value)[axis], padding):
                 text = f"{{}} has no whole number of elements along axis {axis} for each that is"
                 raise Mixes(value.owner, f"{text} padded")
-    return [(i, axis) for i, v in enumerate(last.operands) for axis in padding.along(v)]
+    return [(i, axis) for i, v in enumerate(yielded(body)) for axis in padding.along(v)]

@@ -159,11 +159,9 @@ class SizeExpressions:
 
     def bytes_of(self, value: SSAValue) -> Polynomial | None:
         """The bytes of a value; None where nothing is known."""
-        bits = Polynomial.of(bitwidth(element_type(value)))
-        for size in self.sizes.get(value, (None,)):
-            if size is None:
-                return None
-            bits *= size
+        if (count := self.count(value)) is None:
+            return None
+        bits = count * Polynomial.of(bitwidth(element_type(value)))
         return (bits if all(f % 8 == 0 for _, f in bits.terms) else bits + 7) // 8
 
     def define(self, value: SSAValue, named: Sequence[Polynomial | None] | None = None) -> None:

@@ -88,10 +88,7 @@ def contracted(op: TensorOp) -> tuple[Contracted, ...]:
     """The dimensions of operands that an op combines, so that parts of them may be combined
     later."""
     if isinstance(op, MatmulOp):
-        lhs, rhs = (len(shape_of(v)) for v in (op.lhs, op.rhs))
-        left = lhs - (2 if op.transpose_lhs.value.data else 1)
-        right = rhs - (1 if op.transpose_rhs.value.data else 2)
-        return (Contracted(SUM, ((0, left), (1, right))),)
+        return (Contracted(SUM, tuple(enumerate(op.summed))),)
     if isinstance(op, ReduceOp):
         kind = {"mean": SUM, "sum_square": SUM, "l1": SUM}.get(op.kind.data, op.kind.data)
         axes = op.reduced_axes()

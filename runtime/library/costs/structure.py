@@ -19,7 +19,7 @@ from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.npu_task.ops import KernelOp
-from ge.dialects.support.operation import operands_of
+from ge.dialects.support.operation import operands_of, yielded
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import element_type, numel, shape_of
 from ge.dialects.support.types import number_of as attribute_number
@@ -107,9 +107,7 @@ def wiring(kernel: KernelOp) -> Hashable:
             return None
         known = structure(body)
     places = {id(v): i for i, v in enumerate((*block.args, *main.results))}
-    last = block.last_op
-    returned = () if last is None else operands_of(last)
-    wired = tuple([places.get(id(v)) for v in (*operands_of(main), *returned)])
+    wired = tuple([places.get(id(v)) for v in (*operands_of(main), *yielded(block))])
     return known, len(block.args), wired
 
 

@@ -1,5 +1,5 @@
-"""Kernels of products of one row with weights of 8 bits, as layers have them that make one token
-after the other: the vector cores multiply codes, and scales follow once for each column.
+"""Kernels of products of one row with weights of 8 or 4 bits, as layers have them that make one
+token after the other: the vector cores multiply codes, and scales follow once for each column.
 
     %w = graph.dequantize %codes, %scales axis 0          columns x terms
     %y = graph.matmul %x, %w transpose_rhs
@@ -16,6 +16,17 @@ The cube needs weights of the elements of %x: the vector cores bring these to me
 loads twice as many bytes from there as codes have. Here codes are read once, and a program of
 vector cores alone starts earlier. Products of numbers of 16 bits are exact in f32, and scales meet
 sums: no weight is rounded to f16.
+
+Codes of 4 bits have a scale and a zero point for each group of terms. They are stored so that a
+lane has a group (`transforms/graph/turn_weights.py`), and so is the row of %x:
+
+    %w = graph.dequantize %codes, %scales, %zeros axis 2     parts x columns x terms x 64 groups
+
+    for s in range(parts of 64 groups)
+      sums = zeros[s, c..] * -(sum of the terms of each group)
+      for i in range(terms of a group)
+        sums += codes[s, c.., i] * x[s, i]                # rows x lanes, in f32
+      total += sums * scales[s, c..]
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -23,12 +34,22 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from xdsl.dialects.builtin import f16, f32
+from xdsl.ir import SSAValue
 
 from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.graph.shape import ReshapeOp, TransposeOp
+from ge.dialects.graph.slicing import SliceOp
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.types import element_type, normalize_axis, numel, shape_of
+from ge.dialects.support.types import (
+    Shape,
+    array_ints,
+    element_type,
+    normalize_axis,
+    numel,
+    shape_of,
+)
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.types import BLOCK
+from ge.dialects.tile.types import FRACTAL
 from ge.runtime.library.costs.cycles import REPEAT_BYTES
 from ge.runtime.library.costs.paces import Core
 from ge.runtime.library.language import values as v
@@ -43,20 +64,47 @@ from ge.runtime.library.programs import fitted
 LANES = REPEAT_BYTES * 8 // 32  # sums of a row: one repeat of an instruction
 ROWS, DEPTHS = (64, 32, 16), (1024, 512, 256)  # of a tile of codes
 MOST_PARTS = 8  # of the terms
+MOST_ROWS, GROUP_DEPTHS = 192, (8, 4, 2)  # of a tile of codes in groups, in terms of each
 
 
 def codes_of(product: Product) -> DequantizeOp | None:
-    """The op that makes the weight of codes of 8 bits along the terms; None where the weight is
-    another one."""
-    op, launch = product.rhs.value.owner, product.launch
-    if not isinstance(op, DequantizeOp) or op not in launch.body.ops or not product.rhs.turned:
+    """The op that makes the weight of codes of 8 bits along the terms, or of 4 bits in groups along
+    lanes; None where the weight is another one."""
+    launch, turned = product.launch, product.rhs.turned
+    value = product.rhs.value if turned else unspread(product.rhs.value)
+    op, inputs = value.owner, launch.body.inputs
+    if not isinstance(op, DequantizeOp) or op not in launch.body.ops:
         return None
-    shape, inputs = shape_of(op.input), launch.body.inputs
+    if not all(v in inputs for v in op.operands):
+        return None
+    shape, block = shape_of(op.input), op.block_size.value.data
     axis = 0 if op.axis is None else normalize_axis(op.axis.value.data, len(shape))
+    bits = bitwidth(element_type(op.input))
+    if not turned:
+        lanes = len(shape) == 4 and shape[2:] == (block, LANES) and axis == 2
+        return op if lanes and bits == 4 else None
     along = len(shape) == 2 and (axis == 0 or numel(shape_of(op.scale)) == 1)
-    whole = bitwidth(element_type(op.input)) == 8 and not op.block_size.value.data
-    plain = along and whole and op.zero_point is None
-    return op if plain and op.input in inputs and op.scale in inputs else None
+    return op if along and bits == 8 and not block and op.zero_point is None else None
+
+
+UNSPREAD = (0, 3, 2, 1)  # parts, groups, terms of a group, columns; and the order of lanes
+
+
+def unspread(value: SSAValue) -> SSAValue:
+    """The weight in the order of lanes that a weight is a form of; the value itself of others."""
+    first = value
+    if isinstance(op := value.owner, SliceOp) and op.bounds() == ((0, 0, shape_of(value)[0], 1),):
+        value = op.input
+    if isinstance(op := value.owner, ReshapeOp):
+        value = op.input
+    if isinstance(op := value.owner, TransposeOp) and array_ints(op.permutation) == UNSPREAD:
+        return op.input
+    return first
+
+
+def has_room_for_row(terms: int, target: Target) -> bool:
+    """True if vector cores, which are apart from the cube, have room for a row of f16."""
+    return target.split_cores and 4 * 2 * terms <= target.core_memories["ub"]
 
 
 def codes_in(section: Section) -> list[tuple[DequantizeOp, int]]:
@@ -99,18 +147,31 @@ class RowCut:
 def row_cuts(sections: Sequence[Section], target: Target) -> list[RowCut]:
     """The cuts, the fastest first: by what the busiest core loads and multiplies."""
     p, core = sections[0].p, Core.of(target)
+    (op, _), *_ = codes_in(sections[0])
+    bits, block = bitwidth(element_type(op.input)), op.block_size.value.data
+    whole = p.k if not block else numel(shape_of(op.input)) // p.n
 
     def cycles(cut: RowCut) -> float:
         products = core.vector("mul", cut.rows, REPEAT_BYTES, apart=True)
         step = core.vector("cast", 1, 2 * cut.rows * cut.depth) + cut.depth // LANES * products
-        step = max(step, core.ub(cut.rows, cut.depth))
-        unit = cut.steps(p.k) * step + core.reduced("sum", cut.rows, REPEAT_BYTES)
+        step = max(step, core.ub(cut.rows, cut.depth * bits // 8))
+        if block:  # zero points before and scales behind the terms of a group
+            scaled = core.vector("cast cast mul cast mul add", cut.rows, REPEAT_BYTES)
+            step += scaled * cut.depth / (block * LANES)
+        unit = cut.steps(whole) * step + core.reduced("sum", cut.rows, REPEAT_BYTES)
         units = sum(cut.units(s.p.n) * s.p.terms for s in sections)
         return ceil(units / target.vector_cores) * unit
 
-    parts = range(1, MOST_PARTS + 1)
-    found = [RowCut(r, d, n) for r in ROWS for d in DEPTHS for n in parts]
-    return sorted((c for c in found if c.parts <= ceil(p.k / c.depth)), key=cycles)
+    if block:
+        counts = [ceil(p.n / most) for most in range(FRACTAL, MOST_ROWS + 1)]
+        rows = list(dict.fromkeys(ceil(p.n / count) for count in counts))
+        depths = [n * LANES for n in GROUP_DEPTHS if block % n == 0]
+        lanes = whole // (block * LANES)
+        parts = [n for n in range(1, lanes + 1) if lanes % n == 0]
+    else:
+        rows, depths, parts = list(ROWS), list(DEPTHS), list(range(1, MOST_PARTS + 1))
+    found = [RowCut(r, d, n) for r in rows for d in depths for n in parts]
+    return sorted((c for c in found if c.parts <= ceil(whole / c.depth)), key=cycles)
 
 
 def single_row(launch: Launch, sections: Sequence[Section]) -> Written | None:
@@ -119,16 +180,22 @@ def single_row(launch: Launch, sections: Sequence[Section]) -> Written | None:
     if not launch.target.split_cores or not all(map(has_single_row, sections)):
         return None
     ops = [op for section in sections for op, _ in codes_in(section)]
-    kinds = {(element_type(op.input), element_type(op.scale)) for op in ops}
+    kinds = {
+        (*(element_type(v) for v in op.operands[:2]), shape_of(op.input)[2:], len(op.operands))
+        for op in ops
+    }
     if len({(s.product.lhs, s.p.k) for s in sections}) > 1 or len(kinds) > 1:
         return None
-    lhs, cores = sections[0].product.lhs, launch.target.vector_cores
+    cores = launch.target.vector_cores
 
     def programs() -> Iterator[Written]:
         for cut in row_cuts(sections, launch.target):
             count = min(sum(cut.units(s.p.n) for s in sections), cores)
-            write = RowWriter(launch, sections, cut, count).write
-            yield Written(write, count, {lhs.value: lhs.shape})
+            if ops[0].block_size.value.data:
+                writer = GroupWriter(launch, sections, cut, count)
+            else:
+                writer = RowWriter(launch, sections, cut, count)
+            yield Written(writer.write, count, writer.shapes)
 
     return next((w for w in (fitted(launch, p) for p in programs()) if w is not None), None)
 
@@ -142,12 +209,17 @@ class RowWriter:
     cut: RowCut
     cores: int
 
+    @property
+    def shapes(self) -> dict[SSAValue, Shape]:
+        """Shapes of memrefs that are not the values' own."""
+        lhs = self.sections[0].product.lhs
+        return {lhs.value: lhs.shape}
+
     def write(self, c: Tracer, arguments: Arguments) -> None:
-        lhs, cut = self.sections[0].product.lhs, self.cut
+        cut = self.cut
         self.c, self.arguments = c, arguments
         self.tiles(c)
-        ends = (*(0 for _ in lhs.shape[:-1]), slice(0, None))
-        c.load(self.x, arguments[lhs.value][ends], pad=0)
+        self.load_row()
         before, tiles, shared = 0, dict[Hashable, v.Tile](), list[SplitSums]()
         for section in self.sections:
             shared.append(parts := SplitSums(c, replace(section.p, splits=cut.parts), tiles))
@@ -167,31 +239,40 @@ class RowWriter:
     def tiles(self, c: Tracer) -> None:
         rows, depth = self.cut.rows, self.cut.depth
         first, _ = codes_in(self.sections[0])[0]
-        terms = self.cut.steps(self.sections[0].p.k) * self.cut.parts * depth  # some behind the end
         self.codes = c.ub(rows, depth, element_type(first.input), copies=2)
-        self.wide, self.x = c.ub(rows, depth, f16), c.ub(1, terms, f16)
-        self.acc = c.ub(rows, LANES, f32)
-        self.column = c.ub(rows, BLOCK // 4, f32)  # a block for each number
-        self.scale = c.ub(1, rows, element_type(first.scale))
+        self.wide, self.acc = c.ub(rows, depth, f16), c.ub(rows, LANES, f32)
+        self.column = c.ub(rows, 1, f32)
         most = max(len(s.terms) for s in self.sections)
         self.rows = [c.ub(1, rows, f32) for _ in range(most)]
+        self.own_tiles(c, first)
+
+    def own_tiles(self, c: Tracer, first: DequantizeOp) -> None:
+        cut, terms = self.cut, self.sections[0].p.k
+        terms = cut.steps(terms) * cut.parts * cut.depth  # some behind the end
+        self.x, self.scale = c.ub(1, terms, f16), c.ub(1, cut.rows, element_type(first.scale))
+
+    def load_row(self) -> None:
+        lhs = self.sections[0].product.lhs
+        ends = (*(0 for _ in lhs.shape[:-1]), slice(0, None))
+        self.c.load(self.x, self.arguments[lhs.value][ends], pad=0)
+
+    def multiply(self, lane: Scalar, x: v.Tile) -> None:
+        """Add the products of some codes of each row, from a lane on, with those of x."""
+        some = self.wide.part(0, lane, (self.cut.rows, LANES))
+        self.acc[:] = self.acc + v.cast(some, f32) * v.cast(x, f32)
 
     def sums_of(self, op: DequantizeOp, col: Scalar, part: Scalar, into: v.Tile) -> v.Tile:
         """The sums of a part of the terms of some columns, times their scales."""
         c, arguments = self.c, self.arguments
-        (rows, depth), steps = self.wide.shape, self.cut.steps(self.sections[0].p.k)
+        depth, steps = self.cut.depth, self.cut.steps(self.sections[0].p.k)
         c.fill(self.acc, 0)
         for step in c.range(steps):
             at = c.now((part * steps + step) * depth)
             codes = c.load(self.codes[step], arguments[op.input][col:, at:], pad=0)
             self.wide[:] = v.cast(codes, f16)
             for j in c.range(depth // LANES):
-                some = self.wide.part(0, j * LANES, (rows, LANES))
-                x = self.x.part(0, at + j * LANES, (1, LANES))
-                self.acc[:] = self.acc + v.cast(some, f32) * v.cast(x, f32)
-        column = self.column[:, :1]
-        c.assign(column, v.rowsum(self.acc))
-        c.move(into, column.T)
+                self.multiply(j * LANES, self.x.part(0, at + j * LANES, (1, LANES)))
+        self.sum_lanes(self.acc, into)
         if numel(shape_of(op.scale)) == 1:
             one = self.scale[:, :1]
             c.load(one, arguments[op.scale][(*(0 for _ in shape_of(op.scale)[1:]), slice(0, None))])
@@ -200,6 +281,10 @@ class RowWriter:
             c.load(self.scale, arguments[op.scale][col:], pad=0)
             into[:] = into * v.cast(self.scale, f32)
         return into
+
+    def sum_lanes(self, sums: v.Tile, into: v.Tile) -> None:
+        self.c.assign(self.column, v.rowsum(sums))
+        self.c.move(into, self.column.T)
 
     def merge(self, section: Section, shared: SplitSums) -> None:
         """Add the parts, and compute the ops behind the products."""
@@ -213,3 +298,67 @@ class RowWriter:
             at = ResultBlock(1, 1, 0, 0, col)
             for out in section.outputs:
                 pull.store(out.value, out.box(at, *tiles[0].shape))
+
+
+class GroupWriter(RowWriter):
+    """A program of one row and weights with a scale for each group of terms."""
+
+    @property
+    def codes_shape(self) -> tuple[int, int]:
+        """Parts of 64 groups, and terms of a group."""
+        (op, _), *_ = codes_in(self.sections[0])
+        parts, _, terms, _ = shape_of(op.input)
+        return parts, terms
+
+    @property
+    def shapes(self) -> dict[SSAValue, Shape]:
+        _, terms = self.codes_shape
+        found = {self.sections[0].product.lhs.value: (self.sections[0].p.k // terms, terms)}
+        weights = [v for s in self.sections for op, _ in codes_in(s) for v in op.operands]
+        return found | {v: (*shape_of(v)[:2], numel(shape_of(v)[2:])) for v in weights}
+
+    def own_tiles(self, c: Tracer, first: DequantizeOp) -> None:
+        parts, terms = self.codes_shape
+        groups, rows = parts * LANES, self.cut.rows
+        self.square, self.x = c.ub(LANES, terms, f16, copies=2), c.ub(terms, groups, f16)
+        self.total, self.scale = c.ub(rows, LANES, f32), c.ub(rows, LANES, f16)
+        if first.zero_point is not None:
+            self.zeros = c.ub(rows, LANES, element_type(first.zero_point))
+            self.less = c.ub(1, groups, f32)  # the sum of the terms of each group, below 0
+
+    def load_row(self) -> None:
+        c, source = self.c, self.arguments[self.sections[0].product.lhs.value]
+        for part in c.range(self.codes_shape[0]):
+            square = c.load(self.square[part], source[part * LANES :, 0:], pad=0)
+            c.move(self.x.part(0, part * LANES, (self.x.shape[0], LANES)), square.T)
+        (op, _), *_ = codes_in(self.sections[0])
+        if op.zero_point is not None:
+            c.fill(self.less, 0)
+            for term in c.range(self.x.shape[0]):
+                self.less[:] = self.less - v.cast(self.x.part(term, 0, self.less.shape), f32)
+
+    def sums_of(self, op: DequantizeOp, col: Scalar, part: Scalar, into: v.Tile) -> v.Tile:
+        c, given, depth = self.c, self.arguments, self.cut.depth
+        (lanes, terms), each = self.codes_shape, self.cut.depth // LANES
+        chunks, steps = terms // each, lanes // self.cut.parts
+        c.fill(self.total, 0)
+        for step in c.range(steps):
+            place = c.now(part * steps + step)
+            group = c.now(place * LANES)
+            if op.zero_point is None:
+                c.fill(self.acc, 0)
+            else:
+                zeros = c.load(self.zeros, given[op.zero_point][place, col:, 0:], pad=0)
+                short = self.wide.part(0, 0, zeros.shape)
+                short[:] = v.cast(zeros, f16)
+                self.acc[:] = v.cast(short, f32) * self.less.part(0, group, (1, LANES))
+            for chunk in c.range(chunks):
+                at = c.now(chunk * depth)
+                codes = self.codes[step * chunks + chunk]
+                self.wide[:] = v.cast(c.load(codes, given[op.input][place, col:, at:], pad=0), f16)
+                for i in c.range(each):
+                    self.multiply(i * LANES, self.x.part(chunk * each + i, group, (1, LANES)))
+            scale = c.load(self.scale, given[op.scale][place, col:, 0:], pad=0)
+            self.total[:] = self.total + self.acc * v.cast(scale, f32)
+        self.sum_lanes(self.total, into)
+        return into

@@ -213,11 +213,9 @@ class SlidingCut:
 
 def sliding_cuts(w: Sliding, narrowest: int, target: Target) -> list[SlidingCut]:
     """`narrowest`: bits of an element."""
-    lines, cols = w.result[-2:]
-    unit = BLOCK * 8 // narrowest
+    cols, unit = w.result[-1], BLOCK * 8 // narrowest
+    high, wide = w.pieces(unit)
     rows = [n for n in (1, 2, 4, 8, 16, 32, 64, 128) if n < 2 * w.channels]
-    wide = [align_up(ceil(cols / n), unit) for n in (1, 2, 4, 8, 16, 32, 64) if n <= cols]
-    high = sorted({ceil(lines / n) for n in range(1, lines + 1)})
     found = [SlidingCut(r, n, c) for r in rows for c in wide for n in high if n == 1 or c >= cols]
     if (step := w.strides[-1]) > 1 and "gather" in target.vector_cycles:
         reach = (w.kernel[-1] - 1) * w.dilations[-1] + 1  # columns that windows see

@@ -424,17 +424,14 @@ class PoolingCut:
 
 def cuts(p: Pool, rest: Rest) -> list[PoolingCut]:
     """Cuts of a pooling; with operands that are numbers for channels, a block has one channel."""
-    lines, cols = p.w.result[-2:]
-    unit = BLOCK * 8 // min(rest.narrowest, bitwidth(p.sums))
+    high, wide = p.w.pieces(BLOCK * 8 // min(rest.narrowest, bitwidth(p.sums)))
     channels = [n for n in (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64) if n < 2 * p.w.channels]
-    wide = [align_up(ceil(cols / n), unit) for n in (1, 2, 4, 8, 16, 32, 64) if n <= cols]
-    high = sorted({ceil(lines / n) for n in range(1, lines + 1)})
     return [
         PoolingCut(n, h, c)
         for n in (channels if not rest.others else [1])
-        for c in dict.fromkeys(wide)
+        for c in wide
         for h in high
-        if c >= cols or h == 1 or n == 1
+        if c >= p.w.result[-1] or h == 1 or n == 1
     ]
 
 

@@ -177,9 +177,7 @@ class Resizing:
 
 def lower_resize(launch: Launch) -> Written:
     """An image that is resized, by blocks of its lines."""
-    op = next(op for op in launch.body.ops if isinstance(op, ResizeOp))
-    if len(launch.body.ops) > 1:
-        raise NotLowered("there are ops beside graph.resize")
+    op = launch.only(ResizeOp)
     element = element_type(op.input)
     if bitwidth(element) < 8 or (op.mode.data != "nearest" and not is_float(element)):
         raise NotLowered(f"images of {element} are not resized by mode {op.mode.data}")

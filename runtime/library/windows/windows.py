@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
-from math import prod
+from math import ceil, prod
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from xdsl.ir import Attribute, SSAValue
@@ -15,7 +15,14 @@ from ge.dialects.graph.support.window import Window
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Shape, element_type, normalize_axis, numel, shape_of
+from ge.dialects.support.types import (
+    Shape,
+    align_up,
+    element_type,
+    normalize_axis,
+    numel,
+    shape_of,
+)
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Index, Scalar
 from ge.runtime.library.language.tracing import Tracer
@@ -58,6 +65,12 @@ class Windows:
     def planes_of_kernel(self) -> list[tuple[int, ...]]:
         """The places of its planes; one of no dimension where it has none."""
         return list(product(*map(range, self.kernel[:-2])))
+
+    def pieces(self, unit: int) -> tuple[list[int], list[int]]:
+        """Numbers of lines, and of columns in whole units, that blocks of results may have."""
+        lines, cols = self.result[-2:]
+        wide = [align_up(ceil(cols / n), unit) for n in (1, 2, 4, 8, 16, 32, 64) if n <= cols]
+        return sorted({ceil(lines / n) for n in range(1, lines + 1)}), list(dict.fromkeys(wide))
 
     def image_of(self, c: Tracer, number: Index) -> tuple[Index, tuple[Index, ...]]:
         """The image, and the plane if there are any, that this number of a plane of the results

@@ -1,0 +1,127 @@
+"""What devices send each other comes apart into chunks, with the launches that make and use it: the
+same bits, proved, and faster where the clock says so."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+
+from ge.dialects.graph.collectives import Collective
+from ge.dialects.npu_task.ops import LaunchOp, kernels_of
+from ge.dialects.targets.target import Target
+from ge.dialects.text.reading import SourceText, parse_module
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.check.devices import check_devices
+from ge.runtime.check.memory import check_plan
+from ge.runtime.check.schedule import check_schedule
+from ge.runtime.clock.clock import simulate
+from ge.runtime.data.arrays import Array
+from ge.runtime.device.session import Session
+from ge.runtime.numbers import linear
+from ge.runtime.profile.tables import time_report
+from ge.transforms.memory.plan_memory import PlanMemoryPass
+from ge.transforms.schedule.acknowledge_collectives import AcknowledgeCollectivesPass
+from ge.transforms.schedule.assign_streams import AssignStreamsPass
+from ge.transforms.schedule.split_launches import SplitLaunchesPass
+
+TARGET = Target.load()
+LAYERS = """
+func.func @main(%x: tensor<1x{rows}x{n}xf16> {{graph.name = "x"}})
+    -> (tensor<1x{rows}x{n}xf16> {{graph.name = "y"}}) {{
+  %up = graph.constant #graph.weight<"up"> : tensor<{n}x{m}xf16>
+  %down = graph.constant #graph.weight<"down"> : tensor<{m}x{n}xf16>
+  %g = graph.constant #graph.weight<"g"> : tensor<{n}xf16>
+  %a = graph.matmul %x, %up : (tensor<1x{rows}x{n}xf16>, tensor<{n}x{m}xf16>) -> tensor<1x{rows}x{m}xf16>
+  %h = graph.relu %a : (tensor<1x{rows}x{m}xf16>) -> tensor<1x{rows}x{m}xf16>
+  %b = graph.matmul %h, %down : (tensor<1x{rows}x{m}xf16>, tensor<{m}x{n}xf16>) -> tensor<1x{rows}x{n}xf16>
+  %c = graph.add %b, %x : (tensor<1x{rows}x{n}xf16>, tensor<1x{rows}x{n}xf16>) -> tensor<1x{rows}x{n}xf16>
+  %d = graph.rms_norm %c, %g axis 2 epsilon 1.0e-05 : (tensor<1x{rows}x{n}xf16>, tensor<{n}xf16>) -> tensor<1x{rows}x{n}xf16>
+  %e = graph.matmul %d, %up : (tensor<1x{rows}x{n}xf16>, tensor<{n}x{m}xf16>) -> tensor<1x{rows}x{m}xf16>
+  %y = graph.matmul %e, %down : (tensor<1x{rows}x{m}xf16>, tensor<{m}x{n}xf16>) -> tensor<1x{rows}x{n}xf16>
+  func.return %y : tensor<1x{rows}x{n}xf16>
+}}
+"""  # noqa: E501
+MEGATRON = {"up": [[], ["tp"]], "down": [["tp"]], "x": [], "y": []}
+PLANS: dict[str, dict[str, Any]] = {
+    "all_reduce": MEGATRON,
+    "all_to_all": {"x": [[], ["tp"]], "c": [[], ["tp"]], "e": [[], [], ["tp"]], "y": []},
+    "all_gather": {"x": [[], ["tp"]], "up": [], "down": [], "y": []},
+    "reduce_scatter": MEGATRON | {"c": [[], ["tp"]], "y": [[], ["tp"]]},
+}  # fmt: skip
+
+
+def layers(rows: int, n: int, m: int) -> ModuleOp:
+    return parse_module(context(), SourceText("x.mlir", LAYERS.format(rows=rows, n=n, m=m)))
+
+
+def collectives(module: ModuleOp) -> list[str]:
+    kernels = kernels_of(module)
+    mains = [kernels[op.callee].main for op in module.walk() if isinstance(op, LaunchOp)]
+    return [op.name.rpartition(".")[2] for op in mains if isinstance(op, Collective)]
+
+
+def one_by_one(a: Array, b: Array, out: Array | None = None) -> Array:
+    """A product whose sums are made in one order, however many rows and columns there are: BLAS
+    rounds fewer of them in another way."""
+    shape = *np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1]
+    result = np.zeros(shape, a.dtype)
+    for k in range(a.shape[-1]):
+        result += a[..., k : k + 1] * b[..., k : k + 1, :]
+    if out is None:
+        return result
+    out[...] = result
+    return out
+
+
+@pytest.mark.parametrize("fusion", ["default", pytest.param("off", marks=pytest.mark.soak)])
+@pytest.mark.parametrize("plan", PLANS)
+def test_chunks_give_the_same_bits_and_are_proved(
+    plan: str, fusion: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linear, "float_matmul", one_by_one)
+    rules = tmp_path / "rules.json"
+    rules.write_text(json.dumps(PLANS[plan]))
+    rng = np.random.default_rng(0)
+    shapes = {"up": (128, 256), "down": (256, 128), "g": (128,)}
+    payload = {k: (rng.standard_normal(s) / 8).astype(np.float16) for k, s in shapes.items()}
+    x = rng.standard_normal((1, 64, 128)).astype(np.float16)
+    results: list[Array] = []
+    counts: list[int] = []
+    for pieces in (1, 2, 4):
+        module = layers(64, 128, 256)
+        options = Options(mesh="tp=4", shard=str(rules), chunks=False, fusion=fusion)
+        lower(module, options, until="buffers")
+        SplitLaunchesPass(pieces=pieces, collectives=True).apply(Context(), module)
+        module.verify()
+        AcknowledgeCollectivesPass().apply(Context(), module)
+        AssignStreamsPass().apply(Context(), module)
+        PlanMemoryPass().apply(Context(), module)
+        problems = [*check_schedule(module, TARGET), *check_plan(module), *check_devices(module)]
+        assert problems == []
+        assert plan in collectives(module)
+        counts.append(collectives(module).count(plan))
+        results.append(Session(module, payload, sanitize=False).run({"x": x})["y"])
+    assert counts == [counts[0], 2 * counts[0], 4 * counts[0]]
+    for found in results[1:]:
+        np.testing.assert_array_equal(found.view(np.uint16), results[0].view(np.uint16))
+
+
+def test_chunks_hide_what_is_sent_where_the_clock_says_so(tmp_path: Path) -> None:
+    rules = tmp_path / "rules.json"
+    rules.write_text(json.dumps(MEGATRON))
+    reports: list[dict[str, Any]] = []
+    for rows, chunks in ((2048, True), (2048, False), (16, True)):
+        module = layers(rows, 4096, 8192)
+        lower(module, Options(mesh="tp=4", shard=str(rules), chunks=chunks, tiles=False))
+        reports.append(time_report(simulate(module, TARGET)))
+        found = collectives(module)
+        assert (len(found) > 2) == (chunks and rows == 2048)
+        assert check_devices(module) == []
+    cut, whole, _ = reports
+    assert cut["latency_us"] < 0.9 * whole["latency_us"]
+    assert whole["communication"]["hidden"] < 0.1 < 0.4 < cut["communication"]["hidden"]
