@@ -63,9 +63,7 @@ class MemoryView:
     figures: dict[str, int] = field(default_factory=dict[str, int])
 
 
-def memory_view(
-    module: ModuleOp, timeline: Timeline, numbers: Numbers, figures: dict[str, Any] | None = None
-) -> MemoryView:
+def memory_view(module: ModuleOp, timeline: Timeline, numbers: Numbers) -> MemoryView:
     """The buffers of a program over a simulated run; `numbers` are those of its nodes."""
     users: dict[SlotOp, dict[int, None]] = {}
     for task in sorted(timeline.tasks, key=lambda t: t.start_us):
