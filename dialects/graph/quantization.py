@@ -97,17 +97,6 @@ def check_axis(op: "Granular | RequantizeOp") -> Shape:
     return (*shape[:axis], dim, *shape[axis + 1 :])
 
 
-def meeting_axis(op: "Granular | RequantizeOp") -> tuple[Shape, Shape] | None:
-    """The shapes in which a scale along an axis and the result broadcast. Shapes are static."""
-    shape = shape_of(op.input)
-    if numel(shape_of(op.scale)) == 1:
-        return (), shape
-    if op.axis is None:
-        return None
-    axis = op.axis.value.data
-    return (*(1 for _ in shape[:axis]), shape[axis], *(1 for _ in shape[axis + 1 :])), shape
-
-
 def permuted_axis(axis: IntegerAttr | None, order: Sequence[int]) -> Permuted:
     if axis is None or not order:
         return Permuted((0,), order, {})
@@ -137,22 +126,6 @@ class Granular(OneResultOp, PermuteInterface, SplitInterface, HasAxes, ABC):
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         return parameter_box(self, index, box, self.block_size.value.data) if index else box
-
-    def meeting_shapes(self) -> tuple[Shape, Shape] | None:
-        """The shapes in which scale and result broadcast like operands of an elementwise op, in
-        which a dimension of blocks is two; None where the last block is cut. Shapes are static."""
-        block = self.block_size.value.data
-        if not block or numel(shape_of(self.scale)) == 1:
-            return meeting_axis(self)
-        if self.axis is None:
-            return None
-        shape = shape_of(self.input)
-        axis = self.axis.value.data
-        before, size, after = shape[:axis], shape[axis], shape[axis + 1 :]
-        if size % block:
-            return None
-        blocks = size // block
-        return (*before, blocks, 1, *after), (*before, blocks, block, *after)
 
     def check_granularity(self, storage: Attribute) -> Shape:
         """The shape of the result; VerifyException where scale or zero point do not fit."""

@@ -81,13 +81,13 @@ def _axes(parser: AttrParser) -> tuple[tuple[Axis, ...], bool]:
     return tuple(axes), is_open
 
 
-def sharding_text(sharding: Sharding, mesh: str = MESH) -> str:
-    """Return a sharding as it stands in an attribute, without the brackets around it."""
+def sharding_text(sharding: Sharding) -> str:
+    """Return a sharding as it stands in an attribute, behind the mesh."""
     dims = [
         "{" + ", ".join([*map(axis_text, own), *(["?"] if i in sharding.open else [])]) + "}"
         for i, own in enumerate(sharding.dims)
     ]
-    parts = [f"@{mesh}", f"[{', '.join(dims)}]"]
+    parts = [f"[{', '.join(dims)}]"]
     for word, axes in (
         ("replicated", sorted(sharding.replicated)),
         (f"unreduced{'' if sharding.kind == SUM else f'<{sharding.kind}>'}", sharding.unreduced),
@@ -131,7 +131,7 @@ class ShardingAttr(Data[Sharding]):
         )
 
     def print_parameter(self, printer: Printer) -> None:
-        printer.print_string(f"<{sharding_text(self.data)}>")
+        printer.print_string(f"<@{MESH}, {sharding_text(self.data)}>")
 
 
 @irdl_attr_definition

@@ -127,7 +127,7 @@ class Dumps(Instrumentation):
         from ge.runtime.data.weights import payload_at_hand
 
         payload = payload_at_hand() if self.detail == 1 else None
-        model, weights = dump_model(module, payload, "main")
+        model, weights = dump_model(module, payload)
         with Outputs(()) as out:
             write_model(out, str(self.folder / f"{stem}.onnx"), model, weights)
 

@@ -331,9 +331,9 @@ class _Reader:
         return re.sub(r"\\(.)", r"\1", token[1:-1]) if token[0] == '"' else token
 
 
-def read_pipeline(text: str, name: str = "<pass-pipeline>") -> list[PassText]:
+def read_pipeline(text: str) -> list[PassText]:
     """The passes that a pipeline text names. Raises ParseError."""
-    reader = _Reader(text, name)
+    reader = _Reader(text, "<pass-pipeline>")
     passes = list(reader.pipeline())
     if reader.peek() == ")":
         raise reader.fail("this ')' closes nothing")

@@ -218,11 +218,8 @@ def check_schedule(module: ModuleOp, target: Target | None = None) -> list[Probl
     return [*check_streams(module, target), *races]
 
 
-def require_schedule(
-    module: ModuleOp, target: Target | None = None, with_races: bool = True
-) -> None:
-    check = check_schedule if with_races else check_streams
-    require_none(check(module, target), "schedule")
+def require_schedule(module: ModuleOp, target: Target | None = None) -> None:
+    require_none(check_schedule(module, target), "schedule")
 
 
 def engine_problem(kernel: KernelOp) -> str | None:

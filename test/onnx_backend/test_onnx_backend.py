@@ -16,7 +16,7 @@ from onnx.reference.ops import op_pool_common
 
 from ge.dialects.support.errors import GeError
 from ge.lowering.driver.compiler import context
-from ge.lowering.onnx.export.exporter import export_model
+from ge.lowering.onnx.export.exporter import model_and_weights
 from ge.lowering.onnx.importer import import_model
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_manager import PassManager
@@ -114,7 +114,7 @@ def exported(model: onnx.ModelProto) -> onnx.ModelProto:
     imported = import_model(model)
     with weights_at_hand(imported.payload):
         PassManager(to_quantized(Options())).run(context(), imported.module)
-    return export_model(imported.module, imported.payload)
+    return model_and_weights(imported.module, imported.payload, "main")[0]
 
 
 @pytest.mark.soak

@@ -13,7 +13,7 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 import ge
 from ge.lowering.driver.compiler import load
-from ge.lowering.onnx.export.exporter import export_model
+from ge.lowering.onnx.export.exporter import model_and_weights
 from ge.runtime.data.accuracy import decibels, powers
 from ge.runtime.data.arrays import Array
 from ge.runtime.device.session import Session
@@ -253,7 +253,7 @@ func.func @main(%x: {floats} {{graph.name = "x"}}) -> ({result}, {floats}) {{
 }}"""
     (tmp_path / "m.mlir").write_text(text)
     program = load(str(tmp_path / "m.mlir"))
-    model = export_model(program.module, program.payload)
+    model = model_and_weights(program.module, program.payload, "main")[0]
     assert model.opset_import[0].version == 21
     onnx.save(model, tmp_path / "q.onnx")
     x = {"x": normal(6, 8)}

@@ -72,7 +72,7 @@ def test_ops_without_a_form_are_ops_of_the_dialect():
     x, scale = g.input("x", (4, 8), "i8"), g.input("scale", ())
     y = g.requantize(g.matmul(x, x, transpose_rhs=True), scale, to="i8")
     g.output("y", g.concat(y, y, axis=1))
-    model, _ = dump_model(g.module, g.payload, "main")
+    model, _ = dump_model(g.module, g.payload)
     kinds = [(n.domain, n.op_type) for n in model.graph.node]
     assert kinds == [
         ("", "Transpose"), ("", "MatMulInteger"), ("graph", "requantize"), ("", "Concat"),
@@ -99,7 +99,7 @@ func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {
 }
 """)
     program = load(str(tmp_path / "m.mlir"))
-    model, _ = dump_model(program.module, program.payload, "main")
+    model, _ = dump_model(program.module, program.payload)
     assert [i.name for i in model.graph.input] == ["x", "other"]
     (stored,) = model.graph.initializer
     np.testing.assert_array_equal(onnx.numpy_helper.to_array(stored), [-1, -2, -3, -4])

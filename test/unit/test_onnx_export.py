@@ -18,7 +18,7 @@ from ge.dialects.support.types import element_type
 from ge.lowering.driver.calibration import run_quietly
 from ge.lowering.driver.compiler import context, load
 from ge.lowering.onnx.export import exporter
-from ge.lowering.onnx.export.exporter import export_model, model_and_weights, write_model
+from ge.lowering.onnx.export.exporter import model_and_weights, write_model
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.stages import to_quantized
 from ge.runtime.data.arrays import Array
@@ -40,7 +40,7 @@ def exported(path: Path | str) -> ModelProto:
     program = load(str(path))
     options = Options()
     run_quietly(to_quantized(options), program.module, program, options, context(), Calibration())
-    return export_model(program.module, program.payload)
+    return model_and_weights(program.module, program.payload, "main")[0]
 
 
 def module_of(text: str, tmp_path: Path) -> Path:
@@ -109,7 +109,7 @@ def test_weights_beyond_one_file_are_beside_it(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     program, path = load(str(model)), tmp_path / "q.onnx"
-    whole = export_model(program.module, program.payload)
+    whole = model_and_weights(program.module, program.payload, "main")[0]
     monkeypatch.setattr(exporter, "SMALL", 64)
     monkeypatch.setattr(exporter, "MOST_BYTES", 500)
     with Outputs() as out:

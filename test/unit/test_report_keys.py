@@ -2,8 +2,10 @@
 
 import json
 import sys
+from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from documents import ROOT, Run, blocks, run
 
-from ge.tools.reference.report_keys import explained_paths, find, paths_of
+from ge.tools.reference.report_keys import CALL, KEYS
 from ge.transforms.quantization.table import LayerFacts
 
 __all__ = ["run"]
@@ -102,6 +104,43 @@ RARE = {
     *((*m, k) for m in (("compared", "outputs", "*"), NODE) for k in ("differ", "strange")),
     *((*NODE, "alone", k) for k in ("differ", "strange")),
 }
+
+
+def explained_paths() -> set[tuple[str, ...]]:
+    paths: set[tuple[str, ...]] = set()
+    for path in KEYS:
+        if path.endswith("CALL"):
+            paths |= {tuple(path.replace("CALL", more).split(".")) for more in CALL}
+        else:
+            paths.add(tuple(path.split(".")))
+    return paths
+
+
+def paths_of(report: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of a report's leaves: numbers, texts, and lists of them."""
+    if isinstance(report, dict):
+        for key, value in cast("dict[str, Any]", report).items():
+            yield from paths_of(value, (*path, key))
+        return
+    items = cast("list[object]", report) if isinstance(report, list) else []
+    if any(isinstance(item, dict | list) for item in items):
+        for item in items:
+            yield from paths_of(item, (*path, "[]"))
+    else:
+        yield path
+
+
+def find(path: tuple[str, ...], explained: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
+    """The explained paths that a path of a report is an instance of; an empty list or dict of an
+    explained one counts."""
+
+    def matches(pattern: tuple[str, ...]) -> bool:
+        return len(pattern) >= len(path) and all(
+            p in ("*", key) for p, key in zip(pattern, path, strict=False)
+        )
+
+    same = {pattern for pattern in explained if len(pattern) == len(path) and matches(pattern)}
+    return same or {pattern for pattern in explained if matches(pattern)}
 
 
 def reports(folder: Path, run: Run, commands: str) -> list[object]:

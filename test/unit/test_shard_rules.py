@@ -76,11 +76,11 @@ def cut(program: Program) -> dict[str, str]:
     found: dict[str, str] = {}
     for table in (*(main.arg_attrs or ()), *(main.res_attrs or ())):
         if (sharding := sharding_of(table.data)) is not None:
-            found[name_of(table.data) or ""] = sharding_text(sharding).partition(", ")[2]
+            found[name_of(table.data) or ""] = sharding_text(sharding)
     for op in main.walk():
         assert VALUES not in op.attributes
         if isinstance(op, ShardOp):
-            text = sharding_text(op.sharding.data).partition(", ")[2]
+            text = sharding_text(op.sharding.data)
             found[op.location.desc.data] = text  # pyright: ignore
     return found
 

@@ -4,8 +4,7 @@ A path has the keys from the outside in; `*` is a name (of a rule, an engine, an
 item of a list. A test compares the paths with those of actual reports.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from collections.abc import Mapping
 
 from ge.tools.reference.markdown import code, paragraphs, table
 
@@ -286,40 +285,3 @@ def report_page() -> str:
     parts = [f"## {name}\n\n{table(['key', 'meaning'], rows)}" for name, rows in groups.items()]
     calls = table(["key", "meaning"], [(code(path), meaning) for path, meaning in CALL.items()])
     return paragraphs(INTRODUCTION, *parts, "### A call\n\n" + calls)
-
-
-def explained_paths() -> set[tuple[str, ...]]:
-    paths: set[tuple[str, ...]] = set()
-    for path in KEYS:
-        if path.endswith("CALL"):
-            paths |= {tuple(path.replace("CALL", more).split(".")) for more in CALL}
-        else:
-            paths.add(tuple(path.split(".")))
-    return paths
-
-
-def paths_of(report: object, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The paths of a report's leaves: numbers, texts, and lists of them."""
-    if isinstance(report, dict):
-        for key, value in cast("dict[str, Any]", report).items():
-            yield from paths_of(value, (*path, key))
-        return
-    items = cast("list[object]", report) if isinstance(report, list) else []
-    if any(isinstance(item, dict | list) for item in items):
-        for item in items:
-            yield from paths_of(item, (*path, "[]"))
-    else:
-        yield path
-
-
-def find(path: tuple[str, ...], explained: set[tuple[str, ...]]) -> set[tuple[str, ...]]:
-    """The explained paths that a path of a report is an instance of; an empty list or dict of an
-    explained one counts."""
-
-    def matches(pattern: tuple[str, ...]) -> bool:
-        return len(pattern) >= len(path) and all(
-            p in ("*", key) for p, key in zip(pattern, path, strict=False)
-        )
-
-    same = {pattern for pattern in explained if len(pattern) == len(path) and matches(pattern)}
-    return same or {pattern for pattern in explained if matches(pattern)}

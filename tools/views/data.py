@@ -53,15 +53,6 @@ class Touch:
 
 
 @dataclass(slots=True)
-class PassRun:
-    """A pass that ran."""
-
-    name: str
-    seconds: float
-    ops: int
-
-
-@dataclass(slots=True)
 class Noted:
     """A remark: what a rule did to an op, or why it did not and what that costs, about. A chance
     that was missed is `settled` where the rule was applied to the same op in another way: a sum of

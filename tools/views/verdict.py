@@ -18,7 +18,7 @@ from ge.dialects.support.diagnostics import sources_of
 from ge.dialects.support.element_types import ELEMENT_TYPES
 from ge.dialects.support.types import align_up, byte_size, element_type
 from ge.lowering.driver.program import memory_figures
-from ge.runtime.clock.timeline import COMPUTE, ENGINES, IdleGap, Task, Timeline, bandwidth
+from ge.runtime.clock.timeline import ENGINES, IdleGap, Task, Timeline, bandwidth
 from ge.runtime.library.costs.cycles import peak_macs
 from ge.runtime.library.costs.estimates import whole_l2_bytes_per_us
 from ge.runtime.profile.limits import critical_path, limits_of, made_of, slack
@@ -63,9 +63,7 @@ class MemoryView:
     figures: dict[str, int] = field(default_factory=dict[str, int])
 
 
-def memory_view(
-    module: ModuleOp, timeline: Timeline, numbers: Numbers, figures: dict[str, Any] | None = None
-) -> MemoryView:
+def memory_view(module: ModuleOp, timeline: Timeline, numbers: Numbers) -> MemoryView:
     """The buffers of a program over a simulated run; `numbers` are those of its nodes."""
     users: dict[SlotOp, dict[int, None]] = {}
     for task in sorted(timeline.tasks, key=lambda t: t.start_us):
@@ -173,7 +171,6 @@ class TimeView:
     launch_us: float
     busy_us: dict[str, float]
     idle_us: dict[str, float]
-    idle_engine: str
     path_tasks: int
     path_us: float
     tasks: list[TaskView]
@@ -206,7 +203,7 @@ def time_view(timeline: Timeline, numbers: Numbers) -> TimeView:
         target.name, timeline.machine, timeline.latency_us, timeline.lower_bound_us,
         target.launch_us,
         {e: timeline.busy_us[e] for e in ENGINES if timeline.busy_us[e]}, timeline.idle_us,
-        max(COMPUTE, key=lambda e: timeline.busy_us[e]), len(path),
+        len(path),
         sum(t.runs * t.duration_us for t in path), tasks, timeline.gaps, roofs_of(timeline),
         sum(t.runs * t.exposed_us for t in timeline.tasks), made_of(timeline),
         list(dict.fromkeys(timeline.notes)),

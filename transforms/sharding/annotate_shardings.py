@@ -108,7 +108,7 @@ def annotate(module: ModuleOp, rules: ShardRules, pad: bool = False) -> None:
         except GeError as e:
             raise GeError(e.message, rules.source, e.hint) from None
         if listening():
-            text = sharding_text(sharding).partition(", ")[2]
+            text = sharding_text(sharding)
             remark(main, f"'{name}' is cut as {text}")
     places.write()
 
@@ -215,7 +215,7 @@ class Places:
         sharding = replace(sharding, dims=(*sharding.dims, *rest))
         for other in self._stated(place, table):
             if replace(other.resolved(mesh), open=sharding.open) != sharding.resolved(mesh):
-                ours, theirs = (sharding_text(s).partition(", ")[2] for s in (sharding, other))
+                ours, theirs = (sharding_text(s) for s in (sharding, other))
                 what = f"'{name}' is cut as {ours} by the rules, and as {theirs} in the module"
                 raise GeError(what, hint="drop one of the two")
             return

@@ -454,7 +454,7 @@ class Partition:
         if constant_value(op.result) is not None and (value := splat(op.result)) is not None:
             return self.number_of(value, local)
         if isinstance(op.value, WeightAttr):
-            key = f"{op.value.data} {sharding_text(need).partition(', ')[2]}"
+            key = f"{op.value.data} {sharding_text(need)}"
             self.parts[key] = op.value.data, need
             return self.add(ConstantOp.make(WeightAttr(key), local))
         whole = self.add(ConstantOp.make(op.value, t))
@@ -466,7 +466,7 @@ class Partition:
 
     def remark(self, value: SSAValue, have: Sharding, step: Step) -> None:
         if remarks.wanted() and isinstance(value.owner, Operation):
-            text = sharding_text(have).partition(", ")[2]
+            text = sharding_text(have)
             remarks.applied(step.op, value.owner, f"of a value cut as {text}")
 
 

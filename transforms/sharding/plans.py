@@ -318,7 +318,7 @@ def is_product(op: Operation) -> bool:
 def _cut(need: Need | None) -> str:
     if not isinstance(need, Sharding):
         return "in boxes"
-    return sharding_text(need).partition(", ")[2] if any(need.dims) else "whole"
+    return sharding_text(need) if any(need.dims) else "whole"
 
 
 def _size(size: float) -> str:

@@ -178,11 +178,11 @@ class WindowedOp(GraphOp, ABC):
         return values
 
 
-def spatial_dims(shape: Sequence[int], what: str = "input") -> Shape:
+def spatial_dims(shape: Sequence[int]) -> Shape:
     """The dimensions after batch and channels; VerifyException when there are none."""
     if len(shape) < 3:
         raise VerifyException(
-            f"{what} has batch, channel and spatial dimensions, not shape {shape_text(shape)}"
+            f"input has batch, channel and spatial dimensions, not shape {shape_text(shape)}"
         )
     return tuple(shape[2:])
 

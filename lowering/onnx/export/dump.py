@@ -47,14 +47,12 @@ from ge.runtime.numbers.constants import Constants
 GRAPH, FUSED = "graph", "fused_op"  # domains
 
 
-def dump_model(
-    module: ModuleOp, payload: Payload | None, name: str
-) -> tuple[ModelProto, dict[str, Array]]:
+def dump_model(module: ModuleOp, payload: Payload | None) -> tuple[ModelProto, dict[str, Array]]:
     """The model, checked as ONNX, and its large weights if one file does not hold them. Weights
     that the payload does not have are inputs. Raises GeError for a module that has no @main or
     inputs that ONNX has no form for."""
     held = Prepared(payload, module)
-    return model_and_weights(module, held, name, DumpWriter)
+    return model_and_weights(module, held, "main", DumpWriter)
 
 
 class Prepared:

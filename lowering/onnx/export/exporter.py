@@ -336,14 +336,6 @@ def write_model(out: Outputs, path: str, model: ModelProto, weights: dict[str, A
     out.bytes(path, model.SerializeToString())
 
 
-def export_model(module: ModuleOp, payload: Payload | None, name: str = "main") -> ModelProto:
-    """The model in one file. Raises GeError as `model_and_weights` does."""
-    model, weights = model_and_weights(module, payload, name)
-    if weights:
-        raise GeError("the weights do not fit into one ONNX file of 2 GiB")
-    return model
-
-
 def model_and_weights(
     module: ModuleOp, payload: Payload | None, name: str, writer: type[ModelWriter] = ModelWriter
 ) -> tuple[ModelProto, dict[str, Array]]:
