@@ -48,7 +48,7 @@ from ge.dialects.graph.shape import (
     TransposeOp,
     View,
 )
-from ge.dialects.graph.sharding import AxesAttr, AxisIndexOp
+from ge.dialects.graph.sharding import AxesAttr, AxisIndexOp, StageOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.graph.support.parameters import lowest, splat
 from ge.dialects.support.mesh import Sharding
@@ -95,7 +95,7 @@ def may_cut(op: TensorOp, dim: int) -> bool:
     """Return whether an op of this class computes parts along a dimension of its result."""
     if isinstance(op, View | BroadcastToOp | SliceOp | ConcatOp | FillOp | TransposeOp):
         return True
-    if isinstance(op, BatchNormOp | DepthToSpaceOp | SpaceToDepthOp):
+    if isinstance(op, StageOp | BatchNormOp | DepthToSpaceOp | SpaceToDepthOp):
         return True
     if isinstance(op, ConvOp):
         return True
