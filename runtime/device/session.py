@@ -357,6 +357,11 @@ class Session:
         """This session with device arrays for inputs and outputs, by name: they stay where they are
         between runs. Raises GeError for names and arrays that do not fit."""
         self._require_one_by_one("bind")
+        if self.mesh is not None:
+            hint = "give arrays to run; what stays on the devices between runs is state (--state)"
+            raise GeError(
+                "device arrays are of one device, and the program is of several", hint=hint
+            )
         return Binding(self, inputs or {}, outputs or {})
 
     def _require_one_by_one(self, what: str) -> None:

@@ -95,7 +95,7 @@ from ge.transforms.sharding.moves import merge_moves, piece, whole_reductions
 from ge.transforms.sharding.plans import Search
 from ge.transforms.sharding.rates import Rates, TimedRates
 from ge.transforms.sharding.resharding import Step, as_needed, count, sent, steps
-from ge.transforms.sharding.strategies import Need, Rules, Strategy, box_needed
+from ge.transforms.sharding.strategies import Need, Rules, Strategy, box_needed, of_result
 from ge.transforms.sharding.two_levels import in_two_levels
 
 NEUTRAL = {"sum": zero, "prod": one, "max": lowest, "min": highest}
@@ -262,7 +262,7 @@ class Partition:
             operands = self.masked(op, node.rules, strategy, operands)
             results = build(Part(op, strategy, [n for n in needs if n], shapes), operands, self.add)
         for old, new in zip(op.results, results, strict=True):
-            self.forms[old] = {(strategy.result, 0): new}
+            self.forms[old] = {(of_result(strategy.result, len(shape_of(old))), 0): new}
 
     def concatenated(self, op: ConcatOp, strategy: Strategy) -> SSAValue:
         """Each device's part of values that follow each other: one exchange for each, onto what
