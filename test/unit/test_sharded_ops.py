@@ -79,8 +79,8 @@ CASES: dict[str, tuple[str, dict[str, tuple[Any, str]], str, str, int]] = {
         "tensor<1x2x16x3xf32>", IMAGE, 24,
     ),
     "a convolution along channels": (
-        "%y = graph.conv %x, %w bias %b : (tensor<1x8x3x3xf32>, tensor<2x8x2x2xf32>, tensor<2xf32>) "
-        "-> tensor<1x2x2x2xf32>",
+        "%y = graph.conv %x, %w bias %b : (tensor<1x8x3x3xf32>, tensor<2x8x2x2xf32>, "
+        "tensor<2xf32>) -> tensor<1x2x2x2xf32>",
         {"x": (numbers(1, 8, 3, 3), "[{}, {'tp'}, {}, {}]"),
          "w": (numbers(2, 8, 2, 2), "[{}, {'tp'}, {}, {}]"), "b": (numbers(2), "[{}]")},
         "tensor<1x2x2x2xf32>", "[{}, {}, {}, {}]", 48,

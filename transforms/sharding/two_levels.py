@@ -57,8 +57,8 @@ from ge.dialects.support.mesh import Sharding
 from ge.dialects.support.tensor_op import RowsInterface, TensorOp
 from ge.dialects.support.types import element_type, normalize_axis, rank_of, shape_of
 from ge.runtime.data.arrays import dense, dtype_of, type_of
-from ge.transforms.fusion.expand_attention import Expansion
 from ge.transforms.graph.control_flow import insert_before, replace_op
+from ge.transforms.graph.written_attention import Expansion
 from ge.transforms.rewriting.rules import Emit
 from ge.transforms.sharding.assignment import Assignment
 from ge.transforms.sharding.local_ops import with_properties
@@ -402,7 +402,7 @@ def biased(make: Insert, op: ConvOp, parts: int) -> Sequence[SSAValue] | None:
 
 
 def scattered(make: Insert, op: ScatterNdOp, parts: int) -> Sequence[SSAValue] | None:
-    """What is added here and there is a sum on its own."""
+    """Add what is added here and there on its own: to zeros."""
     element = element_type(op.input)
     if op.reduction.data != "add" or is_zero(op.input) or not is_float(element):
         return None
