@@ -12,6 +12,7 @@ parts: the program is then the same for all devices. Of a weight each device has
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, cast
 
 from xdsl.dialects.builtin import (
@@ -24,7 +25,14 @@ from xdsl.dialects.builtin import (
     i64,
 )
 from xdsl.ir import Attribute, Data
-from xdsl.irdl import irdl_attr_definition, irdl_op_definition, operand_def, prop_def, traits_def
+from xdsl.irdl import (
+    irdl_attr_definition,
+    irdl_op_definition,
+    operand_def,
+    opt_prop_def,
+    prop_def,
+    traits_def,
+)
 from xdsl.parser import AttrParser, Parser
 from xdsl.printer import Printer
 from xdsl.traits import SymbolOpInterface
@@ -32,9 +40,9 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.support.parameters import TYPES, OneResultOp
 from ge.dialects.support.boxes import Access
-from ge.dialects.support.constraints import ANY
+from ge.dialects.support.constraints import ANY, INT
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.mesh import SUM, Axis, Mesh, Sharding
+from ge.dialects.support.mesh import MICROBATCH, SUM, Axis, Mesh, Sharding, is_in_time
 from ge.dialects.support.operation import GeOp, created
 from ge.dialects.support.types import Shape, array_ints, shape_of
 
@@ -184,25 +192,35 @@ def parse_mesh(parser: AttrParser) -> Mesh:
 
 @irdl_op_definition
 class MeshOp(GeOp):
-    """The devices of a module, by axes: `graph.mesh @mesh ["dp"=2, "tp"=4]`."""
+    """The devices of a module, by axes: `graph.mesh @mesh ["dp"=2, "tp"=4]`. Of a pipeline the
+    first axis is in time, and another one has a stage at each place:
+    `graph.mesh @mesh ["microbatch"=8, "dp"=2, "pp"=4] pipeline "pp"`."""
 
     name = "graph.mesh"
     sym_name = prop_def(SymbolNameConstraint())
     mesh = prop_def(MeshAttr)
+    pipeline = opt_prop_def(StringAttr)
     traits = traits_def(SymbolOpInterface())
 
     @classmethod
-    def of(cls, mesh: Mesh) -> "MeshOp":
-        return created(cls, (), (), {"sym_name": StringAttr(MESH), "mesh": MeshAttr(mesh)})
+    def of(cls, mesh: Mesh, pipeline: str = "") -> "MeshOp":
+        own: dict[str, Attribute] = {"sym_name": StringAttr(MESH), "mesh": MeshAttr(mesh)}
+        own |= {"pipeline": StringAttr(pipeline)} if pipeline else {}
+        return created(cls, (), (), own)
 
     @classmethod
     def parse(cls, parser: Parser) -> "MeshOp":
         name = parser.parse_symbol_name()
-        mesh = MeshAttr(parse_mesh(parser))
-        return created(cls, (), (), {"sym_name": name, "mesh": mesh})
+        mesh = parse_mesh(parser)
+        is_pipeline = parser.parse_optional_keyword("pipeline") is not None
+        new = cls.of(mesh, parser.parse_str_literal("an axis") if is_pipeline else "")
+        new.properties["sym_name"] = name
+        return new
 
     def print(self, printer: Printer) -> None:
         printer.print_string(f" @{self.sym_name.data} {mesh_text(self.mesh.data)}")
+        if self.pipeline is not None:
+            printer.print_string(f' pipeline "{self.pipeline.data}"')
 
     def verify_(self) -> None:
         seen = set[str]()
@@ -212,6 +230,10 @@ class MeshOp(GeOp):
             if name in seen:
                 raise VerifyException(f"two axes of the mesh are called '{name}'")
             seen.add(name)
+        if self.pipeline is not None and self.pipeline.data not in seen - {MICROBATCH}:
+            raise VerifyException(f"the mesh has no axis '{self.pipeline.data}' of a pipeline")
+        if self.pipeline is not None and self.mesh.data.axes[0][0] != MICROBATCH:
+            raise VerifyException(f"the first axis of a pipeline's mesh is '{MICROBATCH}'")
 
 
 @irdl_op_definition
@@ -234,12 +256,31 @@ class ShardOp(OneResultOp):
 
 
 @irdl_op_definition
+class StageOp(OneResultOp):
+    """The same value. What uses it is in this stage of a pipeline, or in a later one."""
+
+    name = "graph.stage"
+    ACCESS: ClassVar = Access.POINTWISE
+    input = operand_def(ANY)
+    number = prop_def(INT)
+    assembly_format = f"$input `from` $number {TYPES}"
+
+    def infer(self) -> Sequence[Attribute]:
+        return (self.input.type,)
+
+
+@irdl_op_definition
 class AxisIndexOp(OneResultOp):
     """The number of the device along axes, from major to minor: a scalar of i64."""
 
     name = "graph.axis_index"
     axes = prop_def(AxesAttr)
     assembly_format = f"`over` $axes {TYPES}"
+
+    @property
+    def in_time(self) -> bool:
+        """True if it is another number for each microbatch."""
+        return is_in_time(self.axes.data)
 
     def infer(self) -> Sequence[Attribute]:
         return (TensorType(i64, []),)
@@ -248,12 +289,46 @@ class AxisIndexOp(OneResultOp):
 # ---- what a module and its functions state ----------------------------------------------------
 
 
+def mesh_op_of(module: ModuleOp) -> MeshOp | None:
+    return next((op for op in module.ops if isinstance(op, MeshOp)), None)
+
+
 def mesh_of(module: ModuleOp) -> Mesh | None:
     """The mesh of a module, None for a program of one device."""
-    for op in module.ops:
-        if isinstance(op, MeshOp):
-            return op.mesh.data
-    return None
+    return None if (op := mesh_op_of(module)) is None else op.mesh.data
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """What the mesh of a pipeline says: device `d` of the devices, at microbatch m, is number
+    m x (number of devices) + d of the mesh."""
+
+    mesh: Mesh  # with microbatches
+    axis: str
+
+    @classmethod
+    def of(cls, module: ModuleOp) -> "Pipeline | None":
+        op = mesh_op_of(module)
+        return None if op is None or op.pipeline is None else cls(op.mesh.data, op.pipeline.data)
+
+    @property
+    def microbatches(self) -> int:
+        return self.mesh.sizes[MICROBATCH]
+
+    @property
+    def stages(self) -> int:
+        return self.mesh.sizes[self.axis]
+
+    @property
+    def devices(self) -> Mesh:
+        return self.mesh.devices
+
+    def stage(self, device: int) -> int:
+        return self.devices.coordinates(device)[self.axis]
+
+    def at_stage(self, device: int, stage: int) -> int:
+        """The device of another stage at the same place along all other axes."""
+        return self.devices.group((Axis(self.axis),), device)[stage]
 
 
 def mesh_of_parts(module: ModuleOp) -> Mesh | None:

@@ -2,9 +2,9 @@
 
 from xdsl.ir import Dialect
 
-from ge.dialects.npu_task import attributes, control, ops
+from ge.dialects.npu_task import attributes, control, ops, pipeline
 from ge.dialects.support.definitions import attributes_of, ops_of
 
-FAMILIES = (attributes, control, ops)
+FAMILIES = (attributes, control, ops, pipeline)
 
 NpuTask = Dialect("npu_task", ops_of(*FAMILIES), attributes_of(*FAMILIES))

@@ -324,3 +324,13 @@ def _check_memory(buffers: Sequence[SSAValue], new: Sequence[SSAValue]) -> None:
             raise VerifyException(f"{value.type} is not in the memory of the device")
     if len(set(buffers)) != len(buffers):
         raise VerifyException("a buffer takes two of the values")
+
+
+@irdl_op_definition
+class PipelineOp(GeOp):
+    """The outputs of all stages, of the inputs of all stages: whole values."""
+
+    name = "npu_task.pipeline"
+    inputs = var_operand_def(BUFFERS)
+    outputs = var_result_def(BUFFERS)
+    assembly_format = "$inputs attr-dict `:` functional-type($inputs, $outputs)"

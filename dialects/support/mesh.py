@@ -22,6 +22,8 @@ Shape: TypeAlias = tuple[int, ...]  # as in `types.py`, which needs xDSL
 
 SUM = "sum"
 
+MICROBATCH = "microbatch"  # the first axis of a pipeline's mesh: parts of the batch, in time
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Axis:
@@ -31,6 +33,11 @@ class Axis:
     name: str
     pre: int = 1
     size: int = 0
+
+
+def is_in_time(axes: Iterable[Axis]) -> bool:
+    """Return whether some of these axes lie in time: microbatches are no devices."""
+    return any(axis.name == MICROBATCH for axis in axes)
 
 
 @dataclass(frozen=True)
@@ -46,6 +53,11 @@ class Mesh:
     @property
     def count(self) -> int:
         return prod(self.sizes.values())
+
+    @cached_property
+    def devices(self) -> "Mesh":
+        """The mesh without the axis that is in time."""
+        return Mesh(tuple(axis for axis in self.axes if axis[0] != MICROBATCH))
 
     def resolved(self, axis: Axis) -> Axis:
         """The axis with its size. Raises KeyError for one that the mesh lacks."""

@@ -984,6 +984,13 @@ func.func @shard() -> tensor<2x2xf32> {
   func.return %y : tensor<2x2xf32>
 }
 
+// Before a program is cut into stages: what uses %y is in the second one.
+func.func @stage() -> tensor<2xf32> {
+  %x = graph.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  %y = graph.stage %x from 1 : (tensor<2xf32>) -> tensor<2xf32>
+  func.return %y : tensor<2xf32>
+}
+
 // Of 1 and 2 on one device, and of 2 and 3 on the other.
 graph.mesh @mesh ["tp"=2]
 func.func @all_reduce() -> tensor<2xi64> {

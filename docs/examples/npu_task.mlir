@@ -95,3 +95,39 @@ func.func @main(%x: memref<?x4xf32, "host">) -> memref<?x4xf32, "host"> {
   }
   func.return %1 : memref<?x4xf32, "host">
 }
+
+// -----
+
+// A pipeline of two stages on two devices, for two microbatches.
+graph.mesh @mesh ["microbatch"=2, "pp"=2] pipeline "pp"
+builtin.module @stage_0 {
+  graph.mesh @mesh ["microbatch"=2, "pp"=2] pipeline "pp"
+  npu_task.send "h" to 1 slots 2 on comm
+  npu_task.kernel @relu_0 on vector {
+  ^bb0(%0: tensor<2xf32>):
+    %1 = graph.relu %0 : (tensor<2xf32>) -> tensor<2xf32>
+    npu_task.return %1 : tensor<2xf32>
+  }
+  func.func @main(%x: memref<2xf32, "host"> {graph.name = "x", graph.sharding = #graph.sharding<@mesh, [{"microbatch"}]>, graph.whole = array<i64: 4>}) -> (memref<2xf32, "hbm"> {graph.name = "h", graph.sharding = #graph.sharding<@mesh, [{"microbatch"}]>, graph.whole = array<i64: 4>}) {
+    %0 = npu_task.slot io 0 : memref<2xf32, "hbm">
+    npu_task.copy %x to %0 on 2 : memref<2xf32, "host"> to memref<2xf32, "hbm">
+    %event = npu_task.record 0 on 2
+    %1 = npu_task.slot io 512 : memref<2xf32, "hbm">
+    npu_task.wait %event on 1
+    npu_task.launch @relu_0 on 1 ins(%0 : memref<2xf32, "hbm">) outs(%1 : memref<2xf32, "hbm">)
+    func.return %1 : memref<2xf32, "hbm">
+  }
+}
+builtin.module @stage_1 {
+  graph.mesh @mesh ["microbatch"=2, "pp"=2] pipeline "pp"
+  npu_task.receive "h" from 0 slots 2 on comm
+  func.func @main(%h: memref<2xf32, "hbm"> {graph.name = "h", graph.sharding = #graph.sharding<@mesh, [{"microbatch"}]>, graph.whole = array<i64: 4>}) -> (memref<2xf32, "host"> {graph.name = "y", graph.sharding = #graph.sharding<@mesh, [{"microbatch"}]>, graph.whole = array<i64: 4>}) {
+    %0 = memref.alloc() : memref<2xf32, "host">
+    npu_task.copy %h to %0 on 3 : memref<2xf32, "hbm"> to memref<2xf32, "host">
+    func.return %0 : memref<2xf32, "host">
+  }
+}
+func.func @main(%x: memref<4xf32, "host"> {graph.name = "x"}) -> (memref<4xf32, "host"> {graph.name = "y"}) {
+  %y = npu_task.pipeline %x : (memref<4xf32, "host">) -> memref<4xf32, "host">
+  func.return %y : memref<4xf32, "host">
+}

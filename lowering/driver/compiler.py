@@ -33,6 +33,7 @@ from ge.dialects.text.values import Shapes, Sizes, parse_dims, parse_shapes, rel
 from ge.lowering.driver.binding import Binder, add_largest, is_open, write_open_programs
 from ge.lowering.driver.context import context
 from ge.lowering.driver.memory_search import lower_within_limit
+from ge.lowering.driver.pipeline import lower_stages
 from ge.lowering.driver.program import (
     Compilation,
     GearReport,
@@ -180,7 +181,7 @@ def lower(
     `payload` are compared. Raises GeError and VerifyException for errors of the module."""
     verify(module)
     with decisions(Program(module, {} if payload is None else payload, ""), options):
-        return lower_verified(module, options, progress, until, instrumentations, payload)
+        return lower_all(module, options, progress, until, instrumentations, payload)
 
 
 def decisions(program: Program, options: Options) -> AbstractContextManager[object]:
@@ -273,11 +274,37 @@ def lower_verified(
     return compilation
 
 
+def lower_all(
+    module: ModuleOp,
+    options: Options,
+    progress: Progress | None,
+    until: str,
+    instrumentations: Sequence[Instrumentation],
+    payload: Payload | None,
+) -> Compilation:
+    """Lower a module to one program, or a graph to one for each stage of a pipeline."""
+
+    def lower(module: ModuleOp, options: Options) -> Compilation:
+        return lower_verified(module, options, progress, until, instrumentations, payload)
+
+    if not options.pipeline:
+        return lower(module, options)
+    options = on_mesh(module, options, level_of(module))
+    stepper = Stepper(options, context(options.plugins), instrumentations, progress)
+    with weights_at_hand(payload):
+        compilation = lower_stages(module, stepper, Level.named(until), lower)
+    compilation.ops["launches"] = count_launches(module)
+    compilation.memory = memory_figures(module)
+    if options.tiles:
+        compilation.tiles = Coverage.of(module, Target.load(options.target))
+    return compilation
+
+
 def on_mesh(module: ModuleOp, options: Options, level: Level) -> Options:
     """The options with the mesh that a graph, or a file of rules, states. Raises GeError where
     values cannot be cut any more, and for more devices than the target's cluster has."""
     if level is not Level.GRAPH:
-        if options.mesh or options.shard:
+        if options.mesh or options.shard or options.pipeline:
             hint = f"the module is at the {level} level"
             raise GeError("values are cut over devices at the graph level only", hint=hint)
         return options
@@ -285,6 +312,9 @@ def on_mesh(module: ModuleOp, options: Options, level: Level) -> Options:
     stated = (rules.mesh if rules else None) or mesh_of(module)
     if stated is not None and not options.mesh:
         options = replace(options, mesh=mesh_line(stated))
+    if options.pipeline and not options.mesh:
+        hint = "each stage has a place along an axis of its own, as in --mesh pp=4"
+        raise GeError("the stages of a pipeline are on a mesh of devices", "--pipeline", hint)
     if options.mesh:
         cluster_of(Target.load(options.target), read_mesh(options.mesh))
     return options
@@ -449,7 +479,7 @@ def lower_program(
     Raises GeError and VerifyException for what is wrong with the module."""
 
     def run(module: ModuleOp, watching: Sequence[Instrumentation]) -> Compilation:
-        return lower_verified(module, options, progress, until, watching, program.payload)
+        return lower_all(module, options, progress, until, watching, program.payload)
 
     program.bind = Binder(program, options).at
     try:

@@ -11,23 +11,33 @@ from xdsl.ir import Block, Operation, SSAValue
 from ge.dialects.graph.collectives import AllGatherOp, Collective, ExchangeOp, OfWhole
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.control import LoopOp as GraphLoopOp
-from ge.dialects.graph.sharding import PARAMETERS, mesh_of_parts, parts_of
+from ge.dialects.graph.sharding import PARAMETERS, Pipeline, mesh_of_parts, parts_of
 from ge.dialects.graph.stated import name_of
 from ge.dialects.graph.transfers import Transfers, common, needs_of, sent_by_device
 from ge.dialects.npu_task.control import LoopOp
 from ge.dialects.npu_task.memory import FOREVER, trips
 from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
 from ge.dialects.npu_task.ops import LaunchOp, kernels_of
+from ge.dialects.npu_task.pipeline import (
+    link_bytes,
+    main_of_stage,
+    sends_of,
+    stages_of,
+    type_of_link,
+)
 from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.mesh import Axis, Mesh
 from ge.dialects.support.operation import all_ops, ops_of, yielded
 from ge.dialects.support.types import byte_size, constant_ints, has_size
 from ge.dialects.targets.target import TARGET, Target, target_for
+from ge.runtime.clock.pipeline import PipelineTime
 from ge.runtime.library.costs.collectives import collective_us
 
 
 def device_figures(module: ModuleOp) -> dict[str, Any]:
     """The `devices` part of the report; empty for a program of one device."""
+    if stages_of(module):
+        return {"devices": pipeline_figures(module)}
     mesh, main = mesh_of_parts(module), main_function(module)
     if mesh is None or main is None:
         return {}
@@ -50,6 +60,57 @@ def device_figures(module: ModuleOp) -> dict[str, Any]:
         "parameter_bytes": parameter_bytes(module),
     }
     return {"devices": figures}
+
+
+def pipeline_figures(module: ModuleOp) -> dict[str, Any]:
+    """The `devices` part for a pipeline, with that of each stage. A kind of collective counts as
+    often as on the devices of the stage that has most of it."""
+    pipeline, main = Pipeline.of(module), main_function(module)
+    assert pipeline is not None
+    assert main is not None
+    time = PipelineTime.of(module, target_for(main))
+    kinds: dict[Hashable, dict[str, Any]] = {}
+    stages: list[dict[str, Any]] = []
+    for number, stage in enumerate(stages_of(module)):
+        own: Mapping[str, Any] = device_figures(stage).get("devices", {})
+        rows = [
+            row | {"count": row["count"] * pipeline.microbatches}
+            for row in (*own.get("collectives", ()), *sends(stage, pipeline, time))
+        ]
+        for row in rows:
+            key = row["op"], row["bytes"], tuple(row["axes"])
+            kept = kinds.setdefault(key, row)
+            kinds[key] = max(kept, row, key=lambda r: r["count"])
+        launches = sum(isinstance(op, LaunchOp) for op in main_of_stage(stage).walk())
+        stages.append({
+            "launches": launches,
+            "us": time.stages[number],
+            "utilisation": time.utilisation(number),
+            "parameter_bytes": parameter_bytes(stage),
+            "sent_bytes": sum(moved(row, pipeline.devices) for row in rows),
+            "buffer_bytes": sum(link_bytes(stage).values()),
+            "collectives": rows,
+        })  # fmt: skip
+    return {
+        "count": pipeline.devices.count,
+        "mesh": dict(pipeline.devices.sizes),
+        "collectives": list(kinds.values()),
+        "sent_bytes": max(s["sent_bytes"] for s in stages),
+        "parameter_bytes": max(s["parameter_bytes"] for s in stages),
+        "pipeline": time.report() | {"axis": pipeline.axis, "stages": stages},
+    }
+
+
+def sends(stage: ModuleOp, pipeline: Pipeline, time: PipelineTime) -> Iterator[dict[str, Any]]:
+    """Yield what a device of a stage sends to others, for one microbatch."""
+    rows: dict[int, dict[str, Any]] = {}
+    for op in sends_of(stage):
+        if (t := type_of_link(op, stage)) is None:
+            continue
+        size = byte_size(t)
+        row = {"op": "send", "bytes": size, "axes": [pipeline.axis], "count": 0}
+        rows.setdefault(size, row | {"us": time.sending_us(size)})["count"] += 1
+    yield from rows.values()
 
 
 def repeated(block: Block, times: int) -> Iterator[tuple[Operation, int]]:
@@ -132,7 +193,7 @@ def axis_name(axis: Axis, mesh: Mesh) -> str:
 def moved(row: dict[str, Any], mesh: Mesh) -> int:
     """The bytes that a device sends for a collective, by the algorithm that sends least."""
     payload: int = row["bytes"] * row["count"]
-    if row["op"] in ("halo", "shift"):
+    if row["op"] in ("halo", "shift", "send"):
         return payload
     sizes = (int(a.split(")")[1]) if ":" in a else mesh.sizes[a] for a in row["axes"])
     devices = prod(sizes)

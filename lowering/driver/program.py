@@ -30,6 +30,7 @@ from ge.dialects.npu_task.attributes import (
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp
+from ge.dialects.npu_task.pipeline import is_pipeline, programs_of, stages_of
 from ge.dialects.support.diagnostics import SourceLocation, read_location
 from ge.dialects.support.dims import symbols
 from ge.dialects.support.element_types import is_integer
@@ -47,6 +48,7 @@ from ge.lowering.pipeline.instrumentation import PassRecord
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.remedies import TriedRemedy
 from ge.runtime.clock.clock import ProgramClock
+from ge.runtime.clock.pipeline import PipelineTime
 from ge.runtime.data.files import Outputs, write_module
 from ge.runtime.data.weights import Payload
 from ge.transforms.graph.canonical.linear_maps import is_prepared
@@ -392,7 +394,14 @@ class Program:
             cost = f"{by_hand:,.1f} us, {without:,.1f} us without ({by_hand - without:+,.1f})"
             parts.append(f"engines by hand: {cost}, on {c.engines['machine']}")
         gears = [] if c.gears is None else lines(c.gears.of(self.module))
-        return "\n".join((", ".join(parts), *gears, *c.plan))
+        pipeline = [pipeline_line(self.module)] if is_pipeline(self.module) else []
+        return "\n".join((", ".join(parts), *gears, *c.plan, *pipeline))
+
+
+def pipeline_line(module: ModuleOp) -> str:
+    main = main_function(module)
+    assert main is not None
+    return str(PipelineTime.of(module, target_for(main)))
 
 
 def slower_text(told: Mapping[str, Any], options: Options) -> str:
@@ -458,13 +467,19 @@ def count_layers(module: ModuleOp) -> dict[str, int]:
 
 
 def count_launches(module: ModuleOp) -> int:
-    blocks = [b for op in module.ops if isinstance(op, FuncOp) for b in op.body.blocks]
+    """Return how many launches a program has; a pipeline in all stages."""
+    programs = programs_of(module)
+    functions = (op for program in programs for op in program.ops if isinstance(op, FuncOp))
+    blocks = [b for op in functions for b in op.body.blocks]
     return sum([isinstance(op, LaunchOp) for op in all_ops(blocks)])
 
 
 def memory_figures(module: ModuleOp) -> dict[str, int]:
     """The bytes that the memory plan states on the main function, and those of workspaces where
-    launches have any and of `kernel_constants`; empty without a plan."""
+    launches have any and of `kernel_constants`; empty without a plan. Of a pipeline those of the
+    stage whose device needs most."""
+    if stages := stages_of(module):
+        return max(map(memory_figures, stages), key=device_bytes)
     main = main_function(module)
     figures: dict[str, int] = {}
     for key in MEMORY_KEYS:
@@ -478,6 +493,11 @@ def memory_figures(module: ModuleOp) -> dict[str, int]:
     if figures and (constants := kernel_constants(module)):
         figures["kernel_constant_bytes"] = constants
     return figures
+
+
+def device_bytes(figures: Mapping[str, int]) -> int:
+    """Return all that a device has at the peak."""
+    return sum(figures.get(key, 0) for key in ("peak_bytes", *MEMORY_KEYS[3:]))
 
 
 def kernel_constants(module: ModuleOp) -> int:

@@ -30,7 +30,7 @@ from ge.lowering.driver.variants import Refused, Timed, Variant, attempt
 from ge.lowering.pipeline.option_values import SAME
 from ge.lowering.pipeline.options import Options, facts_of, flags_of
 from ge.runtime.check.certificate import OUTSIDE, taken_bytes
-from ge.runtime.clock.clock import simulate
+from ge.runtime.clock.pipeline import latency_of
 from ge.transforms.sharding.rules import asked
 
 Row = Mapping[str, Any]
@@ -98,9 +98,9 @@ def row_of(configuration: Configuration) -> Row:
     figures: dict[str, Any] = {}
 
     def timed(program: Program, options: Options) -> Timed:
-        timeline = simulate(program.module, Target.load(options.target))
+        us, machine = latency_of(program.module, Target.load(options.target))
         figures.update(_figures(program))
-        return Timed(timeline.latency_us, timeline.machine, figures["bytes"])
+        return Timed(us, machine, figures["bytes"])
 
     try:
         variant = Variant("", configuration.change, SAME)

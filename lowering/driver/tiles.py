@@ -10,6 +10,7 @@ from xdsl.dialects.builtin import ModuleOp, StringAttr
 
 from ge.dialects.npu_task.attributes import NO_TILES, OPEN_TILES, Engine
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
+from ge.dialects.npu_task.pipeline import stages_of
 from ge.dialects.support.operation import walk
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
@@ -34,8 +35,14 @@ class Coverage:
 
     @classmethod
     def of(cls, module: ModuleOp, target: Target) -> "Coverage":
+        coverage = cls(target)
+        for stage in stages_of(module):
+            one = cls.of(stage, target)
+            coverage.launches += one.launches
+            for reason, us in one.us.items():
+                coverage.us[reason] += us
         counts = Counter(op.callee for op in walk(module) if isinstance(op, LaunchOp))
-        coverage, programs = cls(target), programs_of(module)
+        programs = programs_of(module)
         for kernel in module.ops:
             if isinstance(kernel, KernelOp) and (count := counts[kernel.sym_name.data]):
                 if kernel.engine.data is Engine.COMM:

@@ -79,7 +79,7 @@ def legality() -> Mapping[Level, Legality]:
     from ge.dialects.graph.constant import ConstantOp
     from ge.dialects.npu_task import ops as npu
     from ge.dialects.npu_task.attributes import STREAMS
-    from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
+    from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, PipelineOp, YieldOp
     from ge.lowering.levels import rules as r
     from ge.lowering.levels.rules import Rules
     from ge.transforms.analysis.views import may_be_view
@@ -115,7 +115,7 @@ def legality() -> Mapping[Level, Legality]:
             **dict.fromkeys(copies, (r.on_buffers, r.on_no_stream)),
         }, kernel),
         Level.PROGRAM: Legality(
-            frozenset(buffers | {npu.SlotOp, npu.RecordOp, npu.WaitOp}), values, {
+            frozenset(buffers | {PipelineOp, npu.SlotOp, npu.RecordOp, npu.WaitOp}), values, {
                 **kernels,
                 **on_buffers,
                 npu.LaunchOp: (r.launch_matches, r.on_buffers, r.on_a_stream),

@@ -13,6 +13,7 @@ from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.elementwise import AddOp
 from ge.dialects.graph.sharding import MeshOp
 from ge.dialects.npu_task.ops import KernelOp, kernels_of
+from ge.dialects.npu_task.pipeline import ReceiveOp, SendOp, stages_of
 from ge.dialects.support.definitions import wrong_attributes
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.errors import GeError
@@ -88,7 +89,9 @@ class Verification:
                 self.function(op)
             elif isinstance(op, KernelOp) and self.legal.kernel:
                 self.kernel(op)
-            elif not isinstance(op, MeshOp) and not (is_tile_program(op) and self.legal.kernel):
+            elif not isinstance(op, MeshOp | SendOp | ReceiveOp) and not (
+                is_tile_program(op) and self.legal.kernel
+            ):
                 raise self.fail(op, f"{op.name} may not stand in a module")
         check_dominance(module, self.unchanged)
         for kernel, parts in self.passed:
@@ -176,6 +179,10 @@ class VerifyLevelPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         level = Level.named(self.level)
+        for stage in stages_of(op):
+            self.apply(ctx, stage)
+        if stages_of(op):
+            return
         if (main := functions(op).get(MAIN)) is None:
             raise GeError(f"not legal at the {level} level: there is no function @main")
         target = target_for(main, self.target)

@@ -17,10 +17,13 @@ from itertools import pairwise
 from math import prod
 
 from onnx import ModelProto, ShardingSpecProto
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.sharding import StageOp
 from ge.dialects.support.mesh import Axis, Mesh, Sharding
-from ge.dialects.support.types import is_ranked, shape_of
+from ge.dialects.support.operation import created
+from ge.dialects.support.types import int_attribute, is_ranked, shape_of
 from ge.lowering.onnx.values import Value
 from ge.transforms.sharding.rules import ShardRules, mesh_line
 
@@ -60,6 +63,34 @@ def stated_rules(
         else:
             shardings[name] = sharding
     return ShardRules(mesh, shardings, "the model") if shardings else None
+
+
+def enter_stages(model: ModelProto, values: Mapping[str, Value]) -> None:
+    """State the stages of a pipeline that nodes have (`pipeline_stage`): what a node reads is read
+    in its stage."""
+    named = {value for value in values.values() if isinstance(value, SSAValue)}
+    for node in model.graph.node:
+        stages = [c.pipeline_stage for c in node.device_configurations if c.pipeline_stage]
+        for stage in stages[:1]:
+            todo, seen = [v for n in node.output if (v := values.get(n))], set[SSAValue]()
+            while todo:  # an op of the node is between what it reads and what it gives
+                value = todo.pop()
+                op = value.owner if isinstance(value, SSAValue) else None
+                if not isinstance(op, Operation) or isinstance(op, ConstantOp) or value in seen:
+                    continue
+                assert isinstance(value, SSAValue)
+                seen.add(value)
+                for i, read in enumerate(op.operands):
+                    if read in named or not isinstance(read.owner, Operation):
+                        new = created(
+                            StageOp, (read,), [read.type], {"number": int_attribute(stage)}
+                        )
+                        block = op.parent
+                        assert block is not None
+                        block.insert_op_before(new, op)
+                        op.operands[i] = new.result
+                    else:
+                        todo.append(read)
 
 
 def _specs(model: ModelProto, name: str) -> Iterator[ShardingSpecProto]:

@@ -36,7 +36,7 @@ from ge.dialects.support.editing import name_hint
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import DYNAMIC, AnyTensor, NotStatic, shape_text, tensor
 from ge.dialects.text.values import Shapes, Sizes, did_you_mean, fixed_sizes, relations
-from ge.lowering.onnx.device_configurations import stated_rules
+from ge.lowering.onnx.device_configurations import enter_stages, stated_rules
 from ge.lowering.onnx.model import (
     MAX_ELEMENTS,
     Tensors,
@@ -515,13 +515,15 @@ class Importer:
         rules, own = self.rules, None
         if self.model.configuration:
             own = stated_rules(self.model, values, rules and rules.mesh, self.warn)
-        if not own and not (rules and rules.shard):
+        if rules and rules.pipeline and self.model.configuration:
+            enter_stages(self.model, values)
+        if not own and not (rules and (rules.shard or rules.ends)):
             return
         named = {name: value for name, value in values.items() if isinstance(value, SSAValue)}
         if own:
             name_values(main, named)
             annotate(module, own, pad=True)  # whether parts must be equal is not the model's to say
-        if rules and rules.shard:
+        if rules and (rules.shard or rules.ends):
             name_values(main, named)
 
 

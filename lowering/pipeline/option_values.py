@@ -11,7 +11,7 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.text.values import did_you_mean, names, whole
 from ge.transforms.quantization.accuracy import Accuracy
 from ge.transforms.quantization.schemes import RangeMethod
-from ge.transforms.sharding.rules import read_mesh
+from ge.transforms.sharding.rules import read_mesh, read_pipeline
 
 
 def memory_level(text: str) -> int:
@@ -59,6 +59,11 @@ def layout(text: str) -> str:
 
 def mesh(text: str) -> str:
     read_mesh(text)
+    return text
+
+
+def stages(text: str) -> str:
+    read_pipeline(text)
     return text
 
 

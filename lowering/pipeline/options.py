@@ -30,6 +30,7 @@ from ge.lowering.pipeline.option_values import (
     mesh,
     ranges,
     several,
+    stages,
 )
 from ge.transforms.precision.modes import MODES, ORIGIN, mode_name
 from ge.transforms.quantization.schemes import CACHE_TYPES, SCHEMES, SEARCH
@@ -392,6 +393,19 @@ class Options:
         "padded",
         variable="GE_PAD", tools=(COMPILE, RUN), group=DEVICES,
     )  # fmt: skip
+    pipeline: str = option(
+        "",
+        "stages, each a program of its own on the devices of one place along an axis of the mesh: "
+        "how many there are, or the axis too (4, pp=4)",
+        variable="GE_PIPELINE", metavar="[AXIS=]N", tools=(COMPILE, RUN), group=DEVICES,
+        read=stages,
+    )  # fmt: skip
+    microbatches: int = option(
+        0,
+        "parts of the batch, one after the other through the stages (default: as many as stages)",
+        variable="GE_MICROBATCHES", metavar="N", tools=(COMPILE, RUN), group=DEVICES,
+        read=whole(1), of="pipeline",
+    )  # fmt: skip
     collective: tuple[str, ...] = option(
         (),
         "algorithms of collectives by choice, where a group can take them (all_reduce=ring); by "
@@ -543,7 +557,9 @@ class Options:
         if isinstance(self.state, Mapping):  # as ge.Session takes it
             pairs = cast("Mapping[str, str]", self.state).items()
             object.__setattr__(self, "state", tuple(f"{name}={to}" for name, to in pairs))
-        if isinstance(self.mesh, Mapping):  # as ge.compile takes it
+        if isinstance(stages := cast(Any, self.pipeline), int):  # as ge.compile takes it
+            object.__setattr__(self, "pipeline", str(stages))
+        if isinstance(self.mesh, Mapping):
             sizes = cast("Mapping[str, int]", self.mesh).items()
             object.__setattr__(self, "mesh", ",".join(f"{name}={size}" for name, size in sizes))
         if isinstance(self.collective, Mapping):
@@ -587,7 +603,7 @@ class Options:
     def rules(self) -> ShardRules | None:
         """The mesh and the rules together; None if nothing is given. Raises GeError for what
         cannot be read."""
-        return asked(self.mesh, self.shard)
+        return asked(self.mesh, self.shard, self.pipeline)
 
     @property
     def plugins(self) -> tuple[str, ...]:

@@ -178,7 +178,11 @@ def annotated(options: Options) -> Passes:
     """Return the pass that states how values are cut over devices."""
     if not options.mesh and not options.shard:
         return []
-    return [AnnotateShardingsPass(options.mesh, options.shard, options.pad)]
+    return [
+        AnnotateShardingsPass(
+            options.mesh, options.shard, options.pad, options.pipeline, options.microbatches
+        )
+    ]
 
 
 def decides(options: Options) -> bool:
@@ -222,6 +226,19 @@ def to_calibrate(options: Options) -> Passes:
 
 def to_quantized(options: Options) -> Passes:
     """The passes of the graph level up to quantize and dequantize around layers."""
+    return [
+        *to_partitioned(options),
+        *([] if decides(options) else partitioned(options)),
+        *composites(options),
+        *clean_up(options),
+        *composites(options),
+        *for_target(options),
+        *quantization(options),
+    ]
+
+
+def to_partitioned(options: Options) -> Passes:
+    """The passes of the graph level on values as they are on all devices together."""
     pruned = options.outputs or options.drop_unused_inputs
     return [
         *([PruneOutputsPass(options.outputs, options.drop_unused_inputs)] if pruned else []),
@@ -232,13 +249,12 @@ def to_quantized(options: Options) -> Passes:
         FoldConstantsPass(),
         *([SimplifyControlFlowPass()] if options.fusion != "off" else []),
         *([ExpandEinsumPass()] if options.fusion not in ("off", "conservative") else []),
-        *([] if decides(options) else partitioned(options)),
-        *composites(options),
-        *clean_up(options),
-        *composites(options),
-        *for_target(options),
-        *quantization(options),
     ]
+
+
+def before_stages(options: Options) -> Passes:
+    """The passes after which a program is cut into the stages of a pipeline."""
+    return [*annotated(options), *to_partitioned(options)]
 
 
 def for_target(options: Options) -> Passes:

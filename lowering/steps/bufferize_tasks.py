@@ -64,6 +64,7 @@ from ge.dialects.npu_task.attributes import STATE as STATE_BUFFER
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, MapIndexOp, YieldOp
 from ge.dialects.npu_task.memory import owner_of, row_major
 from ge.dialects.npu_task.ops import ConstantOp, CopyOp, LaunchOp, TransferOp
+from ge.dialects.npu_task.pipeline import links_of
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.editing import erase
 from ge.dialects.support.functions import main_function
@@ -179,6 +180,7 @@ class Bufferization:
     """The buffers of one function's tensors. Blocks are rewritten in place, in order."""
 
     share_io: bool = False  # whether the function takes and returns buffers of the device
+    linked: frozenset[str] = frozenset()  # names of what stages of a pipeline send each other
     buffers: dict[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
     # Buffer that is a view -> the buffer that it is a part of, and its first element there
     views: dict[SSAValue, tuple[SSAValue, int]] = field(
@@ -191,12 +193,19 @@ class Bufferization:
     # The number of a result -> the buffer of the state that it becomes
     states: dict[int, SSAValue] = field(default_factory=dict[int, SSAValue])
 
+    # Of arguments and of results, whether they are in the memory of the device
+    shared: list[list[bool]] = field(default_factory=lambda: [[], []])
+
     # Ops on tensors, in order
     replaced: list[Operation] = field(default_factory=list[Operation])
 
     def function(self, func: FuncOp) -> None:
         block = func.body.block
         returned = block.last_op
+        tables = (func.arg_attrs or (), func.res_attrs or ())
+        self.shared = [
+            [self.share_io or name_of(t.data) in self.linked for t in own] for own in tables
+        ]
         if not isinstance(returned, FuncReturnOp):
             raise error_at(func, "@main does not end in func.return")
         states = state_arguments(func, returned)
@@ -218,13 +227,13 @@ class Bufferization:
     def inputs(
         self, args: Sequence[SSAValue], states: Mapping[SSAValue, StateArgument]
     ) -> Iterator[Operation]:
-        for arg in args:
+        for arg, shared in zip(args, self.shares(0, len(args)), strict=True):
             device = buffer_type(arg)
             if arg in states:
                 yield from self.state(arg, states[arg])
                 continue
-            set_type(arg, device if self.share_io else buffer_type(arg, HOST))
-            if self.share_io:
+            set_type(arg, device if shared else buffer_type(arg, HOST))
+            if shared:
                 self.buffers[arg] = arg
             elif is_dynamic(device) and all(isinstance(u.operation, FROM_HOST) for u in arg.uses):
                 self.buffers[arg] = arg
@@ -237,6 +246,10 @@ class Bufferization:
                 self.buffers[arg] = alloc.memref
                 yield alloc
                 yield CopyOp(arg, alloc.memref)
+
+    def shares(self, end: int, count: int) -> list[bool]:
+        """Return of arguments (0), or of results (1), whether they are in the device's memory."""
+        return self.shared[end] or [self.share_io] * count
 
     def state(self, arg: SSAValue, state: StateArgument) -> Iterator[Operation]:
         """Yield the ops that make the buffer of a state, and the buffer that the model reads it
@@ -466,6 +479,7 @@ class Bufferization:
     def results(self, op: FuncReturnOp) -> Iterator[Operation]:
         returned: list[SSAValue] = []
         kept: dict[SSAValue, SSAValue] = {}
+        shares = self.shares(1, len(op.operands))
         for i, value in enumerate(op.operands):
             buffer = self.buffers[value]
             if i in self.states:
@@ -474,15 +488,15 @@ class Bufferization:
             if space_of(buffer.type) == HOST and not isinstance(buffer, BlockArgument):
                 returned.append(buffer)
                 continue
-            t = _in_space(buffer, HBM if self.share_io else HOST)
-            if self.share_io and (is_dynamic(t) or self.is_output(buffer)):
+            t = _in_space(buffer, HBM if shares[i] else HOST)
+            if shares[i] and (is_dynamic(t) or self.is_output(buffer)):
                 returned.append(buffer)
             elif is_dynamic(t):
                 transfer = TransferOp(buffer, t)
                 returned.append(transfer.result)
                 yield transfer
             else:
-                alloc = casts.alloc(t, io=self.share_io)
+                alloc = casts.alloc(t, io=shares[i])
                 returned.append(alloc.memref)
                 yield alloc
                 yield CopyOp(buffer, alloc.memref)
@@ -526,4 +540,5 @@ class BufferizeTasksPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if (main := main_function(op)) is not None:
-            Bufferization(self.share_io).function(main)
+            linked = frozenset(link.value.data for link in links_of(op))
+            Bufferization(self.share_io, linked).function(main)

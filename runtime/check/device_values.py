@@ -30,9 +30,9 @@ from ge.dialects.graph import elementwise as e
 from ge.dialects.graph.acknowledge import AcknowledgeOp
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.constant import WeightAttr
-from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.creation import RandomOp
-from ge.dialects.graph.indexing import GatherOp
+from ge.dialects.graph.indexing import GatherOp, ScatterNdOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.reduction import ReduceOp
@@ -264,6 +264,10 @@ def combined(op: TensorOp) -> dict[tuple[int, int], str]:
         return {(0, a): kind for a in op.reduced_axes() or ()}
     if isinstance(op, ConvOp) and op.groups == 1:
         return {(0, op.channel_axis): SUM, (1, 1): SUM}
+    if isinstance(op, ConvTransposeOp) and op.groups == 1:
+        return {(0, op.channel_axis): SUM, (1, 0): SUM}
+    if isinstance(op, ScatterNdOp) and op.reduction.data == "add":
+        return {(i, d): SUM for d in range(len(shape_of(op.indices)) - 1) for i in (1, 2)}
     return {}
 
 

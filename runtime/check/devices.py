@@ -24,7 +24,7 @@ from xdsl.ir import Operation, SSAValue
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.acknowledge import AcknowledgeOp
 from ge.dialects.graph.collectives import AllToAllOp, Collective, OfWhole
-from ge.dialects.graph.sharding import mesh_of
+from ge.dialects.graph.sharding import Pipeline, mesh_of
 from ge.dialects.npu_task.attributes import HBM, space_of
 from ge.dialects.npu_task.memory import Task, access, owner_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp
@@ -56,7 +56,9 @@ def device_clauses(module: ModuleOp) -> Iterator[str]:
         callees = [op.callee for op in main.walk() if isinstance(op, LaunchOp)]
         kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         met = [isinstance(collective_of(kernels.get(name)), Collective) for name in callees]
-        yield f"{sum(met)} collectives of {mesh.count} devices, in one order on all"
+        pipeline = Pipeline.of(module)
+        count = mesh.count if pipeline is None else pipeline.devices.count // pipeline.stages
+        yield f"{sum(met)} collectives of {count} devices, in one order on all"
 
 
 def collective_of(kernel: KernelOp | None) -> Collective | AcknowledgeOp | None:
@@ -95,6 +97,7 @@ class DeviceChecker:
         self.problems.append(Problem(rule, text, op))
 
     def check(self) -> None:
+        self.in_stage = Pipeline.of(self.module) is not None
         self.kernels: Mapping[str, KernelOp] = {
             op.sym_name.data: op for op in self.module.ops if isinstance(op, KernelOp)
         }
@@ -185,7 +188,9 @@ class DeviceChecker:
         """Check that the memory lies at the same place on all devices."""
         for value in (*op.ins, *op.outs):
             owner = owner_of(value)
-            placed_ = isinstance(owner.owner, SlotOp) and not is_dynamic(owner.type)
+            is_argument = owner.owner is self.main.body.block and space_of(owner.type) == HBM
+            placed_ = isinstance(owner.owner, SlotOp) or (self.in_stage and is_argument)
+            placed_ = placed_ and not is_dynamic(owner.type)
             if space_of(value.type) != HBM or not (placed_ or is_weight(owner, op, value)):
                 text = f"{name_of(op)} takes {value.type}, which has no stated place: it may lie "
                 self.report("D9", f"{text}elsewhere on other devices", op)

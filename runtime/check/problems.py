@@ -31,7 +31,7 @@ RULES = {
     **dict.fromkeys([f"G{i}" for i in range(1, 8)], "padding"),
     "D2": "devices", "D3": "devices", "D4": "deadlock", "D5": "deadlock", "D6": "race",
     "D7": "race", "D8": "race", "D9": "devices", "D10": "devices", "D11": "devices",
-    "D12": "devices", "D13": "padding",
+    "D12": "devices", "D13": "padding", "D16": "stages",
 }  # fmt: skip
 
 

@@ -37,6 +37,7 @@ from ge.dialects.npu_task.attributes import (
 from ge.dialects.npu_task.control import LoopOp
 from ge.dialects.npu_task.memory import Task
 from ge.dialects.npu_task.ops import KernelOp, SlotOp
+from ge.dialects.npu_task.pipeline import is_pipeline, programs_of, stages_of
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import is_dynamic
 from ge.dialects.targets.target import Target, target_for
@@ -55,6 +56,7 @@ from ge.runtime.check.memory import check_plan
 from ge.runtime.check.padding import check_padding, unmeasured
 from ge.runtime.check.problems import Problem, require_none
 from ge.runtime.check.schedule import check_streams, prove_cores
+from ge.runtime.check.stages import check_stages, stage_clauses
 from ge.runtime.check.tiles import KernelProof, check_kernels
 
 # Problems of a schedule that the plan's check has as well
@@ -89,6 +91,8 @@ def check_program(module: ModuleOp, target: Target | None = None, with_tiles: bo
     if main is None:
         return Proof([Problem("F1", "there is no @main", module)])
     target = target or target_for(main)
+    if is_pipeline(module):
+        return check_pipeline(module, target, with_tiles)
     order = HappensBefore(main)
     plan = check_plan(module, order)
     schedule = check_streams(module, target, order)
@@ -136,6 +140,20 @@ def check_program(module: ModuleOp, target: Target | None = None, with_tiles: bo
     return Proof([], ", ".join(parts), [*relied, *provided], tiles)
 
 
+def check_pipeline(module: ModuleOp, target: Target, with_tiles: bool) -> Proof:
+    """Prove the program of each stage, and that they fit together."""
+    problems = check_stages(module, target)
+    stages = [s for s in stages_of(module) if main_function(s) is not None]
+    proofs = [check_program(stage, target, with_tiles) for stage in stages]
+    problems += [p for proof in proofs for p in proof.problems]
+    tiles = [kernel for proof in proofs for kernel in proof.tiles]
+    if problems:
+        return Proof(problems, tiles=tiles)
+    parts = [*stage_clauses(module), *(f"stage {n}: {p.proved}" for n, p in enumerate(proofs))]
+    provided = dict.fromkeys(text for proof in proofs for text in proof.provided)
+    return Proof([], "; ".join(parts), [*provided], tiles)
+
+
 def assumptions(
     main: FuncOp, kernels: Mapping[str, KernelOp], stated: int, allocated: int
 ) -> Iterator[str]:
@@ -164,9 +182,10 @@ def require_proved(module: ModuleOp, with_tiles: bool = True) -> str:
     where these are to run. Of a program that states no figures (written by hand) only these, plan
     and schedule are proved. Returns a text that says what is proved."""
     main = main_function(module)
-    has_tiles = any(isinstance(op, KernelOp) and op.tiles is not None for op in module.ops)
+    ops = [op for program in programs_of(module) for op in program.ops]
+    has_tiles = any(isinstance(op, KernelOp) and op.tiles is not None for op in ops)
     left_out = "; its tile programs, which do not run, are not" if has_tiles > with_tiles else ""
-    if main is None or CERTIFICATE in main.attributes:
+    if main is None or is_pipeline(module) or CERTIFICATE in main.attributes:
         require_none(check_program(module, with_tiles=with_tiles).problems, "program")
         return f"the program is proved, as by ge-check{left_out}"
     order, target = HappensBefore(main), target_for(main)

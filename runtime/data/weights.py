@@ -246,6 +246,9 @@ def weights_of(module: ModuleOp) -> dict[str, AnyTensor]:
         if isinstance(op, ConstantOp | TaskConstantOp) and isinstance(op.value, WeightAttr):
             element, shape = data_type(op.result.type)
             types[op.value.data] = tensor(shape, element)
+    for stage in module.ops:
+        if isinstance(stage, ModuleOp):
+            types |= whole_weights(stage, types)
     return types | whole_weights(module, types)
 
 

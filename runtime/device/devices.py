@@ -9,75 +9,36 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from threading import Condition, Thread
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from ge.dialects.graph.sharding import parts_of, sharding_of, whole_shape
-from ge.dialects.graph.transfers import slices
-from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.graph.sharding import Pipeline, parts_of, sharding_of, whole_shape
+from ge.dialects.npu_task.pipeline import is_pipeline
 from ge.dialects.support.context import having
 from ge.dialects.support.errors import Ended, GeError
 from ge.dialects.support.mesh import Mesh, Sharding
 from ge.dialects.support.types import Shape
-from ge.runtime.data.arrays import Array, kind_of
+from ge.runtime.data.arrays import Array
 from ge.runtime.data.weights import Payload, part_of
 from ge.runtime.device.function import Driver, Function, Watch, put_into
+from ge.runtime.device.spreads import Spread
+from ge.runtime.device.stages import StageFunction, stage_spreads
 from ge.runtime.device.state import DeviceState, StateValue
 from ge.runtime.numbers.collectives import Member
 
 # ---- values and their parts --------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Spread:
-    """How an argument or result of one device's program is cut: the shapes of the whole and of a
-    part, and the sharding."""
-
-    whole: Shape
-    local: Shape
-    sharding: Sharding
-
-    @classmethod
-    def of(cls, t: Attribute, table: Mapping[str, Attribute], mesh: Mesh) -> "Spread":
-        _, local = data_type(t)
-        sharding = sharding_of(table)
-        if sharding is None:
-            return cls(local, local, Sharding.whole(len(local)))
-        return cls(whole_shape(table, local), local, sharding.resolved(mesh))
-
-    def part(self, array: Array, mesh: Mesh, device: int, poison: bool = False) -> Array:
-        """The part of a device, of its full size: what lies behind the end means nothing."""
-        if not any(self.sharding.dims):  # whose sizes may be unknown
-            return np.ascontiguousarray(array).reshape(array.shape)
-        box = self.sharding.box(self.whole, mesh, device)
-        own = array[slices(box, [(0, 0)] * len(box))]
-        if own.shape == self.local:
-            return np.ascontiguousarray(own).reshape(own.shape)  # which it makes a row of a scalar
-        nothing = np.nan if poison and kind_of(array.dtype) == "f" else 0
-        part = np.full(self.local, nothing, array.dtype)
-        part[tuple(slice(0, n) for _, n in box)] = own
-        return part
-
-    def joined(self, parts: Sequence[Array], mesh: Mesh) -> Array:
-        """The whole value; of equal parts that of the first device."""
-        if not any(self.sharding.dims):
-            return parts[0]
-        whole, seen = np.empty(self.whole, parts[0].dtype), set[tuple[tuple[int, int], ...]]()
-        for device, part in enumerate(parts):
-            box = tuple(self.sharding.box(self.whole, mesh, device))
-            if box not in seen:
-                seen.add(box)
-                own = part[tuple(slice(0, n) for _, n in box)]
-                whole[slices(box, [(0, 0)] * len(box))] = own
-        return whole
-
-
 def spreads(func: FuncOp, mesh: Mesh) -> tuple[list[Spread], list[Spread]]:
     """Return how the arguments and the results of a function are cut."""
+    module = func.parent_op()
+    pipeline = Pipeline.of(module) if isinstance(module, ModuleOp) else None
+    if pipeline is not None and isinstance(module, ModuleOp) and is_pipeline(module):
+        return stage_spreads(module, func, pipeline)
     found: list[list[Spread]] = []
     ends = func.function_type
     for types, attrs in ((ends.inputs.data, func.arg_attrs), (ends.outputs.data, func.res_attrs)):
@@ -107,6 +68,9 @@ class WeightParts:
             raise GeError(text, hint="compile the program anew from the model")
         spread = Spread(whole.shape, sharding.local_shape(whole.shape), sharding)
         return spread.part(whole, self.mesh, self.device)
+
+
+OnDevice: TypeAlias = Function | StageFunction
 
 
 # ---- where devices meet ------------------------------------------------------------------------
@@ -286,7 +250,7 @@ class SpreadState(StateValue):
     parts: Mapping[int, DeviceState]  # by device, those of this process
 
     @classmethod
-    def all_of(cls, functions: Mapping[int, Function], mesh: Mesh) -> "list[SpreadState]":
+    def all_of(cls, functions: Mapping[int, OnDevice], mesh: Mesh) -> "list[SpreadState]":
         """The states of the functions of some devices."""
         found: list[SpreadState] = []
         for op, first in next(iter(functions.values())).device.states.items():
@@ -357,10 +321,10 @@ class Runs(Protocol):
     ) -> list[Array]: ...
 
 
-Make = Callable[[int], Function]  # the function of a device
+Make = Callable[[int], OnDevice]  # the function of a device
 
 
-def made_on(mesh: Mesh, device: int, make: Make) -> Function:
+def made_on(mesh: Mesh, device: int, make: Make) -> OnDevice:
     """The function of a device, with its own weights."""
     with having(Member(mesh, device)):
         return make(device)
@@ -429,7 +393,7 @@ class Devices:
 
 
 def own_arguments(
-    spreads: Sequence[Spread], arguments: Sequence[Array], member: Member, function: Function
+    spreads: Sequence[Spread], arguments: Sequence[Array], member: Member, function: OnDevice
 ) -> list[Array]:
     pairs = zip(spreads, arguments, strict=True)
     poison = function.device.poison

@@ -287,13 +287,10 @@ class Rank:
 
     def gathered(self, number: int, part: Array) -> Array:
         """A whole result, of parts of which each comes from the first device that has it."""
-        spread, first = self.results[number], dict[tuple[tuple[int, int], ...], int]()
-        for device in range(self.mesh.count):
-            box = tuple(spread.sharding.box(spread.whole, self.mesh, device))
-            first.setdefault(box, device)
-        if len(first) == 1:
+        spread = self.results[number]
+        if spread.is_everywhere:
             return part
-        everybody, owners = range(self.mesh.count), set(first.values())
+        everybody, owners = range(self.mesh.count), spread.owners(self.mesh)
         sends = {d: part for d in everybody if d != self.rank and self.rank in owners}
         wants = {d: part.shape for d in owners if d != self.rank}
         with self.peers.swap(f"result {number}", everybody, sends, wants, part) as found:

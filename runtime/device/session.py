@@ -8,7 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from functools import cached_property
+from functools import cached_property, partial
 from threading import Lock
 from typing import Any
 
@@ -17,9 +17,10 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
 
-from ge.dialects.graph.sharding import mesh_of_parts
+from ge.dialects.graph.sharding import Pipeline, mesh_of_parts
 from ge.dialects.graph.stated import growing_symbol
 from ge.dialects.npu_task.attributes import STREAMS
+from ge.dialects.npu_task.pipeline import is_pipeline
 from ge.dialects.support.environment import has_ranks, switch
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import functions
@@ -35,7 +36,6 @@ from ge.runtime.device.devices import Devices, Runs, SpreadState, WeightParts
 from ge.runtime.device.executable import Registers
 from ge.runtime.device.function import Driver, Function, Staged, Watch
 from ge.runtime.device.gears import Cut, GearTable
-from ge.runtime.device.interpreter import CodeOf
 from ge.runtime.device.ports import (
     RunSeed,
     check_inputs,
@@ -46,6 +46,7 @@ from ge.runtime.device.ports import (
 )
 from ge.runtime.device.profiler import observe, requested_files, watch_of
 from ge.runtime.device.ranks import Rank
+from ge.runtime.device.stages import StageFunction
 from ge.runtime.device.state import BlockTable, DeviceState, State, host_states, padded
 from ge.runtime.device.streaming import run_many
 from ge.runtime.device.tiled import TileKernels
@@ -112,7 +113,8 @@ class Session:
     ) -> None:
         requested_files()  # reports a wrong request now, not after the first run
         main = main_of(module)
-        planned = STREAMS in main.attributes
+        self.pipeline = Pipeline.of(module) if is_pipeline(module) else None
+        planned = STREAMS in main.attributes or self.pipeline is not None
         if sanitize is None:
             sanitize = switch("GE_SANITIZE") and planned
         if sanitize and planned:  # before the program level there is no plan to be proved
@@ -136,7 +138,7 @@ class Session:
                 raise GeError(f"two {what} are called '{twice}'", hint="give each its own name")
         self.gears = GearTable.of(main)
         weights: Payload = {} if payload is None else payload
-        self.mesh = mesh_of_parts(module)
+        self.mesh = self.pipeline.devices if self.pipeline else mesh_of_parts(module)
         alone = self.mesh is None and not isinstance(weights, Prepared)
         self.weights = Prepared(weights, module) if alone else weights
         self._prepared: dict[int, Prepared] = {}  # by device
@@ -156,7 +158,7 @@ class Session:
 
     def _made(
         self,
-        tiles: CodeOf | None,
+        tiles: TileKernels | None,
         poison: bool = False,
         timing: np.random.Generator | None = None,
     ) -> Runs:
@@ -168,13 +170,22 @@ class Session:
             )
             return function
 
-        def make(device: int) -> Function:
+        pipeline = self.pipeline
+
+        def made(device: int, module: ModuleOp) -> Function:
             if device not in self._prepared:
-                parts = WeightParts(self.weights, self.module, mesh, device)
-                self._prepared[device] = Prepared(parts, self.module)
+                of = mesh if pipeline is None else pipeline.mesh
+                parts = WeightParts(self.weights, module, of, device)
+                self._prepared[device] = Prepared(parts, module)
             own = None if timing is None else timing.spawn(1)[0]
             weights = self._prepared[device]
-            return Function(self.module, main, weights, poison, timing=own, code_of=tiles)
+            code = None if tiles is None else tiles.on_one_device()
+            return Function(module, main_of(module), weights, poison, timing=own, code_of=code)
+
+        def make(device: int) -> Function | StageFunction:
+            if pipeline is None:
+                return made(device, self.module)
+            return StageFunction(self.module, main, device, partial(made, device))
 
         if has_ranks():
             return Rank(self.module, main, mesh, self.weights, make)
@@ -345,6 +356,11 @@ class Session:
         """This session with device arrays for inputs and outputs, by name: they stay where they are
         between runs. Raises GeError for names and arrays that do not fit."""
         self._require_one_by_one("bind")
+        if self.mesh is not None:
+            hint = "give arrays to run; what stays on the devices between runs is state (--state)"
+            raise GeError(
+                "device arrays are of one device, and the program is of several", hint=hint
+            )
         return Binding(self, inputs or {}, outputs or {})
 
     def _require_one_by_one(self, what: str) -> None:

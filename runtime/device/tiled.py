@@ -17,9 +17,11 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.npu_task.pipeline import programs_of
 from ge.dialects.support.boxes import MOVING, Box
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import module_around
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import shape_of
 from ge.dialects.targets.target import Target
@@ -116,10 +118,10 @@ class TileKernels:
     them."""
 
     target: Target
-    programs: Mapping[str, TileKernelOp]
+    programs: Mapping[tuple[ModuleOp | None, str], TileKernelOp]
     sample: int = 0
     random: Random | None = None  # of orders of pipes
-    prepared: dict[str, TileKernel] = field(default_factory=dict[str, TileKernel])
+    prepared: dict[TileKernelOp, TileKernel] = field(default_factory=dict[TileKernelOp, TileKernel])
 
     @classmethod
     def of(cls, module: ModuleOp, target: Target, mode: str) -> "TileKernels":
@@ -127,15 +129,25 @@ class TileKernels:
         count = mode.removeprefix(SAMPLE)
         if mode != "all" and not (mode.startswith(SAMPLE) and count.isdecimal() and int(count)):
             raise GeError(f"tiles are run as all or sample:N, not '{mode}'")
-        programs = {k.sym_name.data: k for k in module.ops if isinstance(k, TileKernelOp)}
+        programs: dict[tuple[ModuleOp | None, str], TileKernelOp] = {
+            (program, k.sym_name.data): k
+            for program in programs_of(module)
+            for k in program.ops
+            if isinstance(k, TileKernelOp)
+        }
         return cls(target, programs, 0 if mode == "all" else int(count))
 
     def in_random_order(self, seed: int) -> "TileKernels":
         """The same, with the pipes of the cores in another legal order each time."""
         return replace(self, random=Random(seed))
 
+    def on_one_device(self) -> "TileKernels":
+        """The same, with cores of its own: devices run at the same time."""
+        return replace(self, prepared={})
+
     def __call__(self, op: KernelOp, payload: Payload) -> KernelRunner:
-        program = None if op.tiles is None else self.programs.get(op.tiles.data)
+        key = module_around(op), "" if op.tiles is None else op.tiles.data
+        program = self.programs.get(key)
         if op.tiles is not None and program is None:
             raise GeError(f"there is no tile.kernel @{op.tiles.data}", hint="drop its name")
         code = KernelCode(op, payload) if program is None or self.sample else None
@@ -147,10 +159,9 @@ class TileKernels:
         except VerifyException as e:
             hint = "write it anew: drop both, then ge-opt -p lower-kernels"
             raise GeError(str(e), str(location_of(program)), hint) from None
-        name = program.sym_name.data
-        if name not in self.prepared:
-            self.prepared[name] = TileKernel(program, self.target)
-        tiles = TiledCode(op, self.prepared[name], payload, self.random)
+        if program not in self.prepared:
+            self.prepared[program] = TileKernel(program, self.target)
+        tiles = TiledCode(op, self.prepared[program], payload, self.random)
         return tiles if code is None else Sampled(op, tiles, code, self.sample)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from ge.dialects.graph import collectives as c
 from ge.dialects.graph.acknowledge import AcknowledgeOp
-from ge.dialects.graph.sharding import AxisIndexOp, ShardOp
+from ge.dialects.graph.sharding import AxisIndexOp, ShardOp, StageOp
 from ge.dialects.graph.transfers import Transfers, needs_of, slices
 from ge.dialects.support.context import at_hand
 from ge.dialects.support.errors import GeError
@@ -232,6 +232,6 @@ def acknowledge(*_: Array) -> tuple[Array, ...]:
     return ()
 
 
-@array_kernel(ShardOp)
+@array_kernel(ShardOp, StageOp)
 def shard(x: Array) -> Array:
     return x

@@ -73,7 +73,7 @@ from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.linear import DetOp
 from ge.dialects.graph.pooling import RoiAlignOp
-from ge.dialects.graph.sharding import AxisIndexOp, ShardOp
+from ge.dialects.graph.sharding import AxisIndexOp, ShardOp, StageOp
 from ge.dialects.graph.signal import DftOp, StftOp
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
@@ -115,10 +115,10 @@ ON_TILES = "tile"
 
 
 # what a graph is made of in other ways, and ops of several devices
-NOT_MADE = (FusedOp, ConstantOp, Control, Collective, AxisIndexOp, ShardOp)
+NOT_MADE = (FusedOp, ConstantOp, Control, Collective, AxisIndexOp, ShardOp, StageOp)
 
 
-OF_DEVICES = AxisIndexOp | ShardOp | AcknowledgeOp
+OF_DEVICES = AxisIndexOp | ShardOp | StageOp | AcknowledgeOp
 
 
 @cache

@@ -45,7 +45,7 @@ def test_flag_variable_and_argument_are_the_same(
     }  # fmt: skip
     word = next(reversed([c for c in facts.choices if isinstance(c, str)]), "aggressive")
     texts = {"accuracy": "snr>=25", "ranges": "percentile:99.9", "state_capacity": "past=64"}
-    texts |= {"state_layout": "paged:128", "mesh": "dp=2,tp=4"}
+    texts |= {"state_layout": "paged:128", "mesh": "dp=2,tp=4", "pipeline": "pp=2"}
     word = texts.get(field.name, word)
     text, value = samples.get(type(field.default), (word, word))
     if field.name in ("dim", "shape"):  # a shape has commas

@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import ge
+from ge.dialects.support.errors import GeError
 
 
 def save(path: Path, up: Any, down: Any) -> str:
@@ -48,3 +49,15 @@ def test_numbers_are_those_of_one_device(tmp_path: Path, options: Any, parameter
     np.testing.assert_allclose(
         cut.session().run({"x": x})["y"], wanted, atol=0.01 * np.abs(wanted).max()
     )
+
+
+def test_batches_follow_each_other_on_several_devices(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("ge.runtime.device.streaming.PAYS", 1e-9)  # threads would always pay
+    up, down = np.ones((32, 64), np.float32), np.ones((64, 32), np.float32)
+    model = save(tmp_path / "m.onnx", up, down)
+    session = ge.compile(model, mesh={"dp": 2, "tp": 2}, shard=RULES).session()
+    x = np.ones((8, 32), np.float32)
+    found = [y["y"][0, 0] for y in session.run_many([{"x": x * i} for i in range(12)])]
+    assert found == [32 * 64 * i for i in range(12)]
+    with pytest.raises(GeError, match=r"device arrays are of one device.*--state"):
+        session.bind({"x": ge.DeviceArray.of(x)})

@@ -10,10 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ge.dialects.npu_task.pipeline import is_pipeline, stages_of
 from ge.dialects.support.diagnostics import visible
 from ge.dialects.support.environment import has_ranks
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.functions import main_function
 from ge.dialects.support.streams import print_result
+from ge.dialects.targets.target import target_for
 from ge.dialects.text.reading import SourceText, read_source
 from ge.lowering.driver.devices import device_figures
 from ge.lowering.driver.program import (
@@ -27,6 +30,7 @@ from ge.lowering.driver.tiles import write_tile_programs
 from ge.lowering.levels.level import Level, level_of
 from ge.lowering.pipeline.options import Options
 from ge.runtime.clock.clock import UnknownShapes, simulate
+from ge.runtime.clock.pipeline import PipelineTime
 from ge.runtime.data.arrays import Array, statistics
 from ge.runtime.data.files import Outputs, check_writable
 from ge.runtime.data.weights import files_of
@@ -95,7 +99,6 @@ def run_here(args: argparse.Namespace, rank: int = 0) -> int:
         from ge.tools.cli.explain import check_changes
 
         check_changes(args, machine_of(args, loaded.module, options), loaded.module)
-
     with watched(args, sources) as watching, telling(args, options, imports=False) as watch_of:
         compilation = lower_for(args, loaded, options, [*watching, *watch_of(loaded)])
     growing = loaded
@@ -118,6 +121,7 @@ def run_here(args: argparse.Namespace, rank: int = 0) -> int:
         fed = growing if args.grow else loaded
         report["dispatch"], timeline = feed(args, fed, options, target, inputs)
     rows = rows_of(options, loaded.module) if session is None else session.rows
+    loaded, pipeline = longest_stage(loaded, args)
     timeline = timeline or time_of(args, loaded.module, options, inputs, rows)
     note_first_run(timeline, loaded, growing)
     with Outputs([*sources, *files_of(loaded.payload)]) as out:
@@ -126,7 +130,7 @@ def run_here(args: argparse.Namespace, rank: int = 0) -> int:
         if args.save_state and session is not None:
             out.npz(args.save_state, {name: session.state[name] for name in session.state.names})
         if timeline is not None:
-            report["time"] = write_profile(args, out, loaded, timeline, rows)
+            report["time"] = write_profile(args, out, loaded, timeline, rows, pipeline)
             again = partial(measured, args, inputs)
             report["time"] |= tried(args, options, growing, loaded.module, timeline, again)
         if args.report:
@@ -135,6 +139,19 @@ def run_here(args: argparse.Namespace, rank: int = 0) -> int:
             write_run(out, args.html, loaded, timeline, watcher,
                       report=report, target=options.target, rows=rows)  # fmt: skip
     return told(args, session, outputs, result)
+
+
+def longest_stage(
+    program: Program, args: argparse.Namespace
+) -> "tuple[Program, PipelineTime | None]":
+    """Return of a pipeline the stage that takes longest, whose time is told in detail, and the time
+    of all; any other program as it is."""
+    main = main_function(program.module)
+    if main is None or not is_pipeline(program.module) or not (wants_time(args) or args.report):
+        return program, None
+    time = PipelineTime.of(program.module, target_for(main, flag_value(args, "target") or ""))
+    stage = stages_of(program.module)[time.longest]
+    return replace(program, module=stage), time
 
 
 def kernel_source(path: str) -> SourceText | None:
@@ -284,9 +301,11 @@ def write_profile(
     program: Program,
     timeline: "Timeline",
     read: int | None,
+    pipeline: PipelineTime | None = None,
 ) -> dict[str, Any]:
     """Write what is asked for; print the figures for people. The `time` part of the report.
-    `read`: the rows of states that grow, as in `time_of`."""
+    `read`: the rows of states that grow, as in `time_of`. `pipeline`: that of which the program is
+    a stage."""
     from ge.runtime.clock.runs import simulate_runs
     from ge.runtime.device.state import propose_state
     from ge.runtime.profile import tables as profiler
@@ -326,6 +345,9 @@ def write_profile(
         print_result(*changes)
         if not args.what_if_recompile:
             print(f"note: {KEPT}", file=sys.stderr)
+    if pipeline is not None:
+        print_result(f"that is one microbatch of stage {pipeline.longest}", pipeline)
+        report["pipeline"] = pipeline.report()
     return report
 
 

@@ -44,6 +44,7 @@ from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.recurrent import Recurrent
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp
+from ge.dialects.graph.sharding import AxisIndexOp
 from ge.dialects.graph.slicing import PadOp, SliceOp
 from ge.dialects.graph.stated import port
 from ge.dialects.support.functions import functions, main_function
@@ -125,6 +126,7 @@ def constant_expressions(block: Block, limit: int, stored: bool) -> dict[Operati
             and not isinstance(op, FusedOp)
             and not op.regions
             and is_pure(type(op))
+            and not (isinstance(op, AxisIndexOp) and op.in_time)
             and all(o.owner in expressions for o in op.operands)
             and all(map(has_size, op.results))
             and not _grows(op, limit)

@@ -42,6 +42,7 @@ from ge.dialects.graph.sharding import (
     MeshOp,
     ShardingAttr,
     ShardOp,
+    StageOp,
     mesh_of,
     mesh_of_parts,
     sharding_of,
@@ -59,7 +60,8 @@ from ge.dialects.support.tensor_op import name_loc
 from ge.dialects.support.types import AnyTensor, type_shape
 from ge.dialects.text.values import did_you_mean
 from ge.transforms.sharding.checks import check_sharding, check_shardings
-from ge.transforms.sharding.rules import ShardRules, agreed, asked
+from ge.transforms.sharding.cut_batches import cut_batches, insert_behind
+from ge.transforms.sharding.rules import ShardRules, agreed, asked, read_pipeline
 
 
 @dataclass(frozen=True)
@@ -74,12 +76,18 @@ class AnnotateShardingsPass(ModulePass):
     """A file with shardings by names of values, or its text."""
     pad: bool = False
     """Whether inputs, outputs and weights may have parts of unequal size."""
+    pipeline: str = ""
+    """Stages of a pipeline, as in 4 or pp=4: the batch is cut into microbatches."""
+    microbatches: int = 0
+    """Parts of the batch, one after the other; by default as many as stages."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rules = asked(self.mesh, self.rules) or ShardRules()
+        rules = asked(self.mesh, self.rules, self.pipeline) or ShardRules()
         if mesh_of_parts(op) is not None and not rules.shard:
             return  # the program of one device, in which all is said
         annotate(op, rules, self.pad)
+        if self.pipeline:
+            cut_batches(op, self.pipeline, self.microbatches, rules.auto)
         check_shardings(op, self.pad)
 
 
@@ -110,6 +118,8 @@ def annotate(module: ModuleOp, rules: ShardRules, pad: bool = False) -> None:
         if listening():
             text = sharding_text(sharding)
             remark(main, f"'{name}' is cut as {text}")
+    if rules.pipeline and rules.ends:
+        places.end_stages(rules)
     places.write()
 
 
@@ -247,6 +257,25 @@ class Places:
                 if isinstance(op, ShardOp):
                     yield op.sharding.data
 
+    def end_stages(self, rules: ShardRules) -> None:
+        """State that users of the values with which stages end are in later ones."""
+        _, count = read_pipeline(rules.pipeline)
+        if len(rules.ends) not in (count - 1, count):
+            what = f"stages_end_at has {len(rules.ends)} ends, and there are {count} stages"
+            hint = f"state {count - 1} of them: the last stage ends with the outputs"
+            raise GeError(what, rules.source, hint)
+        for number, names in enumerate(rules.ends[: count - 1], 1):
+            for name in names:
+                if name not in self.known:
+                    raise self._no_value(name, rules.source)
+                place, last = self.known[name], self.main.body.block.last_op
+                assert last is not None
+                value = last.operands[place.index] if isinstance(place, OutputPlace) else place
+                shards = [u.operation for u in value.uses if isinstance(u.operation, ShardOp)]
+                if value.name_hint is None and SSAValue.is_valid_name(name):
+                    value.name_hint = name  # it is sent by this name
+                enter_stage(shards[0].result if shards else value, number)
+
     def write(self) -> None:
         """Write the attributes of inputs and outputs; names of values of the model go."""
         for table in (*self.arguments, *(op.attributes for op in self.main.walk())):
@@ -262,12 +291,13 @@ def _tables(attributes: ArrayAttr[DictionaryAttr] | None, count: int) -> list[At
 def _insert_shard(name: str, value: OpResult, sharding: Sharding) -> None:
     new = created(ShardOp, (value,), [value.type], {"sharding": ShardingAttr(sharding)})
     new.location = name_loc(name)
-    users = [use for use in value.uses if use.operation is not new]
-    block = value.op.parent
-    assert block is not None
-    block.insert_op_after(new, value.op)
-    for use in users:
-        use.operation.operands[use.index] = new.result
+    insert_behind(new, value)
+
+
+def enter_stage(value: SSAValue, number: int) -> None:
+    """State that the users of a value are in a stage, or in later ones."""
+    new = created(StageOp, (value,), [value.type], {"number": IntegerAttr(number, i64)})
+    insert_behind(new, value)
 
 
 # ---- names of the model ----------------------------------------------------------------------

@@ -40,7 +40,7 @@ from ge.transforms.sharding.equal_ops import classes
 from ge.transforms.sharding.local_ops import builds, may_cut
 from ge.transforms.sharding.rates import Rates
 from ge.transforms.sharding.resharding import count, elements, steps
-from ge.transforms.sharding.strategies import Need, Rules, Strategy
+from ge.transforms.sharding.strategies import Need, Rules, Strategy, of_result
 
 PASSES = 3  # along the program, at most
 ROUNDS = 4  # over all ops after each, at most
@@ -88,7 +88,7 @@ class OpNode:
         if self.others is not None:
             return self.others[index]
         own, rank = self.results[k], _rank(self.values[index])
-        return own if len(own.dims) == rank else Sharding.whole(rank)
+        return Sharding.whole(rank) if rank > len(own.dims) else of_result(own, rank)
 
 
 @dataclass(eq=False, slots=True)
@@ -332,8 +332,7 @@ class Assignment:
         cut = (*strategy.dims, *strategy.sums)
         parts = count([a for axes in cut for a in axes])
         moved = [bytes_of(v, n) for v, n in zip(op.operands, needs, strict=True)]
-        rank = len(strategy.dims)
-        moved += [bytes_of(r, strategy.result if _rank(r) == rank else None) for r in op.results]
+        moved += [bytes_of(r, of_result(strategy.result, _rank(r))) for r in op.results]
         return self.rates.work_s(op, parts, sum(moved))
 
     # ---- 1. strategies

@@ -25,9 +25,10 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.collectives import Needed
 from ge.dialects.graph.constant import ConstantOp
-from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.creation import FillOp
 from ge.dialects.graph.elementwise import AddOp, AndOp, CastOp, CompareOp, MulOp, SelectOp, SubOp
+from ge.dialects.graph.image import GridSampleOp, ResizeOp
 from ge.dialects.graph.indexing import (
     OneHotOp,
     Picking,
@@ -37,7 +38,8 @@ from ge.dialects.graph.indexing import (
     TopKOp,
 )
 from ge.dialects.graph.normalization import BatchNormOp
-from ge.dialects.graph.pooling import PoolOp
+from ge.dialects.graph.pooling import LrnOp, PoolOp
+from ge.dialects.graph.recurrent import Recurrent
 from ge.dialects.graph.reduction import ReduceKind, ReduceOp
 from ge.dialects.graph.shape import (
     BroadcastToOp,
@@ -48,9 +50,10 @@ from ge.dialects.graph.shape import (
     TransposeOp,
     View,
 )
-from ge.dialects.graph.sharding import AxesAttr, AxisIndexOp
+from ge.dialects.graph.sharding import AxesAttr, AxisIndexOp, StageOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.graph.support.parameters import lowest, splat
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.mesh import Sharding
 from ge.dialects.support.operation import created
 from ge.dialects.support.tensor_op import (
@@ -70,7 +73,7 @@ from ge.dialects.support.types import (
     tensor,
 )
 from ge.transforms.sharding.resharding import count
-from ge.transforms.sharding.strategies import Need, Strategy
+from ge.transforms.sharding.strategies import Need, Strategy, of_result
 
 Add = Callable[[TensorOp], SSAValue]
 """Inserts an op; its first result."""
@@ -88,17 +91,28 @@ class Part:
 
 def shapes_of(op: TensorOp, strategy: Strategy) -> list[Shape]:
     """The shapes of the parts of results."""
-    return [Sharding(strategy.dims).local_shape(shape_of(r)) for r in op.results]
+    shapes = map(shape_of, op.results)
+    return [of_result(strategy.result, len(s)).local_shape(s) for s in shapes]
 
 
 def may_cut(op: TensorOp, dim: int) -> bool:
     """Return whether an op of this class computes parts along a dimension of its result."""
     if isinstance(op, View | BroadcastToOp | SliceOp | ConcatOp | FillOp | TransposeOp):
         return True
-    if isinstance(op, BatchNormOp | DepthToSpaceOp | SpaceToDepthOp):
+    if isinstance(op, StageOp | BatchNormOp | DepthToSpaceOp | SpaceToDepthOp):
         return True
     if isinstance(op, ConvOp):
         return True
+    if isinstance(op, ConvTransposeOp):
+        return dim != 1 or op.groups == 1
+    if isinstance(op, GridSampleOp):
+        return dim == 0
+    if isinstance(op, LrnOp):
+        return dim != 1
+    if isinstance(op, ResizeOp):
+        return op.repeats().get(dim, 1) is not None and len(op.operands) == 1
+    if isinstance(op, Recurrent):
+        return dim == 2  # the batch
     if isinstance(op, TileOp):
         repeats = op.ints("repeats")
         return repeats is not None and repeats[dim] == 1
@@ -113,6 +127,8 @@ def may_cut(op: TensorOp, dim: int) -> bool:
         return dim != op.axis.value.data
     if isinstance(op, SplitInterface):
         return op.is_same_op(dim)
+    if op.ACCESS is Access.POINTWISE:
+        return True
     if isinstance(op, TopKOp):
         return dim != normalize_axis(op.axis.value.data, len(shape_of(op.input)))
     if isinstance(op, OneHotOp | TensorScatterOp):
@@ -150,6 +166,11 @@ def build(part: Part, operands: Sequence[SSAValue], add: Add) -> list[SSAValue]:
         return [_sliced(op, part.strategy, operands[0], add)]
     if isinstance(op, PadOp):
         return [_padded(op, part.strategy, operands[0], add)]
+    if isinstance(op, ConvTransposeOp):
+        return [add(_transposed(part, operands))]
+    if isinstance(op, ResizeOp) and op.sizes is not None:
+        own = attribute([shape[a] for a in op.resized_axes()])
+        return [add(with_properties(op, operands, {"sizes": own}))]
     if isinstance(op, ConvOp | PoolOp):
         return [add(_windowed(op, part.strategy, operands))]
     if isinstance(op, ReduceOp) and op.kind.data == "mean" and any(part.strategy.sums):
@@ -240,6 +261,29 @@ def _windowed(op: ConvOp | PoolOp, strategy: Strategy, operands: Sequence[SSAVal
     return with_properties(op, operands, changed)
 
 
+def _transposed(part: Part, operands: Sequence[SSAValue]) -> TensorOp:
+    """Along dimensions that are cut, the input has all that reaches the part of the result, and
+    what it reaches around that is taken away."""
+    op = part.op
+    assert isinstance(op, ConvTransposeOp)
+    window, extra = op.transposed_window(shape_of(op.weight)[2:]), list(op.extra())
+    pads, rank = list(window.pads), window.rank
+    for i in range(rank):
+        if not part.strategy.dims[2 + i]:
+            continue
+        if op.input_channels_last.value.data:
+            raise VerifyException("channels are last")
+        need, stride = part.needs[0], window.strides[i]
+        first = need.spans[2 + i][0].constant if isinstance(need, Needed) else 0
+        reached = (shape_of(operands[0])[2 + i] - 1) * stride + window.extent(i)
+        pads[i] -= first * stride
+        pads[i + rank], extra[i] = reached - pads[i] - part.shapes[0][2 + i], 0
+    if min(pads) < 0:
+        raise VerifyException("elements that nothing reaches")
+    changed = {"auto_pad": None, "pads": attribute(pads), "output_padding": attribute(extra)}
+    return with_properties(op, operands, changed)
+
+
 def _mean(op: ReduceOp, x: SSAValue, add: Add) -> SSAValue:
     """A part of the sum, divided by the number of elements of all parts."""
     axes, element = op.reduced_axes() or (), element_type(x)
@@ -279,7 +323,7 @@ def builds(op: TensorOp, strategy: Strategy, needs: Sequence[Need]) -> bool:
     shapes = shapes_of(op, strategy)
     try:
         if is_concat(op, strategy):
-            return all(isinstance(n, Needed) for n in needs)
+            return True  # of boxes, which follow each other
         results = build(Part(op, strategy, needs, shapes), block.args, add)
         return [shape_of(r) for r in results] == shapes
     except (VerifyException, ValueError):

@@ -67,11 +67,13 @@ from ge.dialects.graph.sharding import (
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
 from ge.dialects.graph.support.parameters import highest, lowest, one, splat, zero
 from ge.dialects.support.boxes import Box
+from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.digits import Axes, all_digits, cut, joined
 from ge.dialects.support.editing import erase, set_operands
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.functions import functions
-from ge.dialects.support.mesh import Mesh, Sharding
+from ge.dialects.support.mesh import Mesh, Sharding, is_in_time
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     AnyTensor,
@@ -93,7 +95,7 @@ from ge.transforms.sharding.moves import merge_moves, piece, whole_reductions
 from ge.transforms.sharding.plans import Search
 from ge.transforms.sharding.rates import Rates, TimedRates
 from ge.transforms.sharding.resharding import Step, as_needed, count, sent, steps
-from ge.transforms.sharding.strategies import Need, Rules, Strategy, box_needed
+from ge.transforms.sharding.strategies import Need, Rules, Strategy, box_needed, of_result
 from ge.transforms.sharding.two_levels import in_two_levels
 
 NEUTRAL = {"sum": zero, "prod": one, "max": lowest, "min": highest}
@@ -118,14 +120,23 @@ class PartitionSpmdPass(ModulePass):
         main = functions(op).get("main")
         if mesh is None or main is None or mesh_of_parts(op) is not None:
             return
-        merge_moves(main)
-        whole = whole_reductions(main)
-        assignment, search = self.assigned(main, mesh, whole)
-        while in_two_levels(assignment):  # ops along a cut axis
-            assignment, search = self.assigned(main, mesh, whole)
+        assignment, search = self.decided(main, mesh)
         if search is not None:
             search.tell()
         Partition(op, main, mesh, assignment).run()
+        for inner in all_ops(main.body.blocks):
+            if isinstance(inner, Collective) and is_in_time(inner.group()):
+                text = "it needs elements of several microbatches: the batch cannot be cut here"
+                raise error_at(inner, text, "compile it with --microbatches 1")
+
+    def decided(self, main: FuncOp, mesh: Mesh) -> tuple[Assignment, Search | None]:
+        """Rewrite ops along cut axes, and decide how each op is computed."""
+        merge_moves(main)
+        whole = whole_reductions(main)
+        found = self.assigned(main, mesh, whole)
+        while in_two_levels(found[0]):  # ops along a cut axis
+            found = self.assigned(main, mesh, whole)
+        return found
 
     def assigned(
         self, main: FuncOp, mesh: Mesh, whole: Set[Operation]
@@ -251,7 +262,7 @@ class Partition:
             operands = self.masked(op, node.rules, strategy, operands)
             results = build(Part(op, strategy, [n for n in needs if n], shapes), operands, self.add)
         for old, new in zip(op.results, results, strict=True):
-            self.forms[old] = {(strategy.result, 0): new}
+            self.forms[old] = {(of_result(strategy.result, len(shape_of(old))), 0): new}
 
     def concatenated(self, op: ConcatOp, strategy: Strategy) -> SSAValue:
         """Each device's part of values that follow each other: one exchange for each, onto what
@@ -453,7 +464,7 @@ class Partition:
         local = tensor(need.local_shape(shape), element)
         if constant_value(op.result) is not None and (value := splat(op.result)) is not None:
             return self.number_of(value, local)
-        if isinstance(op.value, WeightAttr):
+        if isinstance(op.value, WeightAttr) and not is_in_time(need.axes):
             key = f"{op.value.data} {sharding_text(need)}"
             self.parts[key] = op.value.data, need
             return self.add(ConstantOp.make(WeightAttr(key), local))

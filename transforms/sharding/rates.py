@@ -7,7 +7,7 @@ behind other work, and merge. A search compares times of collectives with their 
 from dataclasses import dataclass, field
 
 from ge.dialects.support.boxes import Access
-from ge.dialects.support.mesh import Axis, Mesh, Sharding
+from ge.dialects.support.mesh import Axis, Mesh, Sharding, is_in_time
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type
 from ge.dialects.targets.cluster import Cluster
@@ -16,6 +16,8 @@ from ge.runtime.library.costs.collectives import cluster_of, reduction_us
 from ge.runtime.library.costs.cycles import peak_macs
 from ge.runtime.library.costs.estimates import hbm_bytes_per_us
 from ge.transforms.sharding.resharding import Step, count, elements, sent_by
+
+NEVER = 1e-3  # bytes a second between microbatches, which send each other nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +51,8 @@ class Rates:
         """Bytes that a device sends to those that differ along axes, over all of its links at the
         slowest level between them. What crosses an outer level is taken to be the part of one
         device of the group below, as in a collective of two levels."""
+        if is_in_time(axes):
+            return NEVER
         if (rate := self._links.get(axes)) is None:
             cluster, spread = self.spread(axes)
             rate, inside = float("inf"), 1
@@ -96,6 +100,8 @@ class TimedRates(Rates):
     def sending_s(self, step: Step, have: Sharding, shape: Shape, bits: int) -> float:
         """Return the time of a step by the fastest algorithm. Boxes take as long as a gather after
         which a device has got as many bytes: an assumption."""
+        if is_in_time(step.axes):
+            return Rates.sending_s(self, step, have, shape, bits)
         (cluster, spread), p = self.spread(step.axes), count(step.axes)
         if step.op in ("all_reduce", "reduce_scatter"):
             kind, size = step.op, float(elements(shape, have))

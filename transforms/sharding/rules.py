@@ -8,7 +8,8 @@
                "p": [["tp:(1)2", "?"]]}}   along a sub-axis; `?` as in Shardy
 
 The file may have the second table alone. A list "parameters" says which weights count as such in
-reports; others are constants. What else stands in it is left to others. A rule with the
+reports; others are constants. A list "stages_end_at" has the values (a name, or a list of names)
+with which the stages of `--pipeline` end. What else stands in it is left to others. A rule with the
 whole name of a value comes before globs, and the first of these holds.
 
 `--shard auto`, or `--shard rules.json,auto`: what no rule states is searched for (`plans.py`)."""
@@ -38,6 +39,8 @@ class ShardRules:
     source: str = ""
     parameters: Sequence[str] | None = None
     auto: bool = False  # what is not stated is searched for
+    pipeline: str = ""  # the stages of a pipeline, as `read_pipeline` takes them
+    ends: Sequence[Sequence[str]] = ()  # the values with which each of them ends
 
 
 def mesh_line(mesh: Mesh) -> str:
@@ -63,14 +66,27 @@ def read_mesh(text: str) -> Mesh:
     return Mesh(tuple(axes.items()))
 
 
-def asked(mesh: str, shard: str) -> ShardRules | None:
-    """Return what `--mesh` and `--shard` say together; None if nothing. Raises GeError for what
-    cannot be read, and where they contradict each other."""
+def read_pipeline(text: str) -> tuple[str, int]:
+    """Read `4`, or `pp=4`: the axis ("" if none is named) and the number of stages. Raises
+    ValueError that says what is expected."""
+    axis, _, number = text.rpartition("=")
+    try:
+        return axis.strip(), whole(1)(number)
+    except ValueError:
+        raise ValueError(
+            "a number of stages, or an axis of the mesh and that, as in pp=4"
+        ) from None
+
+
+def asked(mesh: str, shard: str, pipeline: str = "") -> ShardRules | None:
+    """Return what `--mesh`, `--shard` and `--pipeline` say together; None if nothing. Raises
+    GeError for what cannot be read, and where they contradict each other."""
     if not mesh and not shard:
         return None
     source, auto = without_auto(shard)
     rules = read_rules(source) if source else ShardRules(source="--shard")
-    return replace(rules, auto=auto, mesh=agreed(_mesh(mesh, "--mesh"), rules.mesh, rules.source))
+    stated = agreed(_mesh(mesh, "--mesh"), rules.mesh, rules.source)
+    return replace(rules, auto=auto, mesh=stated, pipeline=pipeline)
 
 
 def without_auto(shard: str) -> tuple[str, bool]:
@@ -145,7 +161,18 @@ def read_rules(source: str) -> ShardRules:
     if parameters is not None and not isinstance(parameters, list):
         raise GeError('parameters are a list of names of weights, as in ["w", "b"]', where)
     names = None if parameters is None else [str(n) for n in cast("list[Any]", parameters)]
-    return ShardRules(_mesh(line, where), shardings, where, names)
+    ends = _ends(table.get("stages_end_at") or [] if "shard" in table else [], where)
+    return ShardRules(_mesh(line, where), shardings, where, names, ends=ends)
+
+
+def _ends(listed: Any, where: str) -> list[list[str]]:
+    entries = cast("list[Any]", listed) if isinstance(listed, list) else [None]
+    ends: list[Any] = [[entry] if isinstance(entry, str) else entry for entry in entries]
+    for own in ends:
+        if not isinstance(own, list) or not all(isinstance(n, str) for n in cast("list[Any]", own)):
+            hint = 'a name, or a list of names, for each stage, as in ["h0", ["h1", "mask"]]'
+            raise GeError("stages_end_at is no list of names of values", where, hint)
+    return ends
 
 
 class _Table(dict[str, Any]):

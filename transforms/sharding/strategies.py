@@ -19,14 +19,21 @@ from functools import cached_property, reduce
 from itertools import combinations
 from math import prod
 
+from xdsl.ir import SSAValue
+
 from ge.dialects.graph.collectives import Needed, Place
-from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.convolution import Convolution, ConvOp, ConvTransposeOp
+from ge.dialects.graph.creation import FillOp
 from ge.dialects.graph.elementwise import AddOp, DivOp, MulOp, NegOp, SubOp
+from ge.dialects.graph.indexing import ScatterNdOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.pooling import PoolOp
+from ge.dialects.graph.recurrent import Recurrent
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, TransposeOp, View
 from ge.dialects.graph.slicing import PadOp, SliceOp
+from ge.dialects.graph.support.parameters import splat
 from ge.dialects.support.boxes import Box, Span, Unknown, view_box
 from ge.dialects.support.digits import Axes, DigitSum, all_digits, axes_of, cut, joined, part
 from ge.dialects.support.element_types import is_float
@@ -96,9 +103,22 @@ def contracted(op: TensorOp) -> tuple[Contracted, ...]:
         mean_of_floats = op.kind.data != "mean" or is_float(element_type(op.input))
         if known and mean_of_floats:
             return tuple(Contracted(kind, ((0, a),)) for a in axes or ())
+    if isinstance(op, ConvTransposeOp) and op.groups == 1 and op.bias is None:
+        return (Contracted(SUM, ((0, op.channel_axis), (1, 0))),)
     if isinstance(op, ConvOp) and op.groups == 1 and op.bias is None:
         return (Contracted(SUM, ((0, op.channel_axis), (1, 1))),)
+    if isinstance(op, ScatterNdOp) and op.reduction.data == "add" and is_zero(op.input):
+        return tuple(
+            Contracted(SUM, ((1, d), (2, d))) for d in range(len(shape_of(op.indices)) - 1)
+        )
     return ()
+
+
+def is_zero(value: SSAValue) -> bool:
+    """Return whether a value is a constant of zeros."""
+    if isinstance(value.owner, FillOp):
+        return value.owner.value.value.data == 0
+    return isinstance(value.owner, ConstantOp) and splat(value) == 0
 
 
 def linear(op: TensorOp) -> tuple[tuple[int, ...], ...]:
@@ -112,6 +132,12 @@ def linear(op: TensorOp) -> tuple[tuple[int, ...], ...]:
     if isinstance(op, NegOp | View | TransposeOp | BroadcastToOp | SliceOp | DivOp) or is_sum:
         return ((0,),)
     return ()
+
+
+def of_result(own: Sharding, rank: int) -> Sharding:
+    """Return how a result is cut of which the first one is cut so: one with fewer dimensions has
+    the last ones."""
+    return replace(own, dims=own.dims[len(own.dims) - rank :])
 
 
 class Rules:
@@ -163,9 +189,10 @@ class Rules:
         shape, spans = self.shapes[index], list[Span] | None
         found: list[list[Span]] = []
         for r, result in enumerate(self.results):
-            if len(result) != len(strategy.dims):
+            if len(result) != len(strategy.dims) and not isinstance(self.op, Recurrent):
                 return None
-            box = self.op.operand_box(index, Box.of(cut(result, strategy.dims)), r)
+            dims = of_result(strategy.result, len(result)).dims
+            box = self.op.operand_box(index, Box.of(cut(result, dims)), r)
             found.append([(0, d) for d in shape] if box is None else list(box.spans))
         spans = found[0]
         if any(other != spans for other in found[1:]):
@@ -175,7 +202,7 @@ class Rules:
                 if operand == index and axes:
                     spans[dim] = part(shape[dim], axes)
         unreduced = strategy.through if index in strategy.takes else ()
-        exact = index == 0 and isinstance(self.op, PadOp | ConvOp | PoolOp)
+        exact = index == 0 and isinstance(self.op, PadOp | Convolution | PoolOp)
         return needed(spans, shape, unreduced, strategy.kind, exact)
 
     # ---- strategies that operands suggest

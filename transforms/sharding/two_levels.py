@@ -15,12 +15,16 @@ it, and their sum."""
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
-from xdsl.dialects.builtin import f32, i32, i64
+from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32, i32, i64
 from xdsl.ir import SSAValue
 
+from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.convolution import ConvOp
+from ge.dialects.graph.creation import FillOp, TriOp
 from ge.dialects.graph.elementwise import (
     AddOp,
     AndOp,
@@ -35,7 +39,7 @@ from ge.dialects.graph.elementwise import (
     SqrtOp,
     SubOp,
 )
-from ge.dialects.graph.indexing import GatherElementsOp, GatherNdOp, GatherOp, TopKOp
+from ge.dialects.graph.indexing import GatherElementsOp, GatherNdOp, GatherOp, ScatterNdOp, TopKOp
 from ge.dialects.graph.normalization import (
     GroupNormOp,
     LayerNormOp,
@@ -46,6 +50,7 @@ from ge.dialects.graph.normalization import (
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp
+from ge.dialects.graph.slicing import SliceOp, SplitOp
 from ge.dialects.graph.support.window import Window
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.mesh import Sharding
@@ -53,9 +58,12 @@ from ge.dialects.support.tensor_op import RowsInterface, TensorOp
 from ge.dialects.support.types import element_type, normalize_axis, rank_of, shape_of
 from ge.runtime.data.arrays import dtype_of
 from ge.transforms.graph.control_flow import replace_op
+from ge.transforms.graph.written_attention import Expansion
 from ge.transforms.rewriting.building import Make
 from ge.transforms.sharding.assignment import Assignment
+from ge.transforms.sharding.local_ops import with_properties
 from ge.transforms.sharding.resharding import count
+from ge.transforms.sharding.strategies import is_zero, of_result
 
 LARGEST_I32 = (1 << 31) - 1
 
@@ -74,28 +82,57 @@ def in_two_levels(assignment: Assignment) -> bool:
         if rewrite is None or rules is None or not rules.is_static:
             continue
         assert isinstance(op, TensorOp)
-        have = assignment.chosen(op.operands[0])
-        parts = parts_along(op, have)
+        index = row_operand(op)
+        parts = parts_along(op, index, reaching(assignment, op.operands[index]))
         if parts > 1 and (results := rewrite(Make(op), op, parts)) is not None:
             replace_op(op, results)
             changed = True
     return changed
 
 
-def parts_along(op: TensorOp, have: Sharding) -> int:
-    """In how many equal parts the first operand is cut along the op's axis; 1 where it is not."""
-    axes = row_axes(op)
+def reaching(assignment: Assignment, value: SSAValue, depth: int = 4) -> Sharding:
+    """Return how a value is cut, or may be: as what it is made of is, through a few ops."""
+    have, node = assignment.chosen(value), assignment.producer(value)
+    if any(have.dims) or node is None or node.rules is None or not depth:
+        return have
+    for i, operand in enumerate(node.op.operands):
+        own = reaching(assignment, operand, depth - 1)
+        if isinstance(operand.owner, ConstantOp) or not any(own.dims):
+            continue
+        strategy = node.rules.suggested(i, own)
+        if strategy is not None and any(strategy.dims) and node.rules.needs(strategy):
+            return of_result(strategy.result, rank_of(value))
+    return have
+
+
+def row_operand(op: TensorOp) -> int:
+    """Return the operand of which it matters how it is cut."""
+    return 2 if isinstance(op, ScatterNdOp) else 1 if isinstance(op, AttentionOp) else 0
+
+
+def parts_along(op: TensorOp, index: int, have: Sharding) -> int:
+    """In how many equal parts an operand is cut along the op's axis; 1 where it is not."""
+    axes, shape = row_axes(op), shape_of(op.operands[index])
     parts = prod(count(have.dims[a]) for a in axes)
-    divides = all(shape_of(op.operands[0])[a] % count(have.dims[a]) == 0 for a in axes)
+    divides = all(shape[a] % count(have.dims[a]) == 0 for a in axes)
     return parts if divides else 1
 
 
 def row_axes(op: TensorOp) -> Sequence[int]:
-    if isinstance(op, GatherOp | TopKOp):
-        axis = op.axis
-        return (normalize_axis(axis.value.data, rank_of(op.input)),)
+    if isinstance(op, GatherElementsOp):
+        return tuple(op.indexed_axes())
+    if isinstance(op, GatherOp | TopKOp | SplitOp):
+        return (normalize_axis(op.axis.value.data, rank_of(op.operands[0])),)
     if isinstance(op, PoolOp):
         return range(2, rank_of(op.input))
+    if isinstance(op, TriOp):
+        return range(rank_of(op.input) - 2, rank_of(op.input))
+    if isinstance(op, ConvOp):
+        return (op.channel_axis,)
+    if isinstance(op, AttentionOp):
+        return (op.dimension("key", 2),)
+    if isinstance(op, ScatterNdOp):
+        return range(rank_of(op.indices) - 1)
     return tuple(op.row_axes() or ()) if isinstance(op, RowsInterface) else ()
 
 
@@ -258,18 +295,10 @@ def gather(make: Make, op: GatherOp, parts: int) -> Sequence[SSAValue] | None:
     if axis:
         x = make(TransposeOp, x, permutation=order)
     x = reshaped(make, x, (parts, size, *(data[i] for i in order[1:])))
-    at, rank = op.indices, rank_of(op.indices)
-    zero = make.number(0, at)
-    at = make(SelectOp, make(CompareOp, at, zero, predicate="lt"),
-              make(AddOp, at, make.number(data[axis], at)), at)  # fmt: skip
+    at, rank = _from_front(make, op.indices, data[axis]), rank_of(op.indices)
     first = (np.arange(parts) * size).astype(dtype_of(element_type(at)))
     local = make(SubOp, at, make.constant(first.reshape(parts, *[1] * rank)))
-    inside = make(
-        AndOp,
-        make(CompareOp, local, zero, predicate="ge"),
-        make(CompareOp, local, make.number(size, at), predicate="lt"),
-    )
-    local = make(ClampOp, local, zero, make.number(size - 1, at))
+    inside, local = _inside_part(make, local, size)
     own_shape = shape_of(local)
     found = make(GatherNdOp, x, reshaped(make, local, (*own_shape, 1)), batch_dims=1)
     mask = reshaped(make, inside, (*own_shape, *[1] * rest))
@@ -279,6 +308,98 @@ def gather(make: Make, op: GatherOp, parts: int) -> Sequence[SSAValue] | None:
         places = [*range(rank, rank + axis), *range(rank), *range(rank + axis, rank + rest)]
         y = make(TransposeOp, y, permutation=places)
     return [y]
+
+
+def gather_elements(make: Make, op: GatherElementsOp, parts: int) -> Sequence[SSAValue] | None:
+    """As a look-up: each part gives the elements that it has, and zeros else."""
+    (axis,), shape, element = op.indexed_axes(), shape_of(op.input), element_type(op.input)
+    own = shape_of(op.indices)
+    if not is_float(element) or prod(own) >= prod(shape):
+        return None
+    size, rank = shape[axis] // parts, len(shape)
+    x = in_parts(make, op.input, axis, parts)
+    first = (np.arange(parts) * size).astype(dtype_of(element_type(op.indices)))
+    at = reshaped(make, _from_front(make, op.indices, shape[axis]), (*own[:axis], 1, *own[axis:]))
+    local = make(SubOp, at, make.constant(first.reshape(parts, *[1] * (rank - axis))))
+    inside, local = _inside_part(make, local, size)
+    found = make(GatherElementsOp, x, local, axis=axis + 1)
+    found = make(SelectOp, inside, found, make.number(0, found))
+    return [make(ReduceOp, found, kind="sum", axes=[axis], keep_dims=False)]
+
+
+def _from_front(make: Make, at: SSAValue, size: int) -> SSAValue:
+    negative = make(CompareOp, at, make.number(0, at), predicate="lt")
+    return make(SelectOp, negative, make(AddOp, at, make.number(size, at)), at)
+
+
+def _inside_part(make: Make, local: SSAValue, size: int) -> tuple[SSAValue, SSAValue]:
+    """Return whether indices lie in a part, and indices that do: of others any."""
+    zero = make.number(0, local)
+    inside = make(
+        AndOp,
+        make(CompareOp, local, zero, predicate="ge"),
+        make(CompareOp, local, make.number(size, local), predicate="lt"),
+    )
+    return inside, make(ClampOp, local, zero, make.number(size - 1, local))
+
+
+# ---- moves --------------------------------------------------------------------------------------
+
+
+def split(make: Make, op: SplitOp, parts: int) -> Sequence[SSAValue]:
+    """Pieces along an axis that is cut are boxes of the whole."""
+    axis, first, pieces = op.axis.value.data, 0, list[SSAValue]()
+    for result in op.results:
+        last = first + shape_of(result)[axis]
+        pieces.append(make(SliceOp, op.input, starts=[first], ends=[last], axes=[axis]))
+        first = last
+    return pieces
+
+
+def triangle(make: Make, op: TriOp, parts: int) -> Sequence[SSAValue] | None:
+    """Elements whose column and row compare as they should: these are known of each part."""
+    first, *_ = op.ints("k") or (0,)
+    if op.k_value is not None:
+        return None
+    rows, columns = shape_of(op.input)[-2:]
+    row = make.constant(np.arange(first, first + rows, dtype=np.int32).reshape(rows, 1))
+    column = make.constant(np.arange(columns, dtype=np.int32))
+    predicate = "ge" if op.upper.value.data else "le"
+    inside = make(CompareOp, column, row, predicate=predicate)
+    return [make(SelectOp, inside, op.input, make.number(0, op.input))]
+
+
+# ---- sums ---------------------------------------------------------------------------------------
+
+
+def biased(make: Make, op: ConvOp, parts: int) -> Sequence[SSAValue] | None:
+    """A bias is added once, to the sum of what channels give."""
+    if op.bias is None or op.groups > 1:
+        return None
+    new = with_properties(op, op.operands[:2], {})
+    make.add(new)
+    column = (shape_of(op.bias)[0], *[1] * (rank_of(op.result) - 2))
+    return [make(AddOp, new.results[0], reshaped(make, op.bias, column))]
+
+
+def scattered(make: Make, op: ScatterNdOp, parts: int) -> Sequence[SSAValue] | None:
+    """Add what is added here and there on its own: to zeros."""
+    element = element_type(op.input)
+    if op.reduction.data != "add" or is_zero(op.input) or not is_float(element):
+        return None
+    zeros = make(FillOp, value=FloatAttr(0.0, cast(AnyFloat, element)), shape=shape_of(op.input))
+    new = op.with_operands([zeros, op.indices, op.updates])
+    return [make(AddOp, op.input, make.add(new).results[0])]
+
+
+def attention(make: Make, op: AttentionOp, parts: int) -> Sequence[SSAValue] | None:
+    """Attention over keys that are cut, of fewer elements than these: partial results are sent."""
+    elsewhere = op.length, op.table, op.key_lengths
+    rounded = op.is_integer or op.has_grids or op.rounded_weights.value.data
+    smaller = prod(shape_of(op.result)) < prod(shape_of(op.key))
+    if rounded or any(v is not None for v in elsewhere) or not smaller:
+        return None
+    return [Expansion(op, make).result()]
 
 
 # ---- pools --------------------------------------------------------------------------------------
@@ -296,6 +417,8 @@ def pool(make: Make, op: PoolOp, parts: int) -> Sequence[SSAValue] | None:
     for i, places in enumerate(window.output(spatial)):
         inside = [_inside(window, i, p, spatial[i]) for p in range(places)]
         counts = np.multiply.outer(counts, inside)
+    if not counts.all():
+        return None  # windows over padding alone
     params: dict[str, Any] = {"kernel": kernel, "pads": window.pads, "strides": window.strides}
     whole = make(
         PoolOp, op.input, kind="average", count_include_pad=True, dilations=window.dilations,
@@ -322,5 +445,11 @@ REWRITES: dict[type[TensorOp], Rewrite] = {
     TopKOp: top_k,
     CumulativeOp: cumulative,
     GatherOp: gather,
+    GatherElementsOp: gather_elements,
+    SplitOp: split,
+    TriOp: triangle,
+    ConvOp: biased,
+    ScatterNdOp: scattered,
+    AttentionOp: attention,
     PoolOp: pool,
 }

@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.support.parameters import GraphOp
 from ge.dialects.support.boxes import Span, plus, window_span
 from ge.dialects.support.constraints import INTS, choice, opt_choice_def
+from ge.dialects.support.digits import DigitSum
 from ge.dialects.support.types import DYNAMIC, Shape, shape_text
 
 """The window's part of an assembly format."""
@@ -106,6 +107,10 @@ class Window:
 
     def _reaching(self, i: int, span: Span, count: int) -> Span:
         first, stride, extent = plus(span[0], self.pads[i]), self.strides[i], self.extent(i)
+        over = first % stride if isinstance(first, DigitSum) else None
+        if isinstance(over, int):  # as far from the last position on all devices
+            low, high = -((extent - 1 - over) // stride), (over + span[1] - 1) // stride
+            return first // stride + low, high - low + 1
         if not isinstance(first, int):
             return 0 - (extent - 1 - first) // stride, (span[1] + extent - 2) // stride + 1
         met = set[int]()

@@ -224,8 +224,8 @@ def cluster_of(target: Target, mesh: Mesh) -> Cluster:
     if (cluster := target.cluster) is None:
         what = f"the target states no cluster: a mesh of {mesh.count} devices needs one"
         raise GeError(what, target.name, NO_CLUSTER)
-    if mesh.count > cluster.devices:
-        what = f"a mesh of {mesh.count} devices, and the target's cluster has {cluster.devices}"
+    if (count := mesh.devices.count) > cluster.devices:
+        what = f"a mesh of {count} devices, and the target's cluster has {cluster.devices}"
         raise GeError(what, target.name, "take a smaller mesh, or state more devices in [cluster]")
     return cluster
 
