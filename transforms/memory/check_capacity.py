@@ -14,7 +14,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from ge.dialects.npu_task.attributes import figure
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp
@@ -27,6 +26,7 @@ from ge.dialects.targets.target import Target, target_for
 from ge.transforms.analysis.dependencies import users_of
 from ge.transforms.analysis.liveness import Lifetime, Liveness
 from ge.transforms.memory.packing import lives_of_slots
+from ge.transforms.rewriting.passes import TargetPass
 
 SHOWN = 10  # buffers
 
@@ -122,13 +122,11 @@ def check_capacity(func: FuncOp, target: Target, limit: int) -> None:
 
 
 @dataclass(frozen=True)
-class CheckCapacityPass(ModulePass):
+class CheckCapacityPass(TargetPass):
     """Refuse a plan of @main that takes more bytes than a limit, or than the target has."""
 
     name = "check-capacity"
 
-    target: str = ""
-    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
     limit: int = 0
     """Bytes that the arena may take; 0: what the target has beside weights, inputs and outputs."""
 

@@ -27,7 +27,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from ge.dialects.npu_task.attributes import HOST, IO, space_of
@@ -36,6 +35,7 @@ from ge.dialects.npu_task.ops import BatchCopyOp, CopyOp
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.types import align_up, byte_size, is_dynamic
 from ge.dialects.targets.target import target_for
+from ge.transforms.rewriting.passes import TargetPass
 
 
 def inputs_of(block: Block) -> Iterator[tuple[CopyOp, AllocOp]]:
@@ -134,13 +134,11 @@ class Merging:
 
 
 @dataclass(frozen=True)
-class MergeCopiesPass(ModulePass):
+class MergeCopiesPass(TargetPass):
     """Copy small inputs of @main to the device in one transfer, and small outputs back."""
 
     name = "merge-copies"
 
-    target: str = ""
-    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
     limit: int = 0
     """The most bytes of a transfer; 0: as many as take no longer than the smallest one."""
 

@@ -33,7 +33,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.traits import IsTerminator
 
 from ge.dialects.graph.control import CaseOp, IfOp, LoopOp
@@ -45,6 +44,7 @@ from ge.dialects.support.types import align_up, byte_size, has_size
 from ge.dialects.targets.target import target_for
 from ge.transforms.analysis.task_graph import TaskGraph, used_by, value_graph
 from ge.transforms.analysis.views import storage, whole_of
+from ge.transforms.rewriting.passes import TargetPass
 
 WINDOW = 16  # tasks
 
@@ -287,13 +287,11 @@ def rearrange(block: Block, tasks: list[Operation]) -> None:
 
 
 @dataclass(frozen=True)
-class OrderTasksPass(ModulePass):
+class OrderTasksPass(TargetPass):
     """Reorder the tasks of @main to lower peak memory."""
 
     name = "order-tasks"
 
-    target: str = ""
-    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
     orders: tuple[str, ...] = tuple(ORDERS)
     """Candidates: program, depth-first, memory-greedy, critical-path."""
 

@@ -37,7 +37,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.fused_op import FusedOp
@@ -54,6 +53,7 @@ from ge.runtime.clock.clock import ProgramClock, UnknownShapes
 from ge.runtime.library.asking import answers_in
 from ge.runtime.library.costs.collectives import collective_us
 from ge.transforms.analysis.dependencies import Segment, segments
+from ge.transforms.rewriting.passes import TargetPass
 from ge.transforms.schedule.acknowledge_collectives import add_acknowledgements
 from ge.transforms.schedule.assign_streams import MORE_STREAMS, StreamAssignment, own_streams
 from ge.transforms.schedule.pieces import (
@@ -402,14 +402,12 @@ def erase_unused(value: SSAValue) -> None:
 
 
 @dataclass(frozen=True)
-class SplitLaunchesPass(ModulePass):
+class SplitLaunchesPass(TargetPass):
     """Cut launches of different engines into pieces that overlap, where that is faster by the
     clock."""
 
     name = "split-launches"
 
-    target: str = ""
-    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
     pieces: int = 0
     """Number of pieces wherever launches come apart so; 0: the number that the clock finds best."""
     collectives: bool = False
