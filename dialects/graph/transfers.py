@@ -1,16 +1,23 @@
 """The boxes that devices send each other where a collective says how a value is cut before and
 after."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from math import prod
 
-from ge.dialects.graph.collectives import AllToAllOp, ExchangeOp, OfWhole
+from ge.dialects.graph.collectives import (
+    AllGatherOp,
+    AllReduceOp,
+    AllToAllOp,
+    Collective,
+    ExchangeOp,
+    OfWhole,
+)
 from ge.dialects.support.element_types import storage_bytes
 from ge.dialects.support.mesh import Mesh, Sharding
-from ge.dialects.support.types import Shape, element_type
+from ge.dialects.support.types import Shape, byte_size, element_type, is_dynamic
 
 Spans = Sequence[tuple[int, int]]  # first element and size along each dimension
 
@@ -79,19 +86,48 @@ def needs_of(op: OfWhole) -> Callable[[Mesh, int], Spans]:
     return lambda mesh, device: to.box(whole, mesh, device)
 
 
-def sent_by_device(op: OfWhole, mesh: Mesh) -> Iterator[tuple[int, dict[int, int]]]:
-    """Yield devices, and the bytes that each sends to each other one. Devices in the middle of an
-    axis send as much as their neighbours, so that a few of each axis are enough."""
-    names, has, needs = {a.name for a in op.group()}, op.has.data, needs_of(op)
-    element = element_type(op.input)
+def some_devices(mesh: Mesh, names: Iterable[str]) -> Iterator[int]:
+    """Yield the devices at the first places, one in the middle and the last places of some axes, at
+    the first place of others: those between are like their neighbours."""
+    known = set(names)
     places = [
-        sorted({0, 1, d // 2, d - 2, d - 1} & set(range(d))) if name in names else [0]
+        sorted({0, 1, d // 2, d - 2, d - 1} & set(range(d))) if name in known else [0]
         for name, d in mesh.axes
     ]
     for place in product(*places):
         device = 0
         for (_, size), at in zip(mesh.axes, place, strict=True):
             device = device * size + at
+        yield device
+
+
+def received_bytes(op: Collective, mesh: Mesh) -> int:
+    """The bytes that a device gets from others, at most, by the algorithm that moves fewest; 0 for
+    values whose size is not known."""
+    if is_dynamic(op.input.type) or is_dynamic(op.result.type):
+        return 0
+    if isinstance(op, OfWhole):
+        has, needs, whole = op.has.data, needs_of(op), [(0, size) for size in op.whole]
+        found = 0
+        for device in some_devices(mesh, mesh.sizes):
+            need, own = needs(mesh, device), has.box(op.whole, mesh, device)
+            found = max(found, elements(common(need, whole)) - elements(common(need, own)))
+        return storage_bytes(found, element_type(op.input))
+    devices = mesh.parts(op.group())
+    size = byte_size((op.result if isinstance(op, AllGatherOp) else op.input).type)
+    return (1 + isinstance(op, AllReduceOp)) * (devices - 1) * size // devices
+
+
+def elements(box: Spans | None) -> int:
+    return 0 if box is None else prod(n for _, n in box)
+
+
+def sent_by_device(op: OfWhole, mesh: Mesh) -> Iterator[tuple[int, dict[int, int]]]:
+    """Yield devices, and the bytes that each sends to each other one. Devices in the middle of an
+    axis send as much as their neighbours, so that a few of each axis are enough."""
+    names, has, needs = {a.name for a in op.group()}, op.has.data, needs_of(op)
+    element = element_type(op.input)
+    for device in some_devices(mesh, names):
         sends = Transfers(mesh, device, op.whole, has, needs).sends
-        boxes = {d: prod(n for _, n in box) for d, box in sends.items() if d != device}
+        boxes = {d: elements(box) for d, box in sends.items() if d != device}
         yield device, {d: storage_bytes(size, element) for d, size in boxes.items()}

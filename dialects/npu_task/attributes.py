@@ -174,6 +174,7 @@ def space_of(t: Attribute) -> Attribute | None:
 
 # of @main
 STREAMS = "npu_task.streams"
+RECEIVED = "npu_task.received_bytes"  # that collectives bring a device, at most, each of them once
 CAP = "npu_task.cap_bytes"  # most bytes that are live at one time
 CERTIFICATE = "npu_task.certificate"
 NO_REUSE = "npu_task.no_reuse"  # kinds of ops whose results share no memory
@@ -220,7 +221,7 @@ def state(func: Operation, **figures: int) -> None:
 
 COUNTS = (
     *(f"npu_task.{name}" for name in (*FIGURES, "state_bytes", "dynamic_bytes")),
-    CAP, SPILLED, RECOMPUTED,
+    CAP, SPILLED, RECOMPUTED, RECEIVED,
 )  # fmt: skip
 
 STATED = {

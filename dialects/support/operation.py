@@ -254,7 +254,7 @@ _OF_BLOCKS = (
 _announce(Block, _OF_BLOCKS)
 
 # xDSL's own methods, which are functions of Python, say the same
-for _kind in (OpResult, BlockArgument, Block, Operation):
+for _kind in (OpResult, BlockArgument, Block, Operation, IRDLOperation):
     _kind.__hash__ = object.__hash__  # pyright: ignore[reportAttributeAccessIssue]
     _kind.__eq__ = object.__eq__  # pyright: ignore[reportAttributeAccessIssue]
 

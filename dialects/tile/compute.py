@@ -157,7 +157,7 @@ class YieldOp(GeOp):
     assembly_format = "$values attr-dict `:` type($values)"
 
     def __init__(self, *values: SSAValue):
-        super().__init__(operands=[values])
+        initialize(self, values)
 
 
 @irdl_op_definition

@@ -67,7 +67,7 @@ from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.support.definitions import OP, TEXT, Stated
 from ge.dialects.support.dims import parsed, symbols
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.operation import GeOp, ops_of, walk
+from ge.dialects.support.operation import GeOp, initialize, ops_of, walk
 from ge.dialects.support.types import DYNAMIC, align_up, byte_size
 from ge.dialects.tile.buffers import (
     AllocOp,
@@ -181,7 +181,7 @@ class OwnNumberOp(GeOp, ABC):
     assembly_format = "attr-dict"
 
     def __init__(self):
-        super().__init__(result_types=[INDEX])
+        initialize(self, (), (INDEX,))
 
 
 @irdl_op_definition

@@ -160,14 +160,12 @@ class StoreOp(Instruction, LineOp):
         scale: SSAValue | None = None,
         zero: int = 0,
     ):
-        super().__init__(
-            operands=[source, target, scale],
-            properties={
-                "relu": UNIT if relu else None,
-                "add": UNIT if add else None,
-                "zero": number(zero) if zero else None,
-            },
-        )
+        given: dict[str, Attribute] = {"relu": UNIT} if relu else {}
+        if add:
+            given["add"] = UNIT
+        if zero:
+            given["zero"] = number(zero)
+        initialize(self, (source, target) if scale is None else (source, target, scale), (), given)
 
     @property
     def has_relu(self) -> bool:
@@ -335,8 +333,8 @@ class MoveOp(Instruction, LineOp):
 class FifoInstruction(Instruction, LineOp, ABC):
     """One end of a queue: its first operand goes to its second one."""
 
-    def __init__(self, source: SSAValue, target: SSAValue):
-        super().__init__(operands=[source, target])
+    def __init__(self, *ends: SSAValue):
+        initialize(self, ends)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
@@ -363,7 +361,7 @@ class PushOp(FifoInstruction):
     scale = opt_operand_def(TileType)
 
     def __init__(self, source: SSAValue, target: SSAValue, scale: SSAValue | None = None):
-        super(FifoInstruction, self).__init__(operands=[source, target, scale])
+        super().__init__(*((source, target) if scale is None else (source, target, scale)))
 
     def pipe(self) -> Pipe:
         return OUT[tile_type(self.source).space]

@@ -51,11 +51,12 @@ from ge.lowering.pipeline.instrumentation import PassRecord, dumps_for
 from ge.lowering.pipeline.options import Options, facts_of, flags_of
 from ge.lowering.pipeline.pass_manager import Instrumentation, paused_collector
 from ge.lowering.pipeline.reproducer import reproduce
-from ge.lowering.pipeline.stages import check_switches, decides, stages
+from ge.lowering.pipeline.stages import answers, check_switches, decides, stages
 from ge.lowering.plugins.extensions import universe
 from ge.runtime.clock.clock import UnknownShapes, simulate
 from ge.runtime.clock.timeline import Timeline
 from ge.runtime.data.weights import Payload, open_payload, payload_path, weights_at_hand
+from ge.runtime.library.asking import answers_in
 from ge.runtime.library.costs.collectives import cluster_of
 from ge.transforms.precision import modes
 from ge.transforms.quantization.accuracy import Asked
@@ -241,7 +242,7 @@ def lower_verified(
     stepper = Stepper(options, context(options.plugins), watching, progress)
     with (
         paused_collector(), disabling(options.fusion_disable), weights_at_hand(payload),
-        modes.collecting() as precision, having(ToldPlan()) as plan,
+        modes.collecting() as precision, having(ToldPlan()) as plan, answers_in(answers(options)),
     ):  # fmt: skip
         tries = options.memory_limit or options.memory > 1 or may_exceed(module, target)
         if Level.PROGRAM in levels and tries:

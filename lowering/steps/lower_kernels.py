@@ -26,7 +26,6 @@ from functools import partial
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import Body, FusedOp
 from ge.dialects.graph.attention import AppendOp, AttentionOp
@@ -46,17 +45,15 @@ from ge.runtime.library.asking import asked
 from ge.runtime.library.costs.estimates import figures_of, keep, kind_of, known_figures
 from ge.runtime.library.costs.structure import once
 from ge.runtime.library.launch import Launch, NotLowered, passed_over, registered
+from ge.transforms.rewriting.passes import TargetPass
 
 
 @dataclass(frozen=True)
-class LowerKernelsPass(ModulePass):
+class LowerKernelsPass(TargetPass):
     """Write the tile programs of kernels. Where a program leaves sizes open, those of kernels of
     unknown shapes are the driver's (`binding.py`): they follow from what it is bound to."""
 
     name = "lower-kernels"
-
-    target: str = ""
-    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
 
     finish: bool = False
     """Cut the loops of programs, put in flags and give buffers their places, too; a program for

@@ -34,6 +34,7 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.graph.constant import WeightAttr
+from ge.dialects.graph.sharding import mesh_of
 from ge.dialects.npu_task.attributes import (
     CERTIFICATE,
     FIGURES,
@@ -306,7 +307,7 @@ def _capacity(module: ModuleOp, main: FuncOp, target: Target) -> Iterator[Proble
         at = main if largest is None or not isinstance(largest.owner, Operation) else largest.owner
         if at is not main and largest is not None:
             text += f": {name_of(at)} makes a buffer of {sizes[largest]} outside of slots"
-        yield Problem("F4", text, at)
+        yield Problem("F4" if mesh_of(module) is None else "D14", text, at)
 
 
 def _types(main: FuncOp) -> Iterator[str]:

@@ -40,6 +40,7 @@ from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TransposeOp, View
 from ge.dialects.graph.sharding import WHOLE, AxisIndexOp, ShardOp, parts_of, sharding_of
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
 from ge.dialects.graph.support.parameters import highest, lowest, splat_bytes
+from ge.dialects.graph.transfers import some_devices
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import (
@@ -99,6 +100,7 @@ class Kind:
     free: bool = False
     loose: bool = False
     unsure: frozenset[Axis] = frozenset()  # by which it is not known which dimension is cut
+    drawn: bool = False  # random numbers, which are the same in two parts by chance alone
     hole: bool = False  # some elements are not there yet: another exchange puts them onto it
     known: Numbers | None = field(default=None, compare=False)
 
@@ -144,6 +146,10 @@ class Kind:
         return exact or next((cut for cut in own if cut not in elsewhere), None)
 
 
+EMPTY = Kind(free=True, loose=True)
+"""The form of a value without elements."""
+
+
 def form_of(sharding: Sharding, mesh: Mesh, whole: Shape | None = None) -> Kind:
     dims = [all_digits(map(mesh.resolved, own)) for own in sharding.dims]
     cuts = [
@@ -174,15 +180,6 @@ def joined(forms: Sequence[Kind]) -> Kind:
             form = everywhere((first.axes | other.axes) - {*terms}, free)
             first = replace(form, terms=terms, kind=first.kind)
     return replace(first, loose=any(f.loose for f in forms))
-
-
-def representatives(mesh: Mesh) -> list[int]:
-    """Devices of each kind: the first ones, one in the middle and the last ones of each axis."""
-    devices = [0]
-    for _, size in mesh.axes:
-        places = sorted({0, 1, size // 2, size - 2, size - 1} & set(range(size)))
-        devices = [d * size + at for d in devices for at in places]
-    return devices
 
 
 # ---- ops on tensors ----------------------------------------------------------------------------
@@ -357,7 +354,7 @@ class Tensors:
     problems: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     def __post_init__(self) -> None:
-        self.devices = representatives(self.mesh)
+        self.devices = list(some_devices(self.mesh, self.mesh.sizes))
 
     def report(self, rule: str, op: Operation, text: str) -> None:
         self.problems.append((rule, f"{op.name}: {text}"))
@@ -373,6 +370,8 @@ class Tensors:
         return []
 
     def op(self, op: TensorOp, own: list[Kind]) -> Sequence[Kind]:
+        if op.results and all(0 in shape_of(r) for r in op.results):
+            return [EMPTY] * len(op.results)
         for i, form in enumerate(own):
             is_place = isinstance(op, c.ExchangeOp) and i == 1
             if form.hole and not is_place and not isinstance(op, AcknowledgeOp):
@@ -398,12 +397,19 @@ class Tensors:
                 return [self.gathered(op, own[0])]
             case c.AllReduceOp() | c.ReduceScatterOp():
                 return [self.reduced(op, own[0])]
+            case RandomOp():
+                if differs := own[0].axes:
+                    text = f"draws by seeds that differ along {names(differs)}: other numbers than "
+                    self.report("D17", op, f"{text}one device draws")
+                return [Kind(drawn=not differs, varies=tuple(sorted(differs)))]
             case _:
                 known = self.known(op, own)
                 if not any(f.axes for f in own):
-                    free = all(f.free for f in own) and not isinstance(op, RandomOp)
-                    form = Kind(free=free, known=known)  # random parts would all be equal
-                    found = [form] * len(op.results)
+                    free = all(f.free for f in own)
+                    found = [
+                        Kind(free=free, known=known, drawn=self.draws(op, own, r))
+                        for r in range(len(op.results))
+                    ]
                 else:
                     found = [self.local(op, own, r) for r in range(len(op.results))]
                 # what is repeated along a dimension is the same in all parts of it
@@ -412,6 +418,17 @@ class Tensors:
                 repeats = isinstance(op, BroadcastToOp) or grows
                 loose = repeats or any(f.loose for f in own)
                 return [replace(f, known=known, loose=loose) for f in found]
+
+    def draws(self, op: TensorOp, own: Sequence[Kind], result: int) -> bool:
+        """True for a result that has another random number for each of its elements."""
+        shape = shape_of(op.results[result])
+        pairs = zip(own, op.operands, strict=True)
+        return any(
+            f.drawn
+            and shape_of(v) == shape
+            and through(op, i, result, exactly=True) == {d: d for d in range(len(shape))}
+            for i, (f, v) in enumerate(pairs)
+        )
 
     def known(self, op: TensorOp, own: Sequence[Kind]) -> Numbers | None:
         if len(op.results) != 1 or not own or not is_static(shape_of(op.results[0])):
@@ -812,6 +829,8 @@ class Values:
 
     def read(self, value: SSAValue) -> Kind:
         owner = owner_of(value)
+        if 0 in data_type(value.type)[1]:
+            return EMPTY
         if isinstance(owner.owner, ConstantOp):
             form = self.constant(owner.owner)
             return self.viewed(form, owner, value)
@@ -918,6 +937,12 @@ class Values:
         self.held = ends[0]
         for end in ends[1:]:
             self.join(end)
+        if decided:  # what is written in one of them is not the same on all devices
+            for owner, entries in self.held.items():
+                if entries != before.get(owner):
+                    self.held[owner] = [
+                        (v, span, everywhere(f.axes | decided)) for v, span, f in entries
+                    ]
         for value, forms in zip(op.results, results, strict=True):
             form = joined(forms)
             self.write(value, everywhere(form.axes | decided) if decided else form)
@@ -1001,6 +1026,9 @@ class Values:
             if set(cut.axes) & {*form.varies, *form.terms, *form.unsure}:
                 continue
             own = form.cut_at(cut.dims[0], by_dim)
+            if own is None and form.drawn:
+                text = f"{what} is cut by {names(cut.axes)}, and all parts are the same random "
+                self.report("D17", f"{text}numbers", op)
             if own is None and not form.axes & set(cut.axes):
                 continue  # what is the same on all devices may be parts that are equal
             if own is None or own.axes != cut.axes:

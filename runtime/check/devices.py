@@ -1,5 +1,5 @@
-"""Proof of a program that all devices of a mesh run: rules D2 to D9 (docs/proofs.md), those of
-order and memory. `device_values.py` has those of values.
+"""Proof of a program that all devices of a mesh run: rules D2 to D9 and D15
+(docs/proofs.md), those of order, memory and figures. `device_values.py` has those of values.
 
 All devices run one program, so that what each of them does follows from its text. Devices differ in
 time alone: one may be a collective ahead of another. A collective begins on a device when the
@@ -25,7 +25,8 @@ from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.acknowledge import AcknowledgeOp
 from ge.dialects.graph.collectives import AllToAllOp, Collective, OfWhole
 from ge.dialects.graph.sharding import Pipeline, mesh_of
-from ge.dialects.npu_task.attributes import HBM, space_of
+from ge.dialects.graph.transfers import received_bytes
+from ge.dialects.npu_task.attributes import CERTIFICATE, HBM, figure, space_of
 from ge.dialects.npu_task.memory import Task, access, owner_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp
 from ge.dialects.support.digits import all_digits
@@ -45,8 +46,10 @@ def check_devices(module: ModuleOp, order: HappensBefore | None = None) -> list[
         return []
     checker = DeviceChecker(module, main, mesh, order or HappensBefore(main))
     checker.check()
-    values = [] if checker.problems else check_values(module, main, mesh)
-    return [*checker.problems, *values]
+    if not checker.problems:
+        checker.problems += check_values(module, main, mesh)
+        checker.check_bytes()
+    return checker.problems
 
 
 def device_clauses(module: ModuleOp) -> Iterator[str]:
@@ -108,6 +111,16 @@ class DeviceChecker:
         for epoch in self.order.epochs:
             self.check_epoch(epoch)
 
+    def check_bytes(self) -> None:
+        """Count again what collectives bring a device, where the program states figures."""
+        callees = (op.callee for op in self.main.walk() if isinstance(op, LaunchOp))
+        met = (collective_of(self.kernels.get(name)) for name in callees)
+        counted = sum(received_bytes(op, self.mesh) for op in met if isinstance(op, Collective))
+        stated = figure(self.main, "received_bytes")
+        if stated != counted and CERTIFICATE in self.main.attributes:
+            text = f"@main states npu_task.received_bytes = {stated}, and collectives bring "
+            self.report("D15", f"{text}a device {counted}", self.main)
+
     # ---- what devices come for
 
     def check_kernel(self, kernel: KernelOp) -> None:
@@ -132,7 +145,8 @@ class DeviceChecker:
         return self.spans[value]
 
     def span_list(self, values: Sequence[SSAValue]) -> list[MemrefBytes]:
-        return [s for v in values if (s := self.span(v)) is not None]
+        """The bytes of values that have some."""
+        return [s for v in values if (s := self.span(v)) is not None and s.boxes]
 
     def check_epoch(self, epoch: Epoch) -> None:
         meetings, last = list[Meeting](), None
@@ -166,17 +180,18 @@ class DeviceChecker:
                 self.check_uses(epoch, meeting)
 
     def is_alone(self, meeting: Meeting) -> bool:
-        """True for a collective of one device: nobody else reads."""
+        """True for a collective of one device, or of no bytes: nobody else reads."""
         assert isinstance(meeting.item.op, LaunchOp)
         op = collective_of(self.kernels.get(meeting.item.op.callee))
-        return isinstance(op, Collective) and self.mesh.parts(op.group()) < 2
+        is_one = isinstance(op, Collective) and self.mesh.parts(op.group()) < 2
+        return is_one or not (meeting.reads or meeting.writes)
 
     def acknowledge(self, item: Item, op: LaunchOp, meetings: Sequence[Meeting]) -> None:
         """Find the collective whose memory an acknowledgement is of: the one before it that has
         the same."""
         own = self.span_list(op.ins)
         for meeting in reversed(meetings):
-            if meeting.free is None and meeting.is_of(own):
+            if meeting.free is None and not self.is_alone(meeting) and meeting.is_of(own):
                 if not item.follows(meeting.item):
                     text = f"{name_of(op)} may wait for reads of {placed(meeting.item.op)}, which "
                     self.report("D4", f"{text}has not begun: all devices wait", op)

@@ -29,9 +29,10 @@ RULES = {
     **dict.fromkeys([f"C{i}" for i in range(1, 8)], "certificate"),
     "K1": "core", "K2": "core",
     **dict.fromkeys([f"G{i}" for i in range(1, 8)], "padding"),
-    "D2": "devices", "D3": "devices", "D4": "deadlock", "D5": "deadlock", "D6": "race",
-    "D7": "race", "D8": "race", "D9": "devices", "D10": "devices", "D11": "devices",
-    "D12": "devices", "D13": "padding", "D16": "stages",
+    "D1": "devices", "D2": "devices", "D3": "devices", "D4": "deadlock", "D5": "deadlock",
+    "D6": "race", "D7": "race", "D8": "race", "D9": "devices", "D10": "devices", "D11": "devices",
+    "D12": "devices", "D13": "padding", "D14": "capacity", "D15": "figure", "D16": "stages",
+    "D17": "devices", "D18": "devices",
 }  # fmt: skip
 
 

@@ -29,7 +29,11 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from ge.dialects.graph.constant import ConstantOp, WeightAttr
+from ge.dialects.graph.sharding import parts_of
+from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
 from ge.dialects.support.context import having
+from ge.dialects.support.digits import Axes
 from ge.dialects.support.distribution import version
 from ge.dialects.support.environment import has_ranks, own_rank
 from ge.dialects.support.errors import Ended, GeError
@@ -41,6 +45,7 @@ from ge.runtime.data.weights import Payload, files_of
 from ge.runtime.device.devices import (
     Make,
     SpreadState,
+    WeightParts,
     made_on,
     named,
     own_arguments,
@@ -245,7 +250,7 @@ class Rank:
         self.states = SpreadState.all_of({self.rank: self.function}, mesh)
 
     def agree(self, module: ModuleOp, payload: Payload) -> None:
-        """Raises GeError where ranks have other programs, weights or versions."""
+        """Raises GeError where ranks have other programs, weights or versions (rule D1)."""
         files = [(path.name, path.stat().st_size) for path in files_of(payload)]
         facts = {
             "program": str(module),
@@ -265,8 +270,25 @@ class Rank:
                     d for d, a in found.items() if (a.reshape(len(facts), -1)[at] != mine).any()
                 ]
                 if apart:
-                    text = f"rank {self.rank} has other {what} than ranks {apart}"
-                    raise GeError(text, hint="all ranks run the same command on the same files")
+                    raise differs(self.rank, what, apart)
+        self.agree_on_weights(module, payload)
+
+    def agree_on_weights(self, module: ModuleOp, payload: Payload) -> None:
+        """Raises GeError where a part of a weight that several ranks have is not the same."""
+        parts, axes = WeightParts(payload, module, self.mesh, self.rank), shared(module, self.mesh)
+        if not axes:
+            return
+        arrays = (parts.get(key) for key in axes)
+        sums = [0 if a is None else crc32(raw(np.ascontiguousarray(a)).data) for a in arrays]
+        mine, everybody = np.array(sums, np.uint32), range(self.mesh.count)
+        others = dict.fromkeys((d for d in everybody if d != self.rank), mine)
+        wants = dict.fromkeys(others, mine.shape)
+        with self.peers.swap("the weights of the program", everybody, others, wants, mine) as found:
+            for i, (key, own) in enumerate(axes.items()):
+                place = self.mesh.index(own, self.rank)
+                same = [d for d in found if self.mesh.index(own, d) == place]
+                if apart := [d for d in same if found[d][i] != mine[i]]:
+                    raise differs(self.rank, f"values of the weight '{key}'", apart)
 
     def run(
         self,
@@ -296,6 +318,23 @@ class Rank:
         with self.peers.swap(f"result {number}", everybody, sends, wants, part) as found:
             parts = [found.get(d, part) for d in everybody]
             return spread.joined(parts, self.mesh)
+
+
+def shared(module: ModuleOp, mesh: Mesh) -> dict[str, Axes]:
+    """The weights of which several devices have the same part, and the axes that cut them."""
+    cut, found = parts_of(module), dict[str, Axes]()
+    for op in module.walk():
+        if isinstance(op, ConstantOp | TaskConstantOp) and isinstance(op.value, WeightAttr):
+            key = op.value.data
+            axes = tuple(cut[key][1].resolved(mesh).axes) if key in cut else ()
+            if mesh.parts(axes) < mesh.count:
+                found[key] = axes
+    return found
+
+
+def differs(rank: int, what: str, others: Sequence[int]) -> GeError:
+    text = f"rank {rank} has other {what} than ranks {others} [D1]"
+    return GeError(text, hint="all ranks run the same command on the same files")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TypeVar
 
 from xdsl.dialects.builtin import StringAttr
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.transforms.common_subexpression_elimination import cse
 from xdsl.utils.exceptions import VerifyException
 
@@ -38,6 +38,9 @@ class LimitedSide(Side):
     def __init__(self, room: Mapping[str, int]) -> None:
         super().__init__()
         self.left = dict(room)
+
+    def locate(self, op: Operation) -> None:
+        """A lowering's own lines are nobody's source."""
 
     def alloc(self, type: TileType | RingType) -> SSAValue:
         self.left[type.space] -= allocated_bytes(type)

@@ -1,8 +1,9 @@
 """Kernels of what devices send each other. Each device of a program calls them on its own part; the
 `Member` that is at hand there says which device it is, and reaches the others.
 
-Sums are made of parts, each on one device of a group, in the order of the group, of 16-bit floats
-in f32, and rounded once: all devices have the same bits, whatever carries them."""
+Sums are made of parts, each on one device of a group, in the order of the devices' numbers, of
+16-bit floats in f32, and rounded once (rule D18): all devices have the same bits, whatever carries
+them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -112,13 +113,13 @@ def combined(kind: str, arrays: Sequence[Array]) -> Array:
 def sum_of_own(
     member: Member, what: str, group: Sequence[int], kind: str, pieces: Sequence[Array]
 ) -> Array:
-    """The sum of the pieces that are meant for this device; all pieces are for the group, in
-    order."""
+    """The sum of the pieces that are meant for this device, by the numbers of devices; all pieces
+    are for the group, in its order."""
     here = group.index(member.device)
     sends = {d: p for d, p in zip(group, pieces, strict=True) if d != member.device}
     wants = {d: pieces[here].shape for d in sends}
     with member.swap(what, group, sends, wants, pieces[here]) as found:
-        return combined(kind, [found.get(d, pieces[here]) for d in group])
+        return combined(kind, [found.get(d, pieces[here]) for d in sorted(group)])
 
 
 @kernel(c.AllReduceOp)

@@ -26,7 +26,17 @@ from planted_faults import move, network
 from random_graphs import Graphs, op_classes
 from random_shardings import MESHES, mesh_of_text, stated
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, IntegerAttr, ModuleOp, i1, i64
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    IntegerAttr,
+    MemRefType,
+    ModuleOp,
+    StringAttr,
+    i1,
+    i64,
+)
+from xdsl.dialects.memref import AllocOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.parser import Parser
 from xdsl.utils.exceptions import VerifyException
@@ -38,6 +48,8 @@ from ge.dialects.graph.elementwise import CastOp, CompareOp, SelectOp
 from ge.dialects.graph.shape import ReshapeOp
 from ge.dialects.graph.sharding import SHARDING, AxesAttr, ShardingAttr, mesh_of
 from ge.dialects.graph.stated import name_of
+from ge.dialects.npu_task.attributes import figure, state
+from ge.dialects.npu_task.control import IfOp
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, SlotOp, WaitOp
 from ge.dialects.support.editing import replace_uses
@@ -195,6 +207,69 @@ def other_place(module: ModuleOp, rng: random.Random) -> str | None:
     return move(module, slot, rng.choice(places), "other place")
 
 
+def no_place(module: ModuleOp, rng: random.Random) -> str | None:
+    """Let each device choose where a buffer of a collective lies."""
+    op = chosen(rng, launches(module, Collective))
+    slots = [o for v in (*op.ins, *op.outs) if isinstance(o := owner_of(v).owner, SlotOp)]
+    if (slot := chosen(rng, slots)) is None or (block := slot.parent) is None:
+        return None
+    t = slot.result.type
+    assert isinstance(t, MemRefType)
+    new = AllocOp([], [], t)
+    block.insert_op_before(new, slot)
+    replace_uses(slot.result, new.memref)
+    return dropped(slot, "no place")
+
+
+def other_figure(module: ModuleOp, rng: random.Random) -> str | None:
+    """State that collectives bring more or less."""
+    main = main_function(module)
+    assert main is not None
+    stated = figure(main, "received_bytes") or 0
+    state(main, received_bytes=rng.choice([stated + 4, stated * 2 + 1, stated // 2]))
+    return "other figure"
+
+
+PLACE = """
+func.func @first() {
+  %0 = graph.axis_index over <AXIS> : () -> tensor<i64>
+  %1 = graph.constant dense<0> : tensor<SIZESi64>
+  %2 = graph.compare eq %0, %1 : (tensor<i64>, tensor<SIZESi64>) -> tensor<SIZESi1>
+  return
+}
+"""
+
+
+def other_condition(module: ModuleOp, rng: random.Random) -> str | None:
+    """Let a condition, behind which devices meet, follow from their place."""
+    met, mesh = launches(module, Collective), mesh_of(module)
+    branches = [op for op in module.walk() if isinstance(op, IfOp) and not op.results
+                and any(op.is_ancestor(inner) for inner in met)]  # fmt: skip
+    prepare = functions(module).get("prepare")
+    if (op := chosen(rng, branches)) is None or mesh is None or prepare is None:
+        return None
+    axis, size = rng.choice(mesh.axes)
+    sizes = "".join(f"{n}x" for n in shape_of(op.condition))
+    text = PLACE.replace("AXIS", f'"{axis}"={size}').replace("SIZES", sizes)
+    made = Parser(context(), text).parse_module()
+    block = next(iter(functions(made).values())).body.block
+    *ops, is_first, _ = block.ops
+    name = DictionaryAttr({"graph.name": StringAttr("prepared.place")})
+    last = prepare.body.block.last_op
+    assert last is not None
+    for inner in (*ops, is_first):
+        inner.detach()
+        prepare.body.block.insert_op_before(inner, last)
+    last.operands = (*last.operands, *is_first.results)
+    prepare.res_attrs = ArrayAttr([*(prepare.res_attrs or ()), name])
+    prepare.update_function_type()
+    given = ConstantOp(WeightAttr("prepared.place"), op.condition.type)
+    assert op.parent is not None
+    op.parent.insert_op_before(given, op)
+    op.operands[0] = given.result
+    return "other condition"
+
+
 def changed(rng: random.Random, sharding: Sharding, mesh: Mesh) -> Sharding | None:
     """A sharding with parts of the same sizes by other axes, or in another order."""
     resolved, found = sharding.resolved(mesh), list[Sharding]()
@@ -293,8 +368,10 @@ def prepared(module: ModuleOp) -> dict[str, SSAValue]:
 
 FAULTS: tuple[Callable[[ModuleOp, random.Random], str | None], ...] = (
     drop_wait, drop_acknowledgement, move_acknowledgement, swap, other_stream, other_axes,
-    other_kind, other_place, other_sharding, other_parts, drop_mask,
+    other_place, other_sharding, other_parts, no_place, other_figure,
 )  # fmt: skip
+RARE = drop_mask, other_condition, other_kind
+"""Faults for which few programs have a place: they come first."""
 
 
 # ---- cases -------------------------------------------------------------------------------------
@@ -375,7 +452,7 @@ def check_faults(
     """Plant faults of several kinds. What those do that are reported is seen of one in each
     program."""
     rng, planted, is_seen = random.Random(seed), 0, False
-    for plant in rng.sample(FAULTS, len(FAULTS)):
+    for plant in (*RARE, *rng.sample(FAULTS, len(FAULTS))):
         module = made[0].clone()
         if planted == EACH or (fault := plant(module, rng)) is None:
             continue

@@ -163,6 +163,25 @@ def test_answers_are_kept_beside_programs(tmp_path: Path, monkeypatch: pytest.Mo
     assert (ask(), len(looked)) == (first, 4)
 
 
+ATTENTION = """
+func.func @main(%x: tensor<1x4x32x64xf32>, %m: tensor<32x32xf32>) -> tensor<1x4x32x64xf32> {
+  %0 = graph.attention %x, %x, %x mask %m : (tensor<1x4x32x64xf32>, tensor<1x4x32x64xf32>,
+      tensor<1x4x32x64xf32>, tensor<32x32xf32>) -> tensor<1x4x32x64xf32>
+  func.return %0 : tensor<1x4x32x64xf32>
+}
+"""
+
+
+def test_all_passes_take_the_answers_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Passes before fusion, too: no program is written where a folder has them."""
+    looked = list[Any]()
+    monkeypatch.setattr(asking, "found", lambda b, *a: looked.append(b) or asking.Answer("none"))
+    for _ in range(2):
+        module = parse_module(context(), SourceText("test", ATTENTION))
+        lower(module, Options(tile_cache=str(tmp_path)), until=Level.GRAPH)
+        assert len(looked) == 1
+
+
 @pytest.mark.parametrize("target", ["910b2", "310p3"])
 def test_columns_of_rows_that_another_block_has(target: str):
     """A function of whole rows of a matmul, of which some columns are a result: blocks have these

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import f16
+from xdsl.dialects.builtin import f16, f32
 
 from ge.dialects.targets.target import Target
 from ge.runtime.cores.kernel import TileKernel
+from ge.runtime.library.attention.attention import first_that_fits
+from ge.runtime.library.attention.facts import Heads, Way
 from ge.runtime.library.attention.tiles import AttentionProblem, tiles_for
-from ge.runtime.library.launch import NotLowered
+from ge.runtime.library.launch import NotLowered, Written
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_lower_attention import attention
@@ -91,3 +93,26 @@ def test_a_target_that_lacks_a_fact_says_which(facts: dict[str, Any], missing: s
     problem = AttentionProblem(4, 128, 128, 64, 64, f16, ())
     with pytest.raises(NotLowered, match=f"attention takes facts of 910b2: .*{missing}"):
         tiles_for(problem, target)
+
+
+@pytest.mark.parametrize("rows", [0, 32, 64])
+def test_few_tiles_are_tried_beside_which_others_do_not_fit(rows: int) -> None:
+    """Programs of few of many ways are written: those of the smallest tiles say that there is no
+    room for others of so many rows."""
+    problem = AttentionProblem(1, 4096, 4096, 512, 512, f32, ())
+    heads = Heads(1, 4096, False)
+    ranked = [(heads, None, *way) for _, *way in tiles_for(problem, Target.load("910b2"))]
+    tried, program = list[Way](), Written(lambda c, given: None, 1)
+
+    def written(way: Way) -> Written | None:
+        tried.append(way)
+        return program if way[2].rows <= rows else None
+
+    if rows:
+        assert first_that_fits(ranked, written) is program
+        assert tried[-1] == next(way for way in ranked if way[2].rows <= rows)
+    else:
+        with pytest.raises(NotLowered, match="no tiles fit"):
+            first_that_fits(ranked, written)
+    assert len(ranked) > 200
+    assert len(tried) <= 2 * len({way[2].rows for way in ranked})

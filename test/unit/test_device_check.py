@@ -2,7 +2,11 @@
 docs/proofs.md."""
 
 import re
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import replace
 from io import StringIO
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,11 +14,15 @@ from xdsl.printer import Printer
 
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.support.errors import GeError
+from ge.dialects.targets.target import Target
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.check.proof import check_program
+from ge.runtime.data.weights import RandomPayload
+from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
+from ge.runtime.numbers.collectives import Member
 
 PARTS = (
     'module attributes {graph.parts = {"up.tp" = ["up", #graph.sharding<@mesh, [{}, {"tp"}]>], '
@@ -111,6 +119,15 @@ func.func @main(%x: tensor<1x4x8xf32> {graph.whole = array<i64: 2, 4, 8>,
   return %7 : tensor<64xf32>
 }"""
 
+# Of no bytes an acknowledgement does not say of which collective it is, and there are no parts
+EMPTY = """graph.mesh @mesh ["tp"=2]
+func.func @main(%x: tensor<0x4xf32>, %y: tensor<2x4xf32>) -> (tensor<0x8xf32>, tensor<0x8xf32>) {
+  %0 = graph.all_reduce sum %x over <"tp"=2> : (tensor<0x4xf32>) -> tensor<0x4xf32>
+  %1 = graph.all_gather %x dim 1 over <"tp"=2> : (tensor<0x4xf32>) -> tensor<0x8xf32>
+  %2 = graph.all_gather %0 dim 1 over <"tp"=2> : (tensor<0x4xf32>) -> tensor<0x8xf32>
+  return %1, %2 : tensor<0x8xf32>, tensor<0x8xf32>
+}"""
+
 
 def compiled(text: str) -> str:
     module = parse_module(context(), SourceText("test.mlir", text))
@@ -141,7 +158,9 @@ def after(program: str, first: str, second: str) -> str:
     return program.replace(first, "", 1).replace(second, second + first, 1)
 
 
-@pytest.mark.parametrize("text", [MLP, PADDED, HALO, BRANCH, TURNED, TERMS.replace("PART", "%2")])
+@pytest.mark.parametrize(
+    "text", [MLP, PADDED, HALO, BRANCH, TURNED, TERMS.replace("PART", "%2"), EMPTY]
+)
 def test_programs_are_proved(text: str):
     assert rules(compiled(text)) == {}
 
@@ -155,6 +174,18 @@ def test_d3_conditions_are_the_same_on_devices_that_meet_behind_them():
     program = compiled(BRANCH).replace('[{}]>, graph.whole = array<i64: 1>', '[{"tp"}]>, '
                                        "graph.whole = array<i64: 2>")  # fmt: skip
     assert "differs along tp" in rules(program)["D3"]
+
+
+def test_d11_what_is_written_behind_a_condition_differs_as_it_does():
+    whole = "{graph.sharding = #graph.sharding<@mesh, [{}]>, graph.whole = array<i64: 4>}"
+    text = BRANCH.replace('graph.all_reduce max %x over <"tp"=2>', "graph.relu %x")
+    text = text.replace("-> tensor<4xf32> {\n  %s", f"-> (tensor<4xf32> {whole}) {{\n  %s")
+    program = compiled(text)
+    assert rules(program) == {}
+    cut = program.replace(
+        "[{}]>, graph.whole = array<i64: 1>", '[{"tp"}]>, graph.whole = array<i64: 2>'
+    )
+    assert "not the same on devices along tp" in rules(cut)["D11"]
 
 
 def test_d4_acknowledgements_come_after_their_collective(mlp: str):
@@ -270,6 +301,59 @@ def test_d13_what_stands_behind_the_last_element_gets_into_no_sum(old: str, new:
     if "%x, %x" in new:
         text = text.replace("tensor<4x3xf32>, tensor<f32>)", "tensor<4x3xf32>, tensor<4x3xf32>)")
     assert "gets into its sum" in rules(compiled(text))["D13"]
+
+
+def test_d14_a_program_of_many_devices_fits_into_each(mlp: str):
+    module = parse_module(context(), SourceText("p", mlp))
+    small = replace(Target.load(), hbm_bytes=1000)
+    problems = check_program(module, small, with_tiles=False).problems
+    assert [p.rule for p in problems] == ["D14"]
+
+
+@pytest.mark.parametrize("text", [MLP, PADDED, HALO])
+def test_d15_bytes_that_collectives_bring(text: str, monkeypatch: pytest.MonkeyPatch):
+    """As stated, and as counted while the program runs: each way of a sum brings the parts of
+    others."""
+    program = compiled(text)
+    (stated,) = re.findall(r"npu_task.received_bytes = (\d+)", program)
+    other = program.replace(f"received_bytes = {stated}", f"received_bytes = {int(stated) + 4}")
+    assert list(rules(other)) == ["D15"]
+    received: Counter[int] = Counter()
+
+    @contextmanager
+    def counting(self: Member, what: str, group: Any, sends: Any, wants: Any, like: Any) -> Any:
+        with swap(self, what, group, sends, wants, like) as found:
+            received[self.device] += sum(a.nbytes for a in found.values())
+            yield found
+
+    swap = Member.swap
+    monkeypatch.setattr(Member, "swap", counting)
+    module = parse_module(context(), SourceText("p", program))
+    session = Session(module, RandomPayload(parse_module(context(), SourceText("p", text))))
+    session.run(random_inputs(module))
+    assert max(received.values()) == int(stated)
+
+
+DRAWN = """graph.mesh @mesh ["tp"=2]
+func.func @main(%s: tensor<2xi64> {graph.name = "s", SEED}) -> (tensor<4xf32> {PARTS}) {
+  %0 = graph.random_uniform f32, %s shape [8] : (tensor<2xi64>) -> tensor<8xf32>
+  %1 = graph.relu %0 : (tensor<8xf32>) -> tensor<8xf32>
+  %2 = graph.exchange %1 shape [8] has <@mesh, [{}]> needs <["tp"=2 * 4 : 4]>
+      : (tensor<8xf32>) -> tensor<4xf32>
+  return %2 : tensor<4xf32>
+}"""
+SEED = "graph.sharding = #graph.sharding<@mesh, [{}]>, graph.whole = array<i64: 2>"
+SEEDS = SEED.replace("{}", '{"tp"}').replace(": 2", ": 4")
+OF_ALL = 'graph.sharding = #graph.sharding<@mesh, [{"tp"}]>, graph.whole = array<i64: 8>'
+
+
+def test_d17_random_numbers_are_those_of_one_device():
+    text = DRAWN.replace("PARTS", OF_ALL)
+    assert rules(compiled(text.replace("SEED", SEED))) == {}
+    assert "draws by seeds" in rules(compiled(text.replace("SEED", SEEDS)))["D17"]
+    parts = text.replace("SEED", SEED).replace("shape [8] : ", "shape [4] : ")
+    parts = re.sub(r"  %2 = .*\n.*\n", "", parts).replace("%2", "%1").replace("<8xf32>", "<4xf32>")
+    assert "the same random numbers" in rules(compiled(parts))["D17"]
 
 
 def test_random_timings_of_devices_see_memory_that_is_given_back_too_early():

@@ -2,6 +2,7 @@
 inputs and weights, and devices that do not agree."""
 
 import json
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,19 @@ def test_all_reduce_over_digits() -> None:
     cut = cut[0], '[{"dp", "tp":(2)2}, {}]'
     got = run(program(major, (1, 3), (1, 3), *cut, (8, 3), (4, 3), "f32"), x)
     assert np.array_equal(got, x[[0, 1, 4, 5]] + x[[2, 3, 6, 7]])
+
+
+@pytest.mark.parametrize("axes", ['"dp"=2, "tp"=4', '"tp"=4, "dp"=2'])
+def test_d18_terms_are_added_in_the_order_of_devices(axes: str) -> None:
+    """Whatever the order of axes, in one process and in random timings."""
+    x = numbers(8, 64, dtype=np.float16)
+    want = reduce(np.add, x.astype(np.float32)).astype(np.float16)
+    body = f"graph.all_reduce sum %x over <{axes}>"
+    cut = '[{"dp", "tp"}, {}]', "[{}, {}]"
+    module = parse(program(body, (1, 64), (1, 64), *cut, (8, 64), (1, 64), "f16"))
+    session = Session(module, {})
+    assert session.run({"x": x})["y"].tobytes() == want.tobytes()
+    session.fuzz_schedule({"x": x}, 3)
 
 
 def test_all_gather_and_reduce_scatter() -> None:

@@ -13,13 +13,17 @@ from ge.dialects.fused_op import Body, multiplies
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import Target
-from ge.lowering.driver.compiler import compile_file
+from ge.dialects.text.reading import SourceText, parse_module
+from ge.lowering.driver.compiler import compile_file, context
 from ge.lowering.pipeline.options import Options
 from ge.runtime.library.asking import asked
 from ge.transforms.fusion import merging
+from ge.transforms.fusion.fuse_linear import FuseLinearPass
+from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import (
     Cut,
     CutSearch,
+    Merger,
     Time,
     added,
     at_least_us,
@@ -175,3 +179,26 @@ def test_launches_without_elements_have_a_bound():
     """Nothing is divided by their bytes."""
     x, w = Block(arg_types=[tensor((0, 5), f16), tensor((5, 0), f16)]).args
     assert at_least_us(Body.of(MatmulOp.of(x, w)), Target.load("910b2")) > 0
+
+
+def test_an_op_that_joins_for_nothing_is_not_tried_elsewhere(monkeypatch: pytest.MonkeyPatch):
+    """A residual of a matmul with few elements takes no time there: what its norm takes, with it
+    and without it, is not asked."""
+    questions = list[list[int]]()
+
+    def counted(merger: Merger, *launches: Sequence[Group]) -> float | None:
+        questions.append([len(groups) for groups in launches])
+        return 5.0 * len(launches)
+
+    monkeypatch.setattr(Merger, "sum_us", counted)
+    m, v, row = "tensor<32x64xf16>", "tensor<64x64xf16>", "tensor<64xf16>"
+    text = (
+        f"func.func @main(%x: {m}, %w: {v}, %r: {m}, %s: {row}) -> ({m}, {m}) {{\n"
+        f"%0 = graph.matmul %x, %w : ({m}, {v}) -> {m}\n"
+        f"%1 = graph.add %0, %r : ({m}, {m}) -> {m}\n"
+        f"%2 = graph.layer_norm %1, %s, %s axis 1 : ({m}, {row}, {row}) -> {m}\n"
+        f"func.return %1, %2 : {m}, {m}\n}}"
+    )
+    module = parse_module(context(), SourceText("residual", text))
+    FuseLinearPass("910b2").apply(context(), module)
+    assert questions == [[2], [1]]

@@ -173,11 +173,13 @@ def better_user(
     assert isinstance(first, TensorOp)
     if judge(first, group, merger)[1] is None or mismatch(merger.body((own, last))) is not None:
         return None
-    joined = merger.sum_us([group, own], [last])
-    apart = merger.sum_us([group], [own, last])
-    if joined is None or apart is None or joined - apart < LEAST_GAIN_US:
+    joined, alone = merger.sum_us([group, own]), merger.sum_us([group])
+    if joined is None or alone is None or joined - alone < LEAST_GAIN_US:
+        return None  # the other launch takes no less time with it than without
+    apart, longer = merger.sum_us([last]), merger.sum_us([own, last])
+    if apart is None or longer is None or (gain := joined + apart - alone - longer) < LEAST_GAIN_US:
         return None
-    return first, joined - apart
+    return first, gain
 
 
 def _could_join(merger: Merger, group: Group, op: Operation, judge: Judge) -> bool:

@@ -19,13 +19,11 @@ What lies elsewhere, or is rounded or left out by its position, stays attention,
 where its kernel is verified.
 """
 
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 
 from ge.dialects.fused_op import Body
 from ge.dialects.graph.attention import AttentionLike, AttentionOp, AttentionScoresOp
@@ -36,7 +34,7 @@ from ge.runtime.library.asking import refused
 from ge.transforms.graph.written_attention import Expansion
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op
-from ge.transforms.rewriting.passes import Relation, Ulps
+from ge.transforms.rewriting.passes import Relation, TargetPass, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule
 
 
@@ -90,15 +88,11 @@ class ExpandScores(Rule):
         return expansion.cast(scores, element_type(op.result))
 
 
-@dataclass(frozen=True)
-class ExpandAttentionPass(ModulePass):
+class ExpandAttentionPass(TargetPass):
     """Write out attention that does not fit on a core of the target."""
 
     name = "expand-attention"
     RELATION: ClassVar[Relation] = Ulps()
-
-    target: str = ""
-    """Preset name, or path of a target file."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if any(isinstance(o, AttentionLike) for o in all_ops(op.body.blocks)):

@@ -16,11 +16,11 @@ from ge.transforms.fusion.fuse_vector_ops import FuseVectorOpsPass
 from ge.transforms.fusion.merging import FusionPass, check_rules
 from ge.transforms.fusion.recompute_in_users import RecomputeInUsersPass
 from ge.transforms.fusion.relieve_peak import RelievePeakPass
-from ge.transforms.rewriting.passes import PassSequence
+from ge.transforms.rewriting.passes import PassSequence, TargetPass
 
 
 @dataclass(frozen=True)
-class FuseRegionPass(PassSequence):
+class FuseRegionPass(PassSequence, TargetPass):
     """Fuse elementwise ops, data movement and reductions into `fused_op.region` (fuse-vector-ops),
     compute cheap ops in each launch that uses them (recompute-in-users, relieve-peak), and make
     shape arithmetic one task (fuse-shape-arithmetic)."""
@@ -34,8 +34,6 @@ class FuseRegionPass(PassSequence):
     )
     RULES: ClassVar = tuple(rule for part in PARTS for rule in part.RULES)
 
-    target: str = ""
-    """Preset name, or path of a target file; empty: what @main was lowered to, else the default."""
     disable: tuple[str, ...] = ()
     """Rules of the parts that are left out; `ge-opt --list-rules` says what there is."""
     recompute: bool = False

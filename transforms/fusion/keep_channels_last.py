@@ -38,7 +38,6 @@ from typing import Any, ClassVar, TypeGuard
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, TensorType, f16, i32
 from xdsl.ir import Block, Operation, SSAValue, Use
-from xdsl.passes import ModulePass
 from xdsl.utils.disjoint_set import DisjointSet
 
 from ge.dialects import graph as g
@@ -68,7 +67,7 @@ from ge.transforms.graph.control_flow import insert_before
 from ge.transforms.graph.move_transposes import Move, carry_out, takes_any_order
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count, is_enabled
-from ge.transforms.rewriting.passes import Relation, Ulps
+from ge.transforms.rewriting.passes import Relation, TargetPass, Ulps
 
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # the orders that bring channels there
 SWEEPS = 4  # over the webs
@@ -438,14 +437,12 @@ def keep_channels_last(block: Block, target: Target, rule: str) -> None:
 
 
 @dataclass(frozen=True)
-class KeepChannelsLastPass(ModulePass):
+class KeepChannelsLastPass(TargetPass):
     """Store feature maps with their channels last, where convolutions are faster so."""
 
     name = "keep-channels-last"
     RELATION: ClassVar[Relation] = Ulps()
 
-    target: str = ""
-    """Preset name, or path of a target file."""
     answers: str = ""
     """File that keeps what the library answers about launches (empty: none)."""
 

@@ -24,7 +24,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, i32
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from ge.dialects import graph
 from ge.dialects.fused_op import Body, FusedOp, RegionOp, multiplies
@@ -42,6 +41,7 @@ from ge.transforms.fusion.groups import Group, Groups, access, blocks_of, is_vec
 from ge.transforms.graph.share_common_subexpressions import share_common_subexpressions
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import allows, count, disabling, is_enabled
+from ge.transforms.rewriting.passes import TargetPass
 from ge.transforms.shapes.open_kernels import OpenBodies, Question
 
 Cut: TypeAlias = tuple[int, int]
@@ -631,14 +631,12 @@ def check_rules(disable: Iterable[str], rules: Sequence[str]) -> None:
 
 
 @dataclass(frozen=True)
-class FusionPass(ModulePass, ABC):
+class FusionPass(TargetPass, ABC):
     """Base of the passes that put ops into launches by rules, each of which can be switched off,
     and is counted and remarked. Raises ValueError for a disabled rule that the pass lacks."""
 
     RULES: ClassVar[tuple[str, ...]]
 
-    target: str = ""
-    """Preset name, or path of a target file; empty: what @main was lowered to, else the default."""
     disable: tuple[str, ...] = ()
     """Rules of the pass that are left out; `ge-opt --list-rules` says what there is."""
     answers: str = ""

@@ -19,7 +19,6 @@ Where the numbers are known while compiling, so are the rows of each group:
 Sizes of groups that are known only at run time become offsets, which tile programs read.
 """
 
-from dataclasses import dataclass
 from math import prod
 from typing import Any, ClassVar
 
@@ -27,7 +26,6 @@ import numpy as np
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, i32
 from xdsl.ir import Block, SSAValue
-from xdsl.passes import ModulePass
 
 from ge.dialects import graph as g
 from ge.dialects.support.errors import GeError
@@ -49,7 +47,7 @@ from ge.transforms.graph.deduplicate_constants import DeduplicateConstantsPass
 from ge.transforms.graph.share_common_subexpressions import ShareCommonSubexpressionsPass
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op, Value
-from ge.transforms.rewriting.passes import Relation, Ulps
+from ge.transforms.rewriting.passes import Relation, TargetPass, Ulps
 from ge.transforms.rewriting.rules import Emit, Rule
 
 LAUNCHES = 10  # that sorting takes, about
@@ -182,15 +180,11 @@ def ints(numbers: Any, emit: Emit) -> SSAValue:
     return emit.add(g.ConstantOp.make(dense(array), type_of(array))).result
 
 
-@dataclass(frozen=True)
-class SortGroupsPass(ModulePass):
+class SortGroupsPass(TargetPass):
     """Bring rows of one group together before grouped matmuls."""
 
     name = "sort-groups"
     RELATION: ClassVar[Relation] = Ulps()
-
-    target: str = ""
-    """Preset name, or path of a target file."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if not any(isinstance(o, g.GroupedMatmulOp) for o in all_ops(op.body.blocks)):

@@ -25,13 +25,11 @@ becomes
 Groups that are missing at the end are added, if they are few, and taken away again.
 """
 
-from dataclasses import dataclass
 from math import ceil
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import BoolAttr, ModuleOp, f16
 from xdsl.ir import SSAValue
-from xdsl.passes import ModulePass
 
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp
@@ -51,6 +49,7 @@ from ge.runtime.library.matmul.single_row import LANES, UNSPREAD, has_room_for_r
 from ge.transforms.graph.canonical.linear_maps import is_prepared
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op, Value
+from ge.transforms.rewriting.passes import TargetPass
 from ge.transforms.rewriting.rules import Emit, Rule
 
 MOST_PADDED = 1.25  # times as many terms, that a weight may have with the groups that are added
@@ -139,14 +138,10 @@ class SpreadGroups(Rule):
         return emit(MatmulOp, matmul.lhs, weight)
 
 
-@dataclass(frozen=True)
-class TurnWeightsPass(ModulePass):
+class TurnWeightsPass(TargetPass):
     """Store quantized weights with rows along the terms of products."""
 
     name = "turn-weights"
-
-    target: str = ""
-    """Preset name, or path of a target file."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rewrite(op, [TurnWeight(), SpreadGroups(target_for(op, self.target))])

@@ -46,7 +46,6 @@ from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp
 from xdsl.ir import Block, Operation
-from xdsl.passes import ModulePass
 
 from ge.dialects.graph.support.op_names import nearest_name, plain, short_name
 from ge.dialects.npu_task.attributes import IO, NO_REUSE, PINNED, STATE, state
@@ -72,6 +71,7 @@ from ge.transforms.memory.packing import (
     problem_of,
     streams_of,
 )
+from ge.transforms.rewriting.passes import TargetPass
 from ge.transforms.schedule.events import add_orderings
 
 WIDTH = 40  # characters of the drawing
@@ -301,14 +301,12 @@ class Planner:
 
 
 @dataclass(frozen=True)
-class AssignOffsetsPass(ModulePass):
+class AssignOffsetsPass(TargetPass):
     """Give each buffer of @main a fixed offset in device memory; buffers that are never live
     together may share bytes."""
 
     name = "assign-offsets"
 
-    target: str = ""
-    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
     alignment: int = 0
     """Bytes that offsets are multiples of, a power of two; 0: the target's."""
     reuse: bool = True

@@ -23,7 +23,7 @@ from ge.dialects.targets.target import Target, target_for
 from ge.transforms.analysis.dependencies import users_of
 from ge.transforms.analysis.liveness import Lifetime, Liveness
 from ge.transforms.memory.packing import lives_of_slots
-from ge.transforms.rewriting.passes import MainPass
+from ge.transforms.rewriting.passes import MainPass, TargetPass
 
 SHOWN = 10  # buffers
 
@@ -119,13 +119,11 @@ def check_capacity(func: FuncOp, target: Target, limit: int) -> None:
 
 
 @dataclass(frozen=True)
-class CheckCapacityPass(MainPass):
+class CheckCapacityPass(TargetPass, MainPass):
     """Refuse a plan of @main that takes more bytes than a limit, or than the target has."""
 
     name = "check-capacity"
 
-    target: str = ""
-    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
     limit: int = 0
     """Bytes that the arena may take; 0: what the target has beside weights, inputs and outputs."""
 

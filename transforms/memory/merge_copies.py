@@ -33,7 +33,7 @@ from ge.dialects.npu_task.memory import owner_of, row_major, view_of, writers
 from ge.dialects.npu_task.ops import BatchCopyOp, CopyOp
 from ge.dialects.support.types import align_up, byte_size, is_dynamic
 from ge.dialects.targets.target import target_for
-from ge.transforms.rewriting.passes import MainPass
+from ge.transforms.rewriting.passes import MainPass, TargetPass
 
 
 def inputs_of(block: Block) -> Iterator[tuple[CopyOp, AllocOp]]:
@@ -132,13 +132,11 @@ class Merging:
 
 
 @dataclass(frozen=True)
-class MergeCopiesPass(MainPass):
+class MergeCopiesPass(TargetPass, MainPass):
     """Copy small inputs of @main to the device in one transfer, and small outputs back."""
 
     name = "merge-copies"
 
-    target: str = ""
-    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
     limit: int = 0
     """The most bytes of a transfer; 0: as many as take no longer than the smallest one."""
 

@@ -42,7 +42,7 @@ from ge.dialects.support.types import align_up, byte_size, has_size
 from ge.dialects.targets.target import target_for
 from ge.transforms.analysis.task_graph import TaskGraph, used_by, value_graph
 from ge.transforms.analysis.views import storage, whole_of
-from ge.transforms.rewriting.passes import MainPass
+from ge.transforms.rewriting.passes import MainPass, TargetPass
 
 WINDOW = 16  # tasks
 
@@ -285,13 +285,11 @@ def rearrange(block: Block, tasks: list[Operation]) -> None:
 
 
 @dataclass(frozen=True)
-class OrderTasksPass(MainPass):
+class OrderTasksPass(TargetPass, MainPass):
     """Reorder the tasks of @main to lower peak memory."""
 
     name = "order-tasks"
 
-    target: str = ""
-    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
     orders: tuple[str, ...] = tuple(ORDERS)
     """Candidates: program, depth-first, memory-greedy, critical-path."""
 

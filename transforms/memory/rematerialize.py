@@ -44,7 +44,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.tensor import EmptyOp
 from xdsl.ir import Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.rewriter import InsertPoint, Rewriter
 from xdsl.traits import NoMemoryEffect
 
@@ -59,6 +58,7 @@ from ge.transforms.analysis.dependencies import erase_unused
 from ge.transforms.analysis.task_graph import TaskGraph
 from ge.transforms.analysis.views import storage, view_offsets
 from ge.transforms.memory.order_tasks import task_graph
+from ge.transforms.rewriting.passes import TargetPass
 
 EXPONENTS = (0.0, 0.5, 1.0)  # of the time until the next use
 
@@ -470,13 +470,11 @@ def erase(task: Operation) -> None:
 
 
 @dataclass(frozen=True)
-class RematerializePass(ModulePass):
+class RematerializePass(TargetPass):
     """Recompute values of @main before later uses where that lowers the memory peak."""
 
     name = "rematerialize"
 
-    target: str = ""
-    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
     slower: float = 1.1
     """How many times as long the tasks may take, one after the other."""
     limit: int = 0

@@ -1,5 +1,5 @@
-"""Bases of passes (those that go function by function, and names for several passes in a row), and
-what a pass may do to the numbers.
+"""Bases of passes (those that go function by function or ask for the target, and names for several
+passes in a row), and what a pass may do to the numbers.
 
 A pass that states `LOCAL = True` changes each function by what stands in it alone: it may be nested
 in a pipeline, `builtin.module(func.func(infer-shapes))`.
@@ -51,6 +51,14 @@ class MainPass(ModulePass, ABC):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         if (main := main_function(op)) is not None:
             self.run(main)
+
+
+@dataclass(frozen=True)
+class TargetPass(ModulePass, ABC):
+    """A pass that asks what the target is."""
+
+    target: str = ""
+    """Preset name, or path of a target file; empty: what @main was lowered to, else the default."""
 
 
 class PassSequence(ModulePass, ABC):

@@ -21,7 +21,8 @@ from xdsl.passes import ModulePass
 from ge.dialects.graph.acknowledge import AcknowledgeOp
 from ge.dialects.graph.collectives import Collective
 from ge.dialects.graph.sharding import mesh_of
-from ge.dialects.npu_task.attributes import Engine, data_type
+from ge.dialects.graph.transfers import received_bytes
+from ge.dialects.npu_task.attributes import Engine, data_type, state
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp, kernels_of
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops, block_of, created, operands_of
@@ -29,7 +30,8 @@ from ge.dialects.support.types import tensor
 
 
 class AcknowledgeCollectivesPass(ModulePass):
-    """Add a launch after each collective, which ends when other devices need its memory no more."""
+    """Add a launch after each collective, which ends when other devices need its memory no more,
+    and state the bytes that collectives bring a device."""
 
     name = "acknowledge-collectives"
 
@@ -38,13 +40,19 @@ class AcknowledgeCollectivesPass(ModulePass):
 
 
 def add_acknowledgements(module: ModuleOp) -> None:
-    """Add a launch after each collective of @main that has none, as the pass does."""
-    if (main := main_function(module)) is None or mesh_of(module) is None:
+    """Add a launch after each collective of @main that has none, and state what collectives bring,
+    as the pass does."""
+    main, mesh = main_function(module), mesh_of(module)
+    if main is None or mesh is None:
         return
     kernels, known = kernels_of(module), dict[tuple[Attribute, ...], KernelOp]()
+    received = 0
     for launch in list(all_ops(main.body.blocks)):
-        after = launch.next_op
-        if not is_of(launch, Collective, kernels) or is_of(after, AcknowledgeOp, kernels):
+        after, met = launch.next_op, met_in(launch, kernels)
+        if not isinstance(met, Collective):
+            continue
+        received += received_bytes(met, mesh)
+        if isinstance(met_in(after, kernels), AcknowledgeOp):
             continue
         values = list(dict.fromkeys((*operands_of(launch), *launch.results)))
         types = tuple(tensor(shape, e) for e, shape in (data_type(v.type) for v in values))
@@ -55,14 +63,13 @@ def add_acknowledgements(module: ModuleOp) -> None:
         new.location = kernel.location = launch.location
         assert launch.parent is not None
         launch.parent.insert_op_after(new, launch)
+    state(main, received_bytes=received)
 
 
-def is_of(op: Operation | None, kind: type[Operation], kernels: Mapping[str, KernelOp]) -> bool:
-    """Return whether an op is the launch of a kernel for such an op."""
-    if not isinstance(op, LaunchOp):
-        return False
-    kernel = kernels.get(op.callee)
-    return kernel is not None and isinstance(kernel.main, kind)
+def met_in(op: Operation | None, kernels: Mapping[str, KernelOp]) -> Operation | None:
+    """Return the op of the kernel that an op launches."""
+    kernel = kernels.get(op.callee) if isinstance(op, LaunchOp) else None
+    return None if kernel is None else kernel.main
 
 
 def new_name(module: ModuleOp) -> str:

@@ -40,7 +40,6 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import MemRefType, ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 
 from ge.dialects.npu_task.attributes import CAP, HBM, HOST, Engine, number, state
 from ge.dialects.npu_task.control import CaseOp
@@ -59,6 +58,7 @@ from ge.runtime.library.asking import answers_in
 from ge.runtime.library.costs.estimates import core_estimates
 from ge.transforms.analysis.dependencies import Segment, arena_bytes, segments
 from ge.transforms.analysis.task_graph import TaskGraph, Window, buffer_graph, windows
+from ge.transforms.rewriting.passes import TargetPass
 from ge.transforms.schedule.events import (
     EventIds,
     Planned,
@@ -384,14 +384,12 @@ class StreamAssignment:
 
 
 @dataclass(frozen=True)
-class AssignStreamsPass(ModulePass):
+class AssignStreamsPass(TargetPass):
     """Put each task on a stream of its engine, in the order that is fastest by the clock, and order
     tasks across streams by events."""
 
     name = "assign-streams"
 
-    target: str = ""
-    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
     single: bool = False
     """Put everything on one stream, in the order of the program."""
     in_order: bool = False

@@ -37,7 +37,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.memref import AllocOp, ReinterpretCastOp
 from xdsl.ir import Block, Operation, SSAValue
-from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.fused_op import FusedOp
@@ -47,13 +46,16 @@ from ge.dialects.graph.sharding import mesh_of
 from ge.dialects.npu_task import casts
 from ge.dialects.npu_task.memory import owner_of, row_major, view_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp, kernels_of
+from ge.dialects.support.editing import erase
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.operation import operands_of
 from ge.dialects.support.types import element_type, set_type, shape_of, tensor
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.clock.clock import ProgramClock, UnknownShapes
 from ge.runtime.library.asking import answers_in
 from ge.runtime.library.costs.collectives import collective_us
 from ge.transforms.analysis.dependencies import Segment, segments
+from ge.transforms.rewriting.passes import TargetPass
 from ge.transforms.schedule.acknowledge_collectives import add_acknowledgements
 from ge.transforms.schedule.assign_streams import MORE_STREAMS, StreamAssignment, own_streams
 from ge.transforms.schedule.pieces import (
@@ -69,6 +71,8 @@ COUNTS = (2, 4, 8, 16, 32)  # numbers of pieces that are tried
 GAIN = 0.05  # share of the makespan that pieces must gain
 MOST_TRIALS = 4  # kinds of groups that are tried one after the other
 LEAST_LAUNCHES = 10  # a group that takes less than so many launch costs is not cut
+
+LAYERS = 4  # groups of a kind by which collectives and what is around them are judged
 
 # Share of the makespan of the whole program that pieces must gain: the addresses that buffers get
 # later change what L2 holds, and with it the makespan, by less.
@@ -144,8 +148,9 @@ class Splitter:
     collectives: bool  # only groups with collectives
     fixed: int = 1  # the number of pieces of every group, without `choices`
     choices: Choices | None = None
-    launches: dict[Hashable, set[Operation]] = field(
-        default_factory=lambda: defaultdict[Hashable, set[Operation]](set)
+    # Of all groups with a key, in order
+    launches: dict[Hashable, list[Operation]] = field(
+        default_factory=lambda: defaultdict[Hashable, list[Operation]](list)
     )
     parts: dict[tuple[str, Division, int], KernelOp | None] = field(
         default_factory=dict[tuple[str, Division, int], KernelOp | None]
@@ -167,7 +172,7 @@ class Splitter:
         gains: dict[Hashable, float] = defaultdict(float)
         for group in self.groups(func):
             key = group.key()
-            self.launches[key].update(group.members)
+            self.launches[key] += group.members
             if key not in found:
                 found[key] = self.tried(group)
             gains[key] += max((choice.gain_us for choice in found[key]), default=0.0)
@@ -176,12 +181,24 @@ class Splitter:
 
     def rivals(self, keys: Iterable[Hashable]) -> list[Hashable]:
         """Those of some keys whose groups share launches with groups of another one."""
-        own = {key: self.launches[key] for key in keys}
+        own = {key: set(self.launches[key]) for key in keys}
         return [
             key
             for key, ops in own.items()
             if any(k != key and not ops.isdisjoint(others) for k, others in own.items())
         ]
+
+    def shorten(self, func: FuncOp, key: Hashable, size: int) -> None:
+        """Leave of a function what there is up to the group after the first `LAYERS` with a key, of
+        `size` launches each: the layers of a network are alike."""
+        ops, end = list(func.body.block.ops), LAYERS * size
+        if len(self.launches[key]) <= end:
+            return
+        left = ops[ops.index(self.launches[key][end]) : -1]
+        gone = set(left)
+        ops[-1].operands = [v for v in operands_of(ops[-1]) if v.owner not in gone]
+        for op in reversed(left):
+            erase(op)
 
     def function(self, func: FuncOp) -> None:
         """Split the launches of the outermost block as `choices` say."""
@@ -402,14 +419,12 @@ def erase_unused(value: SSAValue) -> None:
 
 
 @dataclass(frozen=True)
-class SplitLaunchesPass(ModulePass):
+class SplitLaunchesPass(TargetPass):
     """Cut launches of different engines into pieces that overlap, where that is faster by the
     clock."""
 
     name = "split-launches"
 
-    target: str = ""
-    """Preset name, or path of a target file; empty: the target of lower-to-tasks."""
     pieces: int = 0
     """Number of pieces wherever launches come apart so; 0: the number that the clock finds best."""
     collectives: bool = False
@@ -436,6 +451,9 @@ class SplitLaunchesPass(ModulePass):
         promising = found.promising(main)
         if not promising:
             return {}
+        if self.collectives:
+            key = next(iter(promising))
+            found.shorten(main, key, max(choice.end for choice in promising[key]))
 
         def latency(choices: Choices) -> float:
             trial = module.clone()

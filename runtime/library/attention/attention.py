@@ -29,7 +29,7 @@ bits is added, rows are rounded to its type while their largest score *so far* i
 `graph.attention`.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from math import ceil, prod
@@ -105,14 +105,16 @@ def lower_attention(launch: Launch) -> Written:
     masks = [Mask(v, launch) for v in op.masks]
     others = [out for out in launch.body.outputs if out is not result]
     stays_whole = False
-    for way in ways(launch, op, segments):
+
+    def written(way: Way) -> Written | None:
+        nonlocal stays_whole
         heads, query, _, splits = way
         if (last is not op.result and heads.count > 1) or (splits > 1 and stays_whole):
-            continue
+            return None
         attention = Attention(launch, op, result, masks, segments, way)
         stays_whole = bool(why_whole(attention))
         if splits > 1 and stays_whole:
-            continue
+            return None
         shapes: dict[SSAValue, Shape] = {v: (1,) for v in launch.body.inputs if not shape_of(v)}
         shapes[result] = heads.shape(op.sizes("result"))
         for name in ("key", "value") if op.table is not None else ():
@@ -121,14 +123,37 @@ def lower_attention(launch: Launch) -> Written:
             shapes[query] = heads.shape(op.sizes("query"))
         shapes |= {m.value: m.shape for m in attention.masks if m.number is None}
         cores = min(attention.items * splits, launch.target.cube_cores)
-        written = Written(partial(attention.write, final=last, others=others), cores, shapes)
+        found = Written(partial(attention.write, final=last, others=others), cores, shapes)
         alone = len(launch.body.ops) == 1 and splits == 1
-        if (found := written if alone else fitted(launch, written)) is not None:
+        return found if alone else fitted(launch, found)
+
+    return first_that_fits(ways(launch, op, segments), written)
+
+
+def first_that_fits(ranked: Sequence[Way], written: Callable[[Way], Written | None]) -> Written:
+    """The program of the first way that has one. Where tiles of so many rows do not fit, the
+    smallest ones with as many are tried: if these do not, no others of as many rows or more do.
+    Raises NotLowered."""
+    most, tried = dict[int, int](), set[tuple[int, int]]()  # by heads in a tile
+    for way in ranked if is_open() else in_order(ranked, text_of):
+        count, rows = kind = way[0].count, way[2].rows
+        if rows >= most.get(count, rows + 1):
+            continue
+        if (found := written(way)) is not None:
             return found
+        if kind not in tried:
+            tried.add(kind)
+            alike = [w for w in ranked if (w[0].count, w[2].rows) == kind]
+            if written(min(alike, key=lambda w: (w[3], *w[2]))) is None:
+                most[count] = rows
     raise NotLowered("no tiles fit beside those of what it is fused with")
 
 
-def ways(launch: Launch, op: AttentionOp, segments: list[KeySegment]) -> Iterable[Way]:
+def text_of(way: Way) -> str:
+    return f"{way[0].count} heads, {way[2]}, {way[3]} splits"
+
+
+def ways(launch: Launch, op: AttentionOp, segments: list[KeySegment]) -> Sequence[Way]:
     """The tiles that fit, the fastest first, and which heads are in one. Raises NotLowered where
     none fits."""
     found: list[tuple[float, Way]] = []
@@ -164,8 +189,7 @@ def ways(launch: Launch, op: AttentionOp, segments: list[KeySegment]) -> Iterabl
         the fewest tiles of keys comes first."""
         return -f[1][2].keys if f[0] <= close else 0, f[0], -f[1][0].count
 
-    ranked = [way for _, way in sorted(found, key=rank)]
-    return in_order(ranked, lambda way: f"{way[0].count} heads, {way[2]}, {way[3]} splits")
+    return [way for _, way in sorted(found, key=rank)]
 
 
 def output_of(launch: Launch, op: AttentionOp) -> tuple[SSAValue, SSAValue]:

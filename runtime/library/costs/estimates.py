@@ -8,10 +8,11 @@ too (`KernelTraffic`). The simulation of the finished program (`runtime/cores`) 
 all cores with the program's own flags; `test/bench/estimates.py` sets one against the other."""
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import prod
+from operator import le
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -234,33 +235,40 @@ class Estimate:
         return [(pipe, n / per_us) for per_us, found in busy for pipe, n in found.items()]
 
 
-def cores_of(op: KernelOp) -> dict[int, int]:
-    """The first core of each kind, and how many there are: those of a kind go through the outermost
-    loops as often."""
-    kinds = dict[Hashable, list[int]]()
+def cores_of(op: KernelOp) -> dict[tuple[int, ...], list[int]]:
+    """The cores of each kind, by how often they go through the outermost loops."""
+    kinds = dict[tuple[int, ...], list[int]]()
     loops = [[o for o in p.body.block.ops if isinstance(o, ForOp)] for p in op.programs]
     for core in range(op.core_count):
         at = CoreNumbers(core, op.core_count, 0, largest=True)
         turns = tuple([len(at.steps(loop)) for ops in loops for loop in ops])
         kinds.setdefault(turns, []).append(core)
-    return {cores[0]: len(cores) for cores in kinds.values()}
+    return kinds
+
+
+def has_less(turns: tuple[int, ...], kinds: Iterable[tuple[int, ...]]) -> bool:
+    """Return whether cores of another kind go through all loops as often, or more often."""
+    return any(other != turns and all(map(le, turns, other)) for other in kinds)
 
 
 class LoopNests:
-    """The programs of a kernel, walked once on a core of each kind."""
+    """The programs of a kernel, walked once on a core of each kind; of those whose pipes are
+    followed no other one goes through all loops as often."""
 
     def __init__(self, op: KernelOp, target: Target) -> None:
         self.target, kinds = target, cores_of(op)
         seen, self.cycles = Seen(), dict[Leaf, float]()
-        self.cores = [[Walk(op, program, core, seen) for program in op.programs] for core in kinds]
+        walked = [[Walk(op, p, cores[0], seen) for p in op.programs] for cores in kinds.values()]
         loaded = [Counter[SSAValue]() for p in op.programs for _ in range(p.parts)]
         stored = Counter[SSAValue]()
-        for walks, count in zip(self.cores, kinds.values(), strict=True):
+        for walks, count in zip(walked, map(len, kinds.values()), strict=True):
             units = (walk for walk in walks for _ in range(walk.program.parts))
             for unit, walk in enumerate(units):
                 loaded[unit].update({m: n * count for m, n in walk.loaded.items()})
                 stored.update({m: n * count for m, n in walk.stored.items()})
         self.traffic = KernelTraffic(op, target, loaded, stored, MOST_TURNS)
+        pairs = zip(walked, kinds, strict=True)
+        self.cores = [walks for walks, turns in pairs if not has_less(turns, kinds)]
 
     def estimate(self, held: Held = ()) -> Estimate:
         """Estimate with the parts `held` of its operands in L2. Raises GeError if the target lacks

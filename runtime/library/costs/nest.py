@@ -21,10 +21,9 @@ whole or not at all; results take no room."""
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
 from itertools import chain, islice, zip_longest
 from math import prod
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from xdsl.dialects.arith import CmpiOp, ConstantOp, SelectOp, SubiOp
 from xdsl.dialects.scf import ForOp, IfOp
@@ -202,15 +201,18 @@ class CoreNumbers:
         return depth
 
     def steps(self, loop: ForOp) -> range:
-        return range(*[self.number(x) for x in operands_of(loop)[:3]])
+        first, end, step, *_ = operands_of(loop)
+        return range(self.number(first), self.number(end), self.number(step))
 
     def number(self, value: SSAValue) -> int:
         """Raises Unknown."""
         if (number := self.known.get(value)) is None:
             owner, home = value.owner, self
-            depth = self.loops_around(owner if isinstance(owner, Block) else owner.parent)
-            while home.depth > depth:
-                home = home.outer
+            if home.depth:
+                block = owner if type(owner) is Block else cast("Operation", owner).parent
+                depth = self.loops_around(block)
+                while home.depth > depth:
+                    home = home.outer
             number = self.computed(value) if home is self else home.number(value)
             self.known[value] = number
         return number
@@ -339,18 +341,23 @@ class Walk:
         """Its steps in runs of those that take the same branches, and are as long."""
         variable, ops, steps = op.body.block.args[0], self.seen.ops_of(op.body.block), at.steps(op)
         inner = [o for o in ops if isinstance(o, IfOp | ForOp)]
+        insides, ways = dict[int, CoreNumbers](), dict[int, Sequence[int]]()
 
-        @cache
         def inside(n: int) -> CoreNumbers:
-            return at.where(variable, steps[n])
+            if (numbers := insides.get(n)) is None:
+                numbers = insides[n] = at.where(variable, steps[n])
+            return numbers
 
-        @cache
         def way(n: int) -> Sequence[int]:
-            numbers = inside(n)
-            return [
-                numbers.number(operands_of(o)[0]) if isinstance(o, IfOp) else len(numbers.steps(o))
-                for o in inner
-            ]
+            if not inner:
+                return ()
+            if (found := ways.get(n)) is None:
+                numbers = inside(n)
+                found = ways[n] = [
+                    numbers.number(o.cond) if isinstance(o, IfOp) else len(numbers.steps(o))
+                    for o in inner
+                ]
+            return found
 
         def runs(first: int, last: int) -> Iterator[tuple[int, int]]:
             if way(first) == way(last):

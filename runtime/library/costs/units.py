@@ -17,7 +17,7 @@ Times of instructions are in `cycles.py`. The simulation of a finished program
 from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import NamedTuple, cast
 
 from xdsl.ir import SSAValue
 
@@ -48,6 +48,7 @@ class Content:
     """Contents of a buffer, or of each copy of it in its turn."""
 
     copies: int
+    is_used: bool = False  # by an instruction that has run
     ready: float = 0.0  # when it is written
     writer: Pipe | None = None
     reader: Pipe | None = None
@@ -58,6 +59,16 @@ class Content:
     ready_before: float = 0.0  # when the copy before was written
 
 
+class Step(NamedTuple):
+    """What an instruction does in a unit: see `Leaf`."""
+
+    pipe: Pipe
+    cycles: float
+    reads: Sequence[tuple[Content, bool]]  # and whether it reads the copy before
+    overwrites: Sequence[Content]
+    writes: Sequence[Content]
+
+
 class CoreUnit:
     """A cube core, or a vector core beside it: its pipes, and when they are done."""
 
@@ -66,6 +77,8 @@ class CoreUnit:
         self.walk, self.share, self.target, self.cycles = walk, share, target, cycles
         self.done: dict[Pipe, float] = {}
         self.contents: dict[SSAValue, Content] = {}
+        self.steps: dict[Leaf, Step] = {}
+        self.flag = target.flag_cycles
         self.end = 0.0
 
     def busy(self) -> dict[Pipe, float]:
@@ -89,52 +102,58 @@ class CoreUnit:
     def run(self, leaf: Leaf, begin: float = 0.0) -> float:
         """The end of an instruction that begins when its pipe, its operands, and room for its
         results are there, and not before `begin`."""
-        if (pipe := leaf.pipe) is None:
-            self.meet(self.end + 2 * self.target.cross_flag_cycles)
-            return self.end
-        contents, flag = self.contents, self.target.flag_cycles
+        step = self.steps.get(leaf)
+        if step is None:
+            if leaf.pipe is None:
+                self.meet(self.end + 2 * self.target.cross_flag_cycles)
+                return self.end
+            step = self.steps[leaf] = self.step(leaf, leaf.pipe)
+        pipe, cycles, reads, overwrites, writes = step
         if (free := self.done.get(pipe, 0.0)) > begin:
             begin = free
-        for buffer in leaf.reads:
-            if (content := contents.get(buffer)) is not None:
-                ready = content.ready
-                if content.is_late and buffer in leaf.late:
-                    ready = content.ready_before
+        for content, is_late in reads:
+            if content.is_used:
+                ready = content.ready_before if is_late and content.is_late else content.ready
                 if content.writer is not pipe:
-                    ready += flag
+                    ready += self.flag
                 if ready > begin:
                     begin = ready
-        for buffer in leaf.overwrites:  # the next copy's turn
-            if (content := contents.get(buffer)) is not None and content.is_read:
+        for content in overwrites:  # the next copy's turn
+            if content.is_read:
                 content.before.append(content.free)
                 content.is_read, content.ready_before = False, content.ready
                 if len(content.before) >= content.copies - content.is_late:
-                    begin = max(begin, content.before.popleft() + flag)
-        cycles = self.cycles.get(leaf)
-        end = begin + (self.taken(leaf) if cycles is None else cycles)
-        for buffer in leaf.reads:
-            content = contents.get(buffer) or self.content(buffer)
-            content.free, content.reader, content.is_read = end, pipe, True
-        for buffer in leaf.late:
-            contents[buffer].is_late = True
-        for buffer in leaf.writes:
-            content = contents.get(buffer) or self.content(buffer)
-            content.ready, content.writer = end, pipe
-        self.done[pipe], self.end = end, max(self.end, end)
+                    begin = max(begin, content.before.popleft() + self.flag)
+        end = begin + cycles
+        for content, is_late in reads:
+            content.free, content.reader, content.is_read, content.is_used = end, pipe, True, True
+            content.is_late |= is_late
+        for content in writes:
+            content.ready, content.writer, content.is_used = end, pipe, True
+        self.done[pipe] = end
+        if end > self.end:
+            self.end = end
         return end
 
+    def step(self, leaf: Leaf, pipe: Pipe) -> Step:
+        reads = [(self.content(buffer), buffer in leaf.late) for buffer in leaf.reads]
+        others = [[self.content(b) for b in buffers] for buffers in (leaf.overwrites, leaf.writes)]
+        return Step(pipe, self.taken(leaf), reads, *others)
+
     def content(self, buffer: SSAValue) -> Content:
-        owner = buffer.owner
-        copies = owner.copies if isinstance(owner, AllocOp) else 1
-        content = self.contents[buffer] = Content(copies)
+        if (content := self.contents.get(buffer)) is None:
+            owner = buffer.owner
+            copies = owner.copies if isinstance(owner, AllocOp) else 1
+            content = self.contents[buffer] = Content(copies)
         return content
 
     def run_all(self, parts: Sequence[Part]) -> None:
         """Run instructions; of the steps of a loop some, then go on at their pace."""
         for part in parts:
-            if isinstance(part, Leaf):
+            if type(part) is Leaf:
                 self.run(part)
                 continue
+            assert type(part) is Loop
             self.run_all(part.first)
             for times, step in part.others:
                 self.run_all(step)

@@ -93,11 +93,15 @@ class Side:
         return self.open.pop()
 
     def _add(self, op: Operation) -> Operation:
-        op.location = source_line(HERE)
+        self.locate(op)
         put_last(self.open[-1], op)
         if isinstance(op, GeOp):
             op.verify_more()  # its operands are of the kinds that its definition asks for
         return op
+
+    def locate(self, op: Operation) -> None:
+        """Keep the line of the kernel's source that an op is of."""
+        op.location = source_line(HERE)
 
     def _known(self, key: Any) -> SSAValue | None:
         for values in self.scopes:
@@ -138,7 +142,7 @@ class Side:
     def alloc(self, type: TileType | RingType) -> SSAValue:
         op = buffers.AllocOp(type)
         op.result.name_hint = f"{type.space}_{len(self.allocs)}"
-        op.location = source_line(HERE)
+        self.locate(op)
         self._insert(op, self.allocs[-1] if self.allocs else self.last)
         self.allocs.append(op)
         return op.result

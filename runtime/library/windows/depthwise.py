@@ -367,20 +367,20 @@ class Pixels(Windows):
         check_exact(op)
         return cls(*each_dimension(op.window(), image, shape_of(op.result)[2:]), op)
 
-    @property
+    @cached_property
     def turns(self) -> bool:
         """True if channels of the input are not last."""
         return self.op.channel_axis == 1
 
-    @property
+    @cached_property
     def batch(self) -> int:
         return shape_of(self.op.input)[0]
 
-    @property
+    @cached_property
     def channels(self) -> int:
         return shape_of(self.op.weight)[0]
 
-    @property
+    @cached_property
     def unit(self) -> int:
         """Elements in a block of memory."""
         return BLOCK * 8 // bitwidth(element_type(self.op.input))
@@ -391,7 +391,7 @@ class Pixels(Windows):
         step, apart = self.strides[1], self.dilations[1]
         return sorted({col * apart % step for col in range(self.kernel[1])})
 
-    @property
+    @cached_property
     def reach(self) -> tuple[int, int]:
         """Number of lines, and of columns of a phase, by which windows reach beyond their first
         ones."""

@@ -6,7 +6,7 @@ func.func @main(%a: tensor<64x512xf32>, %b: tensor<64x512xf32>, %c: tensor<64x51
   %0 = graph.add %a, %b : (tensor<64x512xf32>, tensor<64x512xf32>) -> tensor<64x512xf32>
   // expected-remark@+1 {{fuse-users applied}}
   %1 = graph.neg %0 : (tensor<64x512xf32>) -> tensor<64x512xf32>
-  // expected-remark@+1 {{with it there is no tile program: its tiles need 64 bytes of ub more}}
+  // expected-remark@+1 {{with it there is no tile program: no block of it fits on a core: the least takes 256 bytes of ub, which has 192}}
   %2 = graph.add %1, %c : (tensor<64x512xf32>, tensor<64x512xf32>) -> tensor<64x512xf32>
   func.return %2 : tensor<64x512xf32>
 }
