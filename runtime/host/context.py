@@ -8,11 +8,10 @@ kernel, its element types and all sizes but those that are known to change from 
 tiling is an expression of these, so that another length is written into it (`patched`), not chosen
 again."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +20,9 @@ from ge.runtime.data.arrays import Array
 from ge.runtime.data.npz import require_memory
 from ge.runtime.device.memory import Bytes
 from ge.runtime.host.schedule import DEFAULTS
+
+if TYPE_CHECKING:
+    from ge.runtime.host.operation import CapturedGraph
 
 ALIGNMENT = 512
 TILING_BYTES = 10240  # of a kernel: ATB's default
@@ -68,23 +70,13 @@ class Ring:
         return self.holders.index(holder) if holder in self.holders else None
 
 
-class Recorder(ABC):
-    """Takes work that is issued to a stream instead of the device."""
-
-    @abstractmethod
-    def called(self, pack: Any) -> None: ...
-
-    @abstractmethod
-    def record(self, operation: Any, pack: Any, run: Callable[[Any], None]) -> None: ...
-
-
 @dataclass(slots=True, eq=False)
 class Stream:
     """A queue of the device; a `recorder` takes the work that is issued to it while it is
     captured."""
 
     number: int
-    recorder: Recorder | None = None
+    recorder: "CapturedGraph | None" = None
 
 
 class Context:

@@ -36,7 +36,6 @@ from ge.runtime.host.context import (
     Context,
     KernelCaches,
     Lookup,
-    Recorder,
     Stream,
     Workspace,
 )
@@ -411,7 +410,7 @@ def create_operation(name: str, **parameters: object) -> Operation:
     return _REGISTERED[name](**parameters)
 
 
-class CapturedGraph(Recorder):
+class CapturedGraph:
     """Tasks, with the arrays that they were recorded with."""
 
     def __init__(self) -> None:

@@ -52,7 +52,6 @@ from ge.dialects.tile.types import BLOCK
 from ge.runtime.data.arrays import dtype_of, float_limits
 from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Index, LoopIndex, number_of
-from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.language.values import Shape
 from ge.runtime.library.launch import Launch, NotLowered
 
@@ -376,25 +375,7 @@ def firsts(pull: "Pull", op: RotaryEmbeddingOp, size: int) -> v.Expression:
     return column - v.unary(FloorOp, column * 0.5) * 2 < 1
 
 
-class RunningSource(Protocol):
-    """A source of the tiles of values."""
-
-    @property
-    def c(self) -> Tracer: ...
-
-    @property
-    def launch(self) -> Launch: ...
-
-    def tile(self, value: SSAValue, box: Box) -> v.Tile: ...
-
-    def buffer(self, shape: v.Shape, like: SSAValue) -> v.Tile: ...
-
-    def level_before(self, loop: LoopIndex, box: Box) -> int | None: ...
-
-
-def accumulated(
-    pull: RunningSource, op: CumulativeOp, value: SSAValue, box: Box, column: bool
-) -> v.Tile:
+def accumulated(pull: "Pull", op: CumulativeOp, value: SSAValue, box: Box, column: bool) -> v.Tile:
     """The tile of a box, which has all of the axis or a part in a loop over all of them. Raises
     NotLowered where it has not."""
     (axis,), dims = op.row_axes() or (-1,), long_dims(box)
@@ -417,7 +398,7 @@ class Scan:
     """The sums of one box, while they are written."""
 
     def __init__(
-        self, pull: RunningSource, op: CumulativeOp, value: SSAValue, box: Box, axis: int
+        self, pull: "Pull", op: CumulativeOp, value: SSAValue, box: Box, axis: int
     ) -> None:
         self.pull, self.c, self.op, self.value = pull, pull.c, op, value
         self.extent, self.size = shape_of(value)[axis], box.sizes[axis]

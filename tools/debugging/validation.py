@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, StringAttr
@@ -30,32 +30,13 @@ from ge.tools.debugging.reduction import reduce
 from ge.transforms.rewriting.counts import collecting
 from ge.transforms.rewriting.passes import OtherInputs, Relation, SameSteps, Ulps, relation_of
 
+if TYPE_CHECKING:
+    from ge.runtime.device.trials import GrowingTrials, Trials
+
 Outcome = Mapping[str, Array] | GeError
+Runner: TypeAlias = "Trials | GrowingTrials"  # inputs for a module, and what comes of them
 
 NUDGES = (1, 2, 3)  # runs on inputs that are a few ULPs off, when a pass may round differently
-
-
-class Trial(Protocol):
-    @property
-    def is_padded(self) -> bool: ...
-
-
-class Runner(Protocol):
-    """Inputs for a module, and what comes of them (`runtime/device/trials.py`)."""
-
-    @property
-    def trials(self) -> "Sequence[Trial]": ...
-
-    @property
-    def first(self) -> Sequence[Outcome]: ...
-
-    def run(self, module: ModuleOp, nudge: int = 0) -> Sequence[Outcome]:
-        """Return the outputs of another module; with `nudge`, on inputs a few ULPs off."""
-        ...
-
-    def for_gears(self, old: ModuleOp, module: ModuleOp) -> "Runner | None":
-        """Inputs of the sizes of gears, where a module has some that an old one has not."""
-        ...
 
 
 MakeRunner = Callable[[ModuleOp, Payload], Runner]  # raises GeError for a module that cannot be run
@@ -186,7 +167,7 @@ class Validation(Instrumentation):
     plugins: Sequence[str] = ()
     seconds: float = 60.0  # how long to look for the ops that matter
     passes: int = 0  # how many passes were right
-    runner: Runner | None = None
+    runner: "Runner | None" = None
     _payload: Payload = field(default_factory=_Without)
     _old: ModuleOp | None = None
     _outcomes: Sequence[Outcome] = ()
