@@ -8,8 +8,10 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
 from threading import Condition, Thread
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
@@ -21,9 +23,9 @@ from ge.dialects.npu_task.pipeline import is_pipeline
 from ge.dialects.support.context import having
 from ge.dialects.support.errors import Ended, GeError
 from ge.dialects.support.mesh import Mesh, Sharding
-from ge.dialects.support.types import Shape
-from ge.runtime.data.arrays import Array
-from ge.runtime.data.weights import Payload, part_of
+from ge.dialects.support.types import AnyTensor, Shape
+from ge.runtime.data.arrays import Array, dtype_of, is_packed, unpacked
+from ge.runtime.data.weights import Payload, part_of, weights_of
 from ge.runtime.device.function import Driver, Function, Watch, put_into
 from ge.runtime.device.spreads import Spread
 from ge.runtime.device.stages import StageFunction, stage_spreads
@@ -54,7 +56,7 @@ class WeightParts:
     def __init__(self, payload: Payload, module: ModuleOp, mesh: Mesh, device: int) -> None:
         self.payload, self.path = payload, getattr(payload, "path", None)
         self.parts = {key: (of, s.resolved(mesh)) for key, (of, s) in parts_of(module).items()}
-        self.mesh, self.device = mesh, device
+        self.module, self.mesh, self.device = module, mesh, device
 
     def get(self, key: str, /) -> Array | None:
         if key not in self.parts:
@@ -63,11 +65,32 @@ class WeightParts:
         whole = part_of(self.payload, of)
         if whole is None:
             return None
+        if whole.dtype == np.uint8 and is_packed(dtype := dtype_of(self.types[key].element_type)):
+            return self.unpacked(whole, dtype, self.types[key].get_shape(), sharding)
         if whole.ndim != len(sharding.dims):
             text = f"weight '{of}' has {whole.ndim} dimensions, and is cut along {sharding.dims}"
             raise GeError(text, hint="compile the program anew from the model")
         spread = Spread(whole.shape, sharding.local_shape(whole.shape), sharding)
         return spread.part(whole, self.mesh, self.device)
+
+    @cached_property
+    def types(self) -> Mapping[str, AnyTensor]:
+        return weights_of(self.module)
+
+    def unpacked(
+        self, data: Array, dtype: np.dtype[Any], local: Shape, sharding: Sharding
+    ) -> Array:
+        """Return the part of a weight with several elements in a byte: where parts are of whole
+        bytes no others are read."""
+        shape = tuple(n * self.mesh.parts(a) for n, a in zip(local, sharding.dims, strict=True))
+        many = prod(shape) // max(data.size, 1)
+        if local[-1] % many == 0:
+            rows = (*shape[:-1], shape[-1] // many)
+            spread = Spread(rows, (*local[:-1], local[-1] // many), sharding)
+            own = spread.part(data.reshape(rows), self.mesh, self.device)
+            return unpacked(own, dtype, local[-1])
+        whole = unpacked(data.reshape(-1), dtype, prod(shape)).reshape(shape)
+        return Spread(shape, local, sharding).part(whole, self.mesh, self.device)
 
 
 OnDevice: TypeAlias = Function | StageFunction

@@ -4,6 +4,7 @@ whole values, before these are cut."""
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -11,6 +12,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 import ge
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.mesh import Mesh
+from ge.dialects.text.reading import SourceText, parse_module
+from ge.lowering.driver.compiler import context
+from ge.runtime.data.weights import SafetensorsPayload, write_safetensors
+from ge.runtime.device.devices import WeightParts
 
 
 def save(path: Path, up: Any, down: Any) -> str:
@@ -61,3 +67,27 @@ def test_batches_follow_each_other_on_several_devices(tmp_path: Path, monkeypatc
     assert found == [32 * 64 * i for i in range(12)]
     with pytest.raises(GeError, match=r"device arrays are of one device.*--state"):
         session.bind({"x": ge.DeviceArray.of(x)})
+
+
+@pytest.mark.parametrize("cut", ["[{'tp'}, {}]", "[{}, {'tp'}]", "[{}, {'tp':(1)3}]"])
+def test_parts_of_weights_of_four_bits_are_read_from_the_file(tmp_path: Path, cut: str) -> None:
+    cut, own = cut.replace("'", '"'), {"[{'tp'}, {}]": (1, 6), "[{}, {'tp'}]": (6, 1)}.get(cut)
+    rows, columns = own or (6, 2)
+    whole = np.arange(-8, 28).reshape(6, 6).astype(ml_dtypes.int4)
+    with open(tmp_path / "w.safetensors", "wb") as file:
+        write_safetensors(file, {"w": whole})
+    parts = f'{{p = ["w", #graph.sharding<@mesh, {cut}>]}}'
+    text = f"""builtin.module attributes {{graph.parts = {parts}}} {{
+      graph.mesh @mesh ["tp"=6]
+      func.func @main() -> tensor<{rows}x{columns}xi4> {{
+        %0 = graph.constant #graph.weight<"p"> : tensor<{rows}x{columns}xi4>
+        return %0 : tensor<{rows}x{columns}xi4>
+      }}
+    }}"""
+    module = parse_module(context(), SourceText("test.mlir", text))
+    mesh, payload = Mesh((("tp", 6),)), SafetensorsPayload(tmp_path / "w.safetensors")
+    for device in range(6):
+        found = WeightParts(payload, module, mesh, device).get("p")
+        first = device // (2 if columns == 2 else 1)
+        part = whole[first : first + 1] if rows == 1 else whole[:, first * columns :][:, :columns]
+        np.testing.assert_array_equal(found, part)
