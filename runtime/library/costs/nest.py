@@ -204,6 +204,10 @@ class CoreNumbers:
         first, end, step, *_ = operands_of(loop)
         return range(self.number(first), self.number(end), self.number(step))
 
+    def way(self, op: "ForOp | IfOp") -> int:
+        """The number of a loop's steps, or which branch is taken."""
+        return self.number(op.cond) if isinstance(op, IfOp) else len(self.steps(op))
+
     def number(self, value: SSAValue) -> int:
         """Raises Unknown."""
         if (number := self.known.get(value)) is None:
@@ -225,19 +229,19 @@ class CoreNumbers:
             return function(self.number(lhs), self.number(rhs))
         if kind in self.own:
             return self.own[kind]
-        match op:
-            case CmpiOp():
-                compare = COMPARED[op.predicate.value.data]
-                return compare(*map(self.number, operands_of(op)))
-            case SelectOp():
-                cond, lhs, rhs = operands_of(op)
-                return self.number(lhs if self.number(cond) else rhs)
-            case ConstantOp() if (constant := constant_index(value)) is not None:
-                return constant
-            case ReadOp() if self.largest:
-                return op.span[-1]
-            case _:
-                raise UnknownNumber
+        if kind is ConstantOp and (constant := constant_index(value)) is not None:
+            return constant
+        if kind is CmpiOp:
+            lhs, rhs = operands_of(op)
+            return COMPARED[cast(CmpiOp, op).predicate.value.data](
+                self.number(lhs), self.number(rhs)
+            )
+        if kind is SelectOp:
+            cond, lhs, rhs = operands_of(op)
+            return self.number(lhs if self.number(cond) else rhs)
+        if kind is ReadOp and self.largest:
+            return op.span[-1]
+        raise UnknownNumber
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -268,6 +272,9 @@ Part: TypeAlias = Leaf | Loop
 
 Timed: TypeAlias = ForOp | IfOp | Instruction | BarrierOp
 
+NESTING = ForOp, IfOp  # asked of `type`: `isinstance` of xDSL's classes takes much longer
+TIMED = Instruction, BarrierOp
+
 
 class MovedBox(NamedTuple):
     """The box that an instruction moves: the sizes of the whole box, and the greatest offsets with
@@ -290,10 +297,11 @@ class Seen:
 
     def ops_of(self, block: Block) -> Sequence[Timed]:
         if (ops := self.ops.get(block)) is None:
-            timed = [op for op in ops_of(block) if isinstance(op, Timed)]
+            own = [op for op in ops_of(block) if type(op) in NESTING or isinstance(op, TIMED)]
+            timed = [cast(Timed, op) for op in own]
             ops = self.ops[block] = [op for op in timed if not isinstance(op, FlagOp)]
             for op in ops:
-                if isinstance(op, IfOp):
+                if type(op) is IfOp:
                     self.branches[op] = [r.blocks[0] if r.blocks else None for r in op.regions]
         return ops
 
@@ -329,18 +337,18 @@ class Walk:
     def parts_of(self, ops: Sequence[Timed], at: CoreNumbers) -> list[Part]:
         parts: list[Part] = []
         for op in ops:
-            if isinstance(op, ForOp):
+            if type(op) is ForOp:
                 parts += self.loop(op, at)
-            elif isinstance(op, IfOp):
+            elif type(op) is IfOp:
                 parts += self.parts_of(self.seen.taken(op, at), at)
             else:
-                parts.append(self.leaf(op, at))
+                parts.append(self.leaf(cast("Instruction | BarrierOp", op), at))
         return parts
 
     def loop(self, op: ForOp, at: CoreNumbers) -> list[Part]:
         """Its steps in runs of those that take the same branches, and are as long."""
         variable, ops, steps = op.body.block.args[0], self.seen.ops_of(op.body.block), at.steps(op)
-        inner = [o for o in ops if isinstance(o, IfOp | ForOp)]
+        inner = [cast("IfOp | ForOp", o) for o in ops if type(o) in NESTING]
         insides, ways = dict[int, CoreNumbers](), dict[int, Sequence[int]]()
 
         def inside(n: int) -> CoreNumbers:
@@ -353,10 +361,7 @@ class Walk:
                 return ()
             if (found := ways.get(n)) is None:
                 numbers = inside(n)
-                found = ways[n] = [
-                    numbers.number(o.cond) if isinstance(o, IfOp) else len(numbers.steps(o))
-                    for o in inner
-                ]
+                found = ways[n] = [numbers.way(o) for o in inner]
             return found
 
         def runs(first: int, last: int) -> Iterator[tuple[int, int]]:
