@@ -9,7 +9,7 @@ token after the other: the vector cores multiply codes, and scales follow once f
         load codes[c.., s..]; wide = f16 of them          # rows x depth
         for j in range(depth / lanes)
           sums += wide[:, j..] * x[s + j..]               # rows x lanes, in f32
-      store the sum of each row * scales[c..]      -> workspace
+      the sum of each row * scales[c..], and what follows; or, of parts, -> workspace
     barrier;  parts are added, and what follows (`SplitSums`)
 
 The cube needs weights of the elements of %x: the vector cores bring these to memory, and the cube
@@ -34,7 +34,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from xdsl.dialects.builtin import f16, f32
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp
@@ -160,7 +160,8 @@ def row_cuts(sections: Sequence[Section], target: Target) -> list[RowCut]:
             step += scaled * cut.depth / (block * LANES)
         unit = cut.steps(whole) * step + core.reduced("sum", cut.rows, REPEAT_BYTES)
         units = sum(cut.units(s.p.n) * s.p.terms for s in sections)
-        return ceil(units / target.vector_cores) * unit
+        apart = not all(has_whole_sums(s, cut) for s in sections)
+        return ceil(units / target.vector_cores) * unit + apart * core.barrier
 
     if block:
         counts = [ceil(p.n / most) for most in range(FRACTAL, MOST_ROWS + 1)]
@@ -172,6 +173,16 @@ def row_cuts(sections: Sequence[Section], target: Target) -> list[RowCut]:
         rows, depths, parts = list(ROWS), list(DEPTHS), list(range(1, MOST_PARTS + 1))
     found = [RowCut(r, d, n) for r in rows for d in depths for n in parts]
     return sorted((c for c in found if c.parts <= ceil(whole / c.depth)), key=cycles)
+
+
+def has_whole_sums(section: Section, cut: RowCut) -> bool:
+    """True if the core that sums up columns computes what follows: it has all terms, and outputs
+    take any columns."""
+    return cut.parts == 1 and not section.part_cols
+
+
+def elements_of(section: Section) -> list[Attribute]:
+    return [element_type(term.op.result) for term, _ in section.terms]
 
 
 def single_row(launch: Launch, sections: Sequence[Section]) -> Written | None:
@@ -220,9 +231,12 @@ class RowWriter:
         self.c, self.arguments = c, arguments
         self.tiles(c)
         self.load_row()
-        before, tiles, shared = 0, dict[Hashable, v.Tile](), list[SplitSums]()
+        before, tiles, shared = 0, dict[Hashable, v.Tile](), list[tuple[Section, SplitSums]]()
         for section in self.sections:
-            shared.append(parts := SplitSums(c, replace(section.p, splits=cut.parts), tiles))
+            parts, pull = None, Epilogue(c, self.launch, arguments)
+            if not has_whole_sums(section, cut):
+                parts = SplitSums(c, replace(section.p, splits=cut.parts), tiles)
+                shared.append((section, parts))
             units = cut.units(section.p.n)
             me = c.now((c.core + -before % self.cores) % self.cores) if before else c.core
             for turn in c.range(ceil_div(units - me, c.cores)):
@@ -230,11 +244,17 @@ class RowWriter:
                 part, col = c.now(unit % cut.parts), c.now(unit // cut.parts * cut.rows)
                 terms = zip(codes_in(section), self.rows, strict=False)
                 sums = [self.sums_of(op, col + at, part, into) for (op, at), into in terms]
-                parts.store(part, 0, col, sums)
+                if parts is not None:
+                    parts.store(part, 0, col, sums)
+                else:
+                    self.follow(pull, section, col, self.rounded(section, sums, tiles))
             before += units
-        c.barrier()
-        for section, parts in zip(self.sections, shared, strict=True):
-            self.merge(section, parts)
+        if shared:
+            c.barrier()
+        for section, parts in shared:
+            pull = Epilogue(c, self.launch, arguments)
+            for col, sums in parts.merged(elements_of(section), section.part_cols):
+                self.follow(pull, section, col, sums)
 
     def tiles(self, c: Tracer) -> None:
         rows, depth = self.cut.rows, self.cut.depth
@@ -286,18 +306,28 @@ class RowWriter:
         self.c.assign(self.column, v.rowsum(sums))
         self.c.move(into, self.column.T)
 
-    def merge(self, section: Section, shared: SplitSums) -> None:
-        """Add the parts, and compute the ops behind the products."""
-        pull = Epilogue(self.c, self.launch, self.arguments)
-        values = [term.op.result for term, _ in section.terms]
-        elements = [element_type(value) for value in values]
-        for col, tiles in shared.merged(elements, section.part_cols):
-            for value, (_, first), tile in zip(values, section.terms, tiles, strict=True):
-                pull.terms[value, first] = tile
-            pull.col, pull.columns = col, tiles[0].shape[1]
-            at = ResultBlock(1, 1, 0, 0, col)
-            for out in section.outputs:
-                pull.store(out.value, out.box(at, *tiles[0].shape))
+    def rounded(
+        self, section: Section, sums: Sequence[v.Tile], tiles: dict[Hashable, v.Tile]
+    ) -> list[v.Tile]:
+        """Sums as the products' types."""
+        found = list(sums)
+        for number, (tile, element) in enumerate(zip(sums, elements_of(section), strict=True)):
+            if element == tile.element:
+                continue
+            if (key := (number, element)) not in tiles:
+                tiles[key] = self.c.ub(*tile.shape, element)
+            tiles[key][:] = v.cast(tile, element)
+            found[number] = tiles[key]
+        return found
+
+    def follow(self, pull: Epilogue, section: Section, col: Scalar, sums: Sequence[v.Tile]) -> None:
+        """Compute the ops behind the products of some columns, and store the results."""
+        for (term, first), tile in zip(section.terms, sums, strict=True):
+            pull.terms[term.op.result, first] = tile
+        pull.col, pull.columns = col, sums[0].shape[1]
+        at = ResultBlock(1, 1, 0, 0, col)
+        for out in section.outputs:
+            pull.store(out.value, out.box(at, *sums[0].shape))
 
 
 class GroupWriter(RowWriter):
