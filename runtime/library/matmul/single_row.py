@@ -62,7 +62,7 @@ from ge.runtime.library.matmul.sections import Product, Section
 from ge.runtime.library.programs import fitted
 
 LANES = REPEAT_BYTES * 8 // 32  # sums of a row: one repeat of an instruction
-ROWS, DEPTHS = (64, 32, 16), (1024, 512, 256)  # of a tile of codes
+ROWS, DEPTHS = (128, 64, 32, 16), (1024, 512, 256)  # of a tile of codes
 MOST_PARTS = 8  # of the terms
 MOST_ROWS, GROUP_DEPTHS = 192, (8, 4, 2)  # of a tile of codes in groups, in terms of each
 
@@ -160,7 +160,7 @@ def row_cuts(sections: Sequence[Section], target: Target) -> list[RowCut]:
             step += scaled * cut.depth / (block * LANES)
         unit = cut.steps(whole) * step + core.reduced("sum", cut.rows, REPEAT_BYTES)
         units = sum(cut.units(s.p.n) * s.p.terms for s in sections)
-        apart = not all(has_whole_sums(s, cut) for s in sections)
+        apart = not has_whole_sums(sections, cut)
         return ceil(units / target.vector_cores) * unit + apart * core.barrier
 
     if block:
@@ -175,10 +175,10 @@ def row_cuts(sections: Sequence[Section], target: Target) -> list[RowCut]:
     return sorted((c for c in found if c.parts <= ceil(whole / c.depth)), key=cycles)
 
 
-def has_whole_sums(section: Section, cut: RowCut) -> bool:
+def has_whole_sums(sections: Sequence[Section], cut: RowCut) -> bool:
     """True if the core that sums up columns computes what follows: it has all terms, and outputs
-    take any columns."""
-    return cut.parts == 1 and not section.part_cols
+    take any columns, or as many."""
+    return cut.parts == 1 and all(s.part_cols in (0, cut.rows) for s in sections)
 
 
 def elements_of(section: Section) -> list[Attribute]:
@@ -234,7 +234,7 @@ class RowWriter:
         before, tiles, shared = 0, dict[Hashable, v.Tile](), list[tuple[Section, SplitSums]]()
         for section in self.sections:
             parts, pull = None, Epilogue(c, self.launch, arguments)
-            if not has_whole_sums(section, cut):
+            if not has_whole_sums(self.sections, cut):
                 parts = SplitSums(c, replace(section.p, splits=cut.parts), tiles)
                 shared.append((section, parts))
             units = cut.units(section.p.n)
