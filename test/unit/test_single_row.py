@@ -84,6 +84,18 @@ def groups(columns: int, count: int, terms: int = 32, missing: int = 0, zero: bo
     return [f"1x{short}xf16", *kinds, *kinds], lines, ["%y"]
 
 
+HEADS: Body = (
+    ["1x1x150xf16", "256x150xi8", "256xf16", "1x1x1x64xf16", "1x1x1x64xf16"],
+    [
+        "%0 = graph.dequantize %x1, %x2 axis 0 : (#256x150xi8, #256xf16) -> #256x150xf16",
+        "%1 = graph.matmul %x0, %0 transpose_rhs true"
+        " : (#1x1x150xf16, #256x150xf16) -> #1x1x256xf16",
+        "%2 = graph.reshape %1 shape [1, 2, 1, 128] : (#1x1x256xf16) -> #1x2x1x128xf16",
+        "%3 = graph.rotary_embedding %2, %x3, %x4"
+        " : (#1x2x1x128xf16, #1x1x1x64xf16, #1x1x1x64xf16) -> #1x2x1x128xf16",
+    ],
+    ["%3"],
+)
 BODIES = {
     "many terms": weights(1, 4000, 130, turned=True),
     "many columns": weights(1, 128, 5000, turned=True),
@@ -91,6 +103,7 @@ BODIES = {
     "two weights": GATED,
     "three weights": THREE,
     "one scale": ONE_SCALE,
+    "heads": HEADS,
     "groups": groups(150, 2),
     "groups that are missing": groups(70, 1, missing=40),
     "groups of 16 without zero points": groups(40, 3, 16, missing=10, zero=False),
