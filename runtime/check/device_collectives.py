@@ -1,0 +1,136 @@
+"""The forms of what devices send each other (see `device_values.py`)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from xdsl.ir import Operation
+
+from ge.dialects.graph import collectives as c
+from ge.dialects.graph.transfers import some_devices
+from ge.dialects.support.digits import all_digits
+from ge.dialects.support.mesh import SUM, Mesh
+from ge.runtime.check.device_forms import Cut, Kind, names
+
+
+@dataclass
+class Received:
+    """Follows what devices send each other. Problems come with the rule and a text."""
+
+    mesh: Mesh
+    problems: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
+
+    def __post_init__(self) -> None:
+        self.devices = list(some_devices(self.mesh, self.mesh.sizes))
+
+    def report(self, rule: str, op: Operation, text: str) -> None:
+        self.problems.append((rule, f"{op.name}: {text}"))
+
+    def moved(self, op: c.OfWhole, own: Sequence[Kind]) -> Kind:
+        """The form of a result of boxes: as these are. Those that send are the devices along the
+        axes that the value is cut by."""
+        form, shape = own[0], op.whole
+        has = [all_digits(axes) for axes in op.has.data.dims]
+        senders = {a for axes in has for a in axes}
+        for dim, axes in enumerate(has):
+            cut = form.cut_at(dim, dict(enumerate(has)))
+            both = {*axes, *(() if cut is None else cut.axes)}
+            unknown = both & {*form.unsure, *form.varies} and not form.lacks(axes)
+            unknown = unknown or (cut is None and (form.free or form.loose))
+            if not unknown and axes != (() if cut is None else cut.axes):
+                what = "the same on all devices" if cut is None else f"cut by {names(cut.axes)}"
+                text = f"dimension {dim} is {what}, and not cut by {names(axes) or 'nothing'}"
+                self.report("D10", op, text)
+            if cut is not None and cut.whole not in (None, shape[dim]) and not unknown:
+                text = f"dimension {dim} has {cut.whole} elements on all devices, not {shape[dim]}"
+                self.report("D10", op, text)
+        if senders & set(form.terms):
+            self.report("D12", op, "sends terms of a sum before they are combined")
+        kept = tuple(a for a in (*form.varies, *form.terms) if a not in senders)
+        if isinstance(op, c.AllToAllOp):
+            spans = [all_digits(axes) for axes in op.to.data.dims]
+            cuts = [Cut(a, (d,), shape[d]) for d, a in enumerate(spans) if a]
+            return Kind(tuple(cuts), varies=kept).after(form)
+        assert isinstance(op, c.ExchangeOp)
+        result = self.exchanged(op, Kind(varies=kept))
+        return result if op.onto is None else self.onto(op, result, own[1])
+
+    def exchanged(self, op: c.ExchangeOp, form: Kind) -> Kind:
+        fill = None if op.fill is None else float(op.fill.value.data)
+        cuts, hole = list[Cut](), False
+        for dim, ((place, size), whole) in enumerate(
+            zip(op.needs.data.spans, op.whole, strict=True)
+        ):
+            firsts = [place.at(self.mesh, d) for d in self.devices]
+            bare = op.fill is None and op.onto is None
+            hole = hole or (bare and (min(firsts) < 0 or all(f + size > whole for f in firsts)))
+            if all(f + size <= 0 or f >= whole for f in firsts):
+                text = f"no device gets an element of dimension {dim}: boxes begin at {min(firsts)}"
+                self.report("D10", op, f"{text} of {whole}")
+            terms = sorted(place.terms, key=lambda t: -abs(t[1]))
+            axes = all_digits(a for a, _ in terms)
+            if axes:
+                tiles = place.constant == 0 and terms[-1][1] == size
+                cuts.append(Cut(axes, (dim,), whole if tiles else None, fill))
+        used = [a for cut in cuts for a in cut.axes]
+        if len(set(used)) < len(used):
+            cuts, form = [], replace(form, varies=tuple(dict.fromkeys((*form.varies, *used))))
+        return replace(form, cuts=tuple(cuts), hole=hole)
+
+    def onto(self, op: c.ExchangeOp, new: Kind, old: Kind) -> Kind:
+        """A box put onto a value: parts where one of both is, as the other adds elements."""
+        cuts = {cut.axes: replace(cut, whole=None) for cut in (*old.cuts, *new.cuts)}
+        both = {(x.axes, x.dims) for x in old.cuts} & {(x.axes, x.dims) for x in new.cuts}
+        varies = tuple(dict.fromkeys((*new.varies, *old.varies)))
+        if old.terms:
+            self.report("D12", op, "takes terms of a sum before they are combined")
+        form = Kind(tuple(cuts.values()), varies=varies)
+        sure = {a for axes, _ in both for a in axes} - {*old.unsure, *new.unsure}
+        return replace(form, unsure=frozenset(form.axes - sure))
+
+    def gathered(self, op: c.AllGatherOp, form: Kind) -> Kind:
+        axes, dim = all_digits(op.axes.data), op.dim.value.data
+        cut = next((x for x in form.cuts if set(x.axes) & set(axes)), None)
+        both = {*axes, *(() if cut is None else cut.axes)}
+        doubt = both & {*form.unsure, *form.varies} and not form.lacks(axes)
+        doubt = doubt or (cut is None and (form.free or form.loose))
+        if set(axes) & set(form.terms):
+            self.report("D12", op, "gathers terms of a sum before they are combined")
+        elif cut is None and not doubt:
+            text = f"gathers along {names(axes)} what is the same on all devices"
+            self.report("D11", op, text)
+        elif cut is not None and not doubt:
+            if dim not in cut.dims:
+                text = f"gathers along dimension {dim} what is cut along {cut.dims[0]}"
+                self.report("D11", op, text)
+            if cut.axes[-len(axes) :] != axes:
+                text = f"gathers along {names(axes)} what is cut by {names(cut.axes)}"
+                self.report("D11", op, f"{text}: in another order, or the wrong parts")
+        gone = set(axes)
+        cuts = [x for x in form.cuts if not set(x.axes) & gone]
+        if cut is not None and (rest := tuple(a for a in cut.axes if a not in gone)):
+            cuts.append(Cut(rest, cut.dims, cut.whole))
+        varies = tuple(a for a in form.varies if a not in gone)
+        terms = tuple(a for a in form.terms if a not in gone)
+        return Kind(tuple(cuts), terms, form.kind, varies).after(form)
+
+    def reduced(self, op: c.AllReduceOp | c.ReduceScatterOp, form: Kind) -> Kind:
+        axes, kind = all_digits(op.axes.data), str(op.kind.data)
+        for axis in axes:
+            if axis in form.terms:
+                if form.kind != kind:
+                    text = f"combines by {kind} what are terms of a {form.kind}"
+                    self.report("D12", op, text)
+            elif not form.free and axis not in form.axes and kind in (SUM, "prod"):
+                text = f"combines along {axis.name} what is the same on all devices"
+                self.report("D12", op, f"{text}: it is counted again for each")
+        rest = tuple(a for a in form.terms if a not in axes)
+        varies = tuple(a for a in form.varies if a not in axes)
+        left = [(x, tuple(a for a in x.axes if a not in axes)) for x in form.cuts]
+        cuts = [x if own == x.axes else Cut(own, x.dims) for x, own in left if own]
+        if isinstance(op, c.ReduceScatterOp):
+            dim = op.dim.value.data
+            before = next((x for x in cuts if dim in x.dims), None)
+            cuts = [x for x in cuts if x is not before]
+            own = before.axes if before is not None else ()
+            cuts.append(Cut((*own, *axes), (dim,)))
+        return Kind(tuple(cuts), rest, form.kind, varies).after(form)

@@ -1,0 +1,389 @@
+"""The forms of results of ops, from those of their operands (see `device_values.py`)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import inf, prod
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import DenseIntOrFPElementsAttr
+from xdsl.ir import Attribute, Block, Operation, SSAValue
+
+from ge.dialects.fused_op import FusedOp
+from ge.dialects.graph import collectives as c
+from ge.dialects.graph import elementwise as e
+from ge.dialects.graph.acknowledge import AcknowledgeOp
+from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
+from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
+from ge.dialects.graph.creation import RandomOp
+from ge.dialects.graph.indexing import GatherOp, ScatterNdOp
+from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.graph.reduction import ReduceOp
+from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TransposeOp, View
+from ge.dialects.graph.sharding import AxisIndexOp, ShardOp
+from ge.dialects.graph.slicing import ConcatOp, SliceOp
+from ge.dialects.graph.support.parameters import highest, lowest, splat_bytes
+from ge.dialects.support.boxes import Access, Box, Unknown
+from ge.dialects.support.digits import all_digits
+from ge.dialects.support.mesh import SUM, Axis
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Shape, element_type, is_static, rank_of, shape_of
+from ge.runtime.check.device_collectives import Received
+from ge.runtime.check.device_forms import EMPTY, MOST_KNOWN, Cut, Kind, Numbers, names, reshaped
+
+NEUTRAL: Mapping[str, Callable[[Attribute], int | float]] = {
+    "sum": lambda _: 0, "prod": lambda _: 1, "max": lowest, "min": highest,
+}  # fmt: skip
+REDUCES = {"sum": SUM, "sum_square": SUM, "l1": SUM, "max": "max", "min": "min", "prod": "prod"}
+MOVES = View | TransposeOp | BroadcastToOp | SliceOp | e.CastOp
+MOVING = Access.VIEW, Access.MOVEMENT
+
+COMPUTED: Mapping[type[Operation], Any] = {
+    e.AddOp: np.add, e.SubOp: np.subtract, e.MulOp: np.multiply, e.MinimumOp: np.minimum,
+    e.MaximumOp: np.maximum, e.AndOp: np.bitwise_and, e.OrOp: np.bitwise_or,
+    e.SelectOp: np.where,
+}  # fmt: skip
+COMPARED = {"lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+            "eq": np.equal, "ne": np.not_equal}  # fmt: skip
+
+
+def computed(op: TensorOp, arrays: Sequence[Any]) -> Any:
+    """The elements of a result, None where they are not computed here."""
+    match op:
+        case e.CompareOp():
+            return COMPARED[op.predicate.data](*arrays)
+        case ReshapeOp():
+            return arrays[0].reshape(shape_of(op.result))
+        case e.ClampOp():
+            low, high = iter(arrays[1:]), op.high is not None
+            least = next(low) if op.low is not None else -inf
+            return np.clip(arrays[0], least, next(low) if high else inf)
+        case GatherOp():
+            return np.take(arrays[0], arrays[1].astype(np.int64), op.axis.value.data, mode="clip")
+        case e.CastOp():
+            return arrays[0]
+        case _:
+            function = COMPUTED.get(type(op))
+            return None if function is None else function(*arrays)
+
+
+def constant_form(value: Attribute, shape: Shape, devices: Sequence[int]) -> Kind:
+    """The form of a constant, with its elements where they are in the text, and not many."""
+    if not isinstance(value, DenseIntOrFPElementsAttr):
+        return Kind()
+    dense = cast("DenseIntOrFPElementsAttr[Any]", value)
+    loose = bool(shape) and splat_bytes(dense) is not None
+    if prod(shape) > MOST_KNOWN:
+        return Kind(free=True, loose=loose)
+    found = np.array(list(dense.get_values()))
+    array = np.full(shape, found[0]) if len(found) == 1 else found.reshape(shape)
+    return Kind(free=True, loose=loose, known=dict.fromkeys(devices, array))
+
+
+def through(op: TensorOp, index: int, result: int, exactly: bool = False) -> dict[int, int]:
+    """The dimensions of an operand of which part i is what part i of a dimension of the result
+    needs: dimension of the operand -> dimension of the result. Windows, and several elements that
+    share one, count if not `exactly`."""
+    shape, found = shape_of(op.results[result]), dict[int, int]()
+    for dim in range(len(shape)):
+        part = Unknown()
+        box = op.operand_box(index, Box.part(shape, {dim: (part, 1)}), result)
+        for i, (offset, size) in enumerate(() if box is None else box.spans):
+            if (offset is part and size == 1) or (isinstance(offset, Unknown) and not exactly):
+                found[i] = dim
+    own = shape_of(op.operands[index])
+    for i in range(len(own)):  # dimensions of one element, of which boxes say nothing
+        dim = i + len(shape) - len(own)
+        is_free = i not in found and (index, i) not in combined(op) and dim not in found.values()
+        if is_free and own[i] == 1 and dim >= 0 and shape[dim] == 1:
+            found[i] = dim
+    return found
+
+
+def combined(op: TensorOp) -> dict[tuple[int, int], str]:
+    """The dimensions of operands that an op combines, and how: (operand, dimension) -> kind."""
+    if isinstance(op, MatmulOp):
+        return dict.fromkeys(enumerate(op.summed), SUM)
+    if isinstance(op, ReduceOp) and (kind := REDUCES.get(op.kind.data)):
+        return {(0, a): kind for a in op.reduced_axes() or ()}
+    if isinstance(op, ConvOp) and op.groups == 1:
+        return {(0, op.channel_axis): SUM, (1, 1): SUM}
+    if isinstance(op, ConvTransposeOp) and op.groups == 1:
+        return {(0, op.channel_axis): SUM, (1, 0): SUM}
+    if isinstance(op, ScatterNdOp) and op.reduction.data == "add":
+        return {(i, d): SUM for d in range(len(shape_of(op.indices)) - 1) for i in (1, 2)}
+    return {}
+
+
+def keeps_terms(op: TensorOp, own: set[int], kind: str) -> bool:
+    """True if of operands that are terms of a sum, a result is the terms of a sum as well: its
+    other operands are the same on all devices."""
+    count = len(op.operands)
+    if isinstance(op, MOVES) or op.ACCESS in MOVING:
+        return own == {0} or (isinstance(op, ConcatOp) and len(own) == count)
+    if isinstance(op, e.SelectOp):
+        return 0 not in own
+    if kind != SUM:
+        names = {"max": e.MaximumOp, "min": e.MinimumOp, "prod": e.MulOp}
+        return isinstance(op, names[kind]) and len(own) == count
+    if isinstance(op, e.AddOp | e.SubOp):
+        return len(own) == count
+    if isinstance(op, e.MulOp | MatmulOp | ConvOp):
+        return len(own) == 1 and 2 not in own
+    if isinstance(op, DequantizeOp):  # x times a scale, unless something is taken from x before
+        return own == {0} and op.zero_point is None
+    is_sum = isinstance(op, ReduceOp) and op.kind.data in ("sum", "mean")
+    return (isinstance(op, e.NegOp | e.DivOp | GatherOp) and own == {0}) or is_sum
+
+
+class Tensors(Received):
+    """Follows ops on tensors, those in which devices send each other something too."""
+
+    def block(self, block: Block, forms: dict[SSAValue, Kind]) -> list[Kind]:
+        """Follow a block from the forms of its arguments; return those of what it ends with."""
+        for op in block.ops:
+            if isinstance(op, TensorOp):
+                own = [forms[v] for v in op.operands]
+                forms |= zip(op.results, self.op(op, own), strict=True)
+            elif op is block.last_op:
+                return [forms[v] for v in op.operands]
+        return []
+
+    def op(self, op: TensorOp, own: list[Kind]) -> Sequence[Kind]:
+        if op.results and all(0 in shape_of(r) for r in op.results):
+            return [EMPTY] * len(op.results)
+        for i, form in enumerate(own):
+            is_place = isinstance(op, c.ExchangeOp) and i == 1
+            if form.hole and not is_place and not isinstance(op, AcknowledgeOp):
+                text = f"reads operand {i} with elements beyond the ends of a value, of which "
+                self.report("D10", op, f"{text}nothing is said")
+        match op:
+            case FusedOp():
+                inner = dict[SSAValue, Kind](zip(op.block.args, own, strict=True))
+                return self.block(op.block, inner)
+            case GraphConstantOp():
+                return [constant_form(op.value, shape_of(op.result), self.devices)]
+            case AxisIndexOp():
+                axes = op.axes.data
+                known = {d: np.array(self.mesh.index(axes, d)) for d in self.devices}
+                return [Kind(varies=all_digits(axes), free=True, known=known)]
+            case AcknowledgeOp():
+                return []
+            case ShardOp():
+                return own
+            case c.OfWhole():
+                return [self.moved(op, own)]
+            case c.AllGatherOp():
+                return [self.gathered(op, own[0])]
+            case c.AllReduceOp() | c.ReduceScatterOp():
+                return [self.reduced(op, own[0])]
+            case RandomOp():
+                if differs := own[0].axes:
+                    text = f"draws by seeds that differ along {names(differs)}: other numbers than "
+                    self.report("D17", op, f"{text}one device draws")
+                return [Kind(drawn=not differs, varies=tuple(sorted(differs)))]
+            case _:
+                known = self.known(op, own)
+                if not any(f.axes for f in own):
+                    free = all(f.free for f in own)
+                    found = [
+                        Kind(free=free, known=known, drawn=self.draws(op, own, r))
+                        for r in range(len(op.results))
+                    ]
+                else:
+                    found = [self.local(op, own, r) for r in range(len(op.results))]
+                # what is repeated along a dimension is the same in all parts of it
+                is_view = isinstance(op, View | BroadcastToOp)
+                grows = is_view and rank_of(op.results[0]) > rank_of(op.operands[0])
+                repeats = isinstance(op, BroadcastToOp) or grows
+                loose = repeats or any(f.loose for f in own)
+                return [replace(f, known=known, loose=loose) for f in found]
+
+    def draws(self, op: TensorOp, own: Sequence[Kind], result: int) -> bool:
+        """True for a result that has another random number for each of its elements."""
+        shape = shape_of(op.results[result])
+        pairs = zip(own, op.operands, strict=True)
+        return any(
+            f.drawn
+            and shape_of(v) == shape
+            and through(op, i, result, exactly=True) == {d: d for d in range(len(shape))}
+            for i, (f, v) in enumerate(pairs)
+        )
+
+    def known(self, op: TensorOp, own: Sequence[Kind]) -> Numbers | None:
+        if len(op.results) != 1 or not own or not is_static(shape_of(op.results[0])):
+            return None
+        if prod(shape_of(op.results[0])) > MOST_KNOWN or any(f.known is None for f in own):
+            return None
+        found = dict[int, Any]()
+        for device in self.devices:
+            array = computed(op, [cast(Numbers, f.known)[device] for f in own])
+            if array is None:
+                return None
+            found[device] = array
+        return found
+
+    # ---- ops on what a device has
+
+    def local(self, op: TensorOp, own: Sequence[Kind], result: int) -> Kind:
+        if isinstance(op, ReshapeOp):
+            return reshaped(own[0], shape_of(op.input), shape_of(op.result))
+        if isinstance(op, GatherOp) and (part := self.own_part(op, own)) is not None:
+            return part
+        kinds, cuts, terms = combined(op), dict[frozenset[Axis], Cut](), list[Axis]()
+        kind, free = SUM, all(f.free for f in own)
+        varies = [a for f in own if not f.free for a in f.varies]
+        unsure = frozenset(a for f in own for a in f.unsure)
+        for i, form in enumerate(own):
+            follows = through(op, i, result) if form.cuts else {}
+            for cut in form.cuts:
+                dims = tuple(dict.fromkeys(follows[d] for d in cut.dims if d in follows))
+                first = cut.dims[0]
+                if first not in follows and (i, first) in kinds:
+                    kind = kinds[i, first]
+                    terms += cut.axes
+                    self.check_combined(op, i, cut, kind, own)
+                elif dims:
+                    if not set(dims) <= set(through(op, i, result, exactly=True).values()):
+                        unsure |= frozenset(cut.axes)
+                    self.add_cut(op, own, i, replace(cut, dims=dims), cuts, unsure)
+                else:
+                    varies += cut.axes
+        terms, kind = self.terms(op, own, terms, kind, varies)
+        placed = {a for cut in cuts.values() for a in cut.axes} | set(terms)
+        varies += [a for f in own if f.free for a in f.varies if a not in placed]
+        lost = set(varies)
+        kept = [cut for cut in cuts.values() if not lost & set(cut.axes)]
+        varies += [a for cut in cuts.values() if lost & set(cut.axes) for a in cut.axes]
+        left = tuple(a for a in dict.fromkeys(terms) if a not in varies)
+        form = Kind(tuple(kept), left, kind, tuple(dict.fromkeys(varies)), free)
+        form = replace(form, unsure=unsure & form.axes)
+        return self.filled(op, own, form)
+
+    def add_cut(
+        self, op: TensorOp, own: Sequence[Kind], index: int, cut: Cut,
+        cuts: dict[frozenset[Axis], Cut], unsure: frozenset[Axis],
+    ) -> None:  # fmt: skip
+        """Hold the parts of an operand against those of others."""
+        moved = isinstance(op, MOVES) or op.ACCESS in MOVING
+        fill = cut.fill if moved else None
+        if not set(cut.dims) <= set(through(op, index, 0, exactly=True).values()):
+            cut = replace(cut, whole=None)  # windows: another number of elements
+        cut = replace(cut, fill=fill)
+        key = frozenset(cut.axes)
+        for other, form in enumerate(own):
+            if other == index or form.axes & key or form.free or form.loose or unsure & key:
+                continue
+            sizes = shape_of(op.operands[other])
+            ways = through(op, other, 0, exactly=True)
+            if cut.is_sure and any(m == cut.dims[0] and sizes[d] > 1 for d, m in ways.items()):
+                axes = names(cut.axes)
+                text = f"operand {index} is cut along {axes}, and operand {other}, the same on all "
+                self.report("D11", op, f"{text}devices, is taken for a part")
+        for axes, known in list(cuts.items()):
+            if not axes & key:
+                continue
+            dims = tuple(d for d in cut.dims if d in known.dims)
+            if axes == key and known.axes == cut.axes and dims:
+                cuts[key] = Cut(cut.axes, dims, cut.whole if known.whole is None else known.whole)
+                return
+            if not unsure & (key | axes):
+                text = f"operands are cut differently by {names(cut.axes)}"
+                self.report("D11", op, text)
+            return
+        cuts[key] = cut
+
+    def check_combined(
+        self, op: TensorOp, index: int, cut: Cut, kind: str, own: Sequence[Kind]
+    ) -> None:
+        """Check that all that is combined is there in parts, and nothing behind the last one."""
+        dim = cut.dims[0]
+        for other, form in enumerate(own):
+            for (i, d), _ in combined(op).items():
+                if i != other or other == index:
+                    continue
+                size = shape_of(op.operands[other])[d]
+                if not form.axes & set(cut.axes) and size > 1 and not (form.free or form.loose):
+                    text = f"operand {index} is cut along {names(cut.axes)}, and operand {other} "
+                    self.report("D12", op, f"{text}is the same on all devices: no parts of a sum")
+                match = form.cut_of(cut.axes[0])
+                if match is not None and match.dims == (d,) and match.axes != cut.axes:
+                    self.report("D12", op, "parts that are multiplied are in different orders")
+                if match is None or match.whole is None:
+                    continue
+                if cut.whole not in (None, match.whole):
+                    text = f"{cut.whole} elements of operand {index} along {names(cut.axes)} meet "
+                    self.report("D13", op, f"{text}{match.whole} of operand {other}")
+                cut = replace(cut, whole=match.whole)
+        if cut.padded(shape_of(op.operands[index])[dim]):
+            neutral = float(NEUTRAL[kind](element_type(op.operands[index])))
+            if cut.fill != neutral:
+                text = f"what stands behind the last element of operand {index}, cut along "
+                self.report("D13", op, f"{text}{names(cut.axes)}, gets into its {kind}")
+
+    def terms(
+        self, op: TensorOp, own: Sequence[Kind], terms: list[Axis], kind: str, varies: list[Axis]
+    ) -> tuple[list[Axis], str]:
+        """The digits by which the result is terms of a sum."""
+        for axis in dict.fromkeys(a for f in own for a in f.terms):
+            holders = {i for i, f in enumerate(own) if axis in f.terms}
+            others = [f for i, f in enumerate(own) if i not in holders]
+            theirs = next(f.kind for f in own if axis in f.terms)
+            same = all(own[i].kind == theirs for i in holders)
+            if any(axis in f.axes for f in others) or not keeps_terms(op, holders, theirs) \
+                    or not same or axis in terms or (terms and kind != theirs):  # fmt: skip
+                if not any(axis in f.unsure for f in own):  # these may be terms as well
+                    text = f"takes terms of a {theirs} along {axis.name} before they are combined"
+                    self.report("D12", op, text)
+                varies.append(axis)
+                continue
+            terms.append(axis)
+            kind = theirs
+        return terms, kind
+
+    def filled(self, op: TensorOp, own: Sequence[Kind], form: Kind) -> Kind:
+        """The form of a result with what a mask puts behind the last elements."""
+        if not isinstance(op, e.SelectOp) or own[0].known is None or own[2].known is None:
+            return form
+        inside, values = own[0].known, np.unique(list(own[2].known.values()))
+        if len(values) != 1:
+            return form
+        shape = shape_of(op.result)
+        cuts = [self.masked(cut, inside, shape, float(values[0])) for cut in form.cuts]
+        return replace(form, cuts=tuple(cuts))
+
+    def masked(self, cut: Cut, inside: Numbers, shape: Shape, value: float) -> Cut:
+        """A cut with a value behind the last element, where a mask leaves nothing else there. The
+        mask says how many elements there are where that is not known."""
+        dim, each, whole = cut.dims[0], shape[cut.dims[0]], cut.whole
+        rows = {d: np.moveaxis(np.broadcast_to(m, shape), dim, 0) for d, m in inside.items()}
+        firsts = {d: self.mesh.index(cut.axes, d) * each for d in rows}
+        if whole is None:
+            counts = {d: int(m.any(axis=tuple(range(1, m.ndim))).sum()) for d, m in rows.items()}
+            whole = max(firsts[d] + n if n else 0 for d, n in counts.items())
+        is_all = all(not m[max(whole - firsts[d], 0) :].any() for d, m in rows.items())
+        new = replace(cut, whole=whole, fill=value if is_all else None)
+        return new if new.padded(each) else cut
+
+    def own_part(self, op: GatherOp, own: Sequence[Kind]) -> Kind | None:
+        """The form of elements that a device takes by its place; None for any others."""
+        data, index = own
+        if index.known is None or not index.varies or len(shape_of(op.indices)) != 1:
+            return None
+        dim, size, each = op.axis.value.data, shape_of(op.input)[op.axis.value.data], 0
+        each = shape_of(op.indices)[0]
+        for device in self.devices:
+            first = self.mesh.index(index.varies, device) * each
+            wanted = np.minimum(first + np.arange(each), size - 1)
+            if not np.array_equal(np.clip(index.known[device], 0, size - 1), wanted):
+                return None
+        before = next((cut for cut in data.cuts if cut.dims == (dim,)), None)
+        others = tuple(cut for cut in data.cuts if cut is not before)
+        if set(index.varies) & data.axes or any(dim in cut.dims for cut in others):
+            return None
+        if before is None:
+            new = Cut(index.varies, (dim,), size)
+        else:
+            new = Cut((*before.axes, *index.varies), (dim,), before.whole)
+        return replace(data, cuts=(*others, new), known=None)
