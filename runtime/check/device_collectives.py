@@ -8,7 +8,7 @@ from xdsl.ir import Operation
 from ge.dialects.graph import collectives as c
 from ge.dialects.graph.transfers import some_devices
 from ge.dialects.support.digits import all_digits
-from ge.dialects.support.mesh import SUM, Mesh
+from ge.dialects.support.mesh import SUM, Axis, Mesh
 from ge.runtime.check.device_forms import Cut, Kind, names
 
 
@@ -30,9 +30,11 @@ class Received:
         axes that the value is cut by."""
         form, shape = own[0], op.whole
         has = [all_digits(axes) for axes in op.has.data.dims]
-        senders = {a for axes in has for a in axes}
+        senders, sure = {a for axes in has for a in axes}, set[Axis]()
         for dim, axes in enumerate(has):
             cut = form.cut_at(dim, dict(enumerate(has)))
+            if cut is not None and cut.axes == axes:  # whichever of its dimensions it might be
+                sure |= {*axes} - {*form.varies}
             both = {*axes, *(() if cut is None else cut.axes)}
             unknown = both & {*form.unsure, *form.varies} and not form.lacks(axes)
             unknown = unknown or (cut is None and (form.free or form.loose))
@@ -46,6 +48,7 @@ class Received:
         if senders & set(form.terms):
             self.report("D12", op, "sends terms of a sum before they are combined")
         kept = tuple(a for a in (*form.varies, *form.terms) if a not in senders)
+        form = replace(form, unsure=form.unsure - sure)
         if isinstance(op, c.AllToAllOp):
             spans = [all_digits(axes) for axes in op.to.data.dims]
             cuts = [Cut(a, (d,), shape[d]) for d, a in enumerate(spans) if a]

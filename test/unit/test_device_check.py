@@ -252,6 +252,23 @@ def test_d10_boxes_are_of_what_devices_have(old: str, new: str, message: str):
     assert message in rules(program.replace(old, new))["D10"]
 
 
+def test_d11_parts_of_which_one_dimension_may_be_another_one():
+    """What is sent says which one it is."""
+    by_last = '[{}, {}, {"a"}]>, graph.whole = array<i64: 2, 4, 4>'
+    by_two = '[{}, {"a":(1)4}, {}, {}]>, graph.whole = array<i64: 2, 4, 1, 4>'
+    program = compiled(f"""graph.mesh @mesh ["a"=4]
+func.func @main(%x: tensor<2x4x1xf32> {{graph.sharding = #graph.sharding<@mesh, {by_last}}})
+    -> (tensor<2x1x1x4xf32> {{graph.sharding = #graph.sharding<@mesh, {by_two}}}) {{
+  %0 = graph.reshape %x shape [2, 4, 1, 1] : (tensor<2x4x1xf32>) -> tensor<2x4x1x1xf32>
+  %1 = graph.all_to_all %0 shape [2, 4, 1, 4] has <@mesh, [{{}}, {{}}, {{}}, {{"a":(1)4}}]>
+      to <@mesh, [{{}}, {{"a":(1)4}}, {{}}, {{}}]> : (tensor<2x4x1x1xf32>) -> tensor<2x1x1x4xf32>
+  return %1 : tensor<2x1x1x4xf32>
+}}""")
+    assert rules(program) == {}
+    other = program.replace('to <@mesh, [{}, {"a":(1)4}', 'to <@mesh, [{}, {"a":(2)2, "a":(1)2}')
+    assert "cut by a, and it is cut by a" in rules(other)["D11"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
