@@ -195,12 +195,16 @@ def partitioned(options: Options) -> Passes:
     """Return the passes that make one device's program of a module for many."""
     if not options.mesh:
         return []
-    exact = options.fusion in ("off", "conservative")
-    moves = [] if options.fusion == "off" else [SimplifyMovementPass(exact=exact)]
     _, auto = without_auto(options.shard)
     partition = PartitionSpmdPass(options.target, auto, options.memory_limit)
     merged = [] if options.fusion == "off" else [MergeCollectivesPass(options.target)]
-    return [*moves, partition, EliminateDeadCodePass(), *merged]
+    return [*moves(options), partition, EliminateDeadCodePass(), *merged]
+
+
+def moves(options: Options) -> Passes:
+    """Return the passes after which little is moved that need not be, before values are cut."""
+    exact = options.fusion in ("off", "conservative")
+    return [] if options.fusion == "off" else [SimplifyMovementPass(exact=exact)]
 
 
 def algorithms(options: Options) -> Passes:
@@ -254,7 +258,7 @@ def to_partitioned(options: Options) -> Passes:
 
 def before_stages(options: Options) -> Passes:
     """The passes after which a program is cut into the stages of a pipeline."""
-    return [*annotated(options), *to_partitioned(options)]
+    return [*annotated(options), *to_partitioned(options), *moves(options)]
 
 
 def for_target(options: Options) -> Passes:

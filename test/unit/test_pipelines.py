@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 import ge
 from ge.dialects.graph.sharding import Pipeline
@@ -292,3 +294,54 @@ def test_the_report_of_a_pipeline(tmp_path: Path) -> None:
     row = {"op": "send", "bytes": 128, "axes": ["pp"], "count": 4}
     assert report["devices"]["collectives"][0].items() >= row.items()
     assert "pipeline: 2 stages, 4 microbatches" in program.summary("m")
+
+
+# ---- with others ---------------------------------------------------------------------------------
+
+
+def test_stages_that_the_model_states(tmp_path: Path) -> None:
+    """By `pipeline_stage` of nodes, which may be of several ops."""
+    size = [16, 8]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("Gelu", ["a"], ["b"]),
+        helper.make_node("MatMul", ["b", "w"], ["c"]),
+        helper.make_node("Add", ["c", "x"], ["y"]),
+    ]
+    ports = [helper.make_tensor_value_info(n, TensorProto.FLOAT, size) for n in ("x", "y")]
+    w = np.random.default_rng(0).standard_normal((8, 8)).astype(np.float32)
+    weights = [numpy_helper.from_array(w, "w")]
+    graph = helper.make_graph(nodes, "g", ports[:1], ports[1:], weights)
+    imports = [helper.make_opsetid("", 20)]
+    model = helper.make_model(graph, opset_imports=imports, ir_version=11)
+    model.configuration.add(name="c", num_devices=2)
+    for node, stage in zip(model.graph.node, (0, 1, 1, 1), strict=True):
+        node.device_configurations.add(configuration_id="c", pipeline_stage=stage)
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path)
+    flags = {"mesh": "pp=2", "pipeline": 2, "microbatches": 4, "tiles": False}
+    program = ge.compile(path, **flags)
+    assert [len(own) for own in sent(program)] == [1, 0]
+    assert [len(list(main_of_stage(s).args)) for s in stages_of(program.module)] == [1, 2]
+    x = np.random.default_rng(1).standard_normal(size).astype(np.float32)
+    wanted = ge.compile(path, tiles=False).session().run({"x": x})["y"]
+    np.testing.assert_allclose(program.session().run({"x": x})["y"], wanted, atol=1e-5)
+
+
+def test_shardings_are_searched_for_inside_of_stages(tmp_path: Path) -> None:
+    big = CHAIN.replace("8x8", "4096x4096").replace("16x8", "16x4096")
+    flags = {"mesh": "pp=2,tp=4", "pipeline": 2, "microbatches": 4, "shard": "auto"}
+    program = compiled(tmp_path, big, **flags)
+    figures = program.report()["devices"]
+    assert figures["parameter_bytes"] == 2 * 4096 * 4096 * 4 // 4
+    assert {row["op"] for row in figures["collectives"]} > {"send"}
+    assert check_program(program.module).problems == []
+
+
+def test_what_a_split_gives_is_cut_with_what_is_split(tmp_path: Path) -> None:
+    halves = "tensor<16x4xf32>"
+    split = f"  %p, %q = graph.split %a sizes [4, 4] axis 1 : ({T}) -> ({halves}, {halves})\n"
+    both = f"  %y = graph.concat %q, %p axis 1 : ({halves}, {halves}) -> {T}\n"
+    text = model(layer(0, "x", "a") + split + both)
+    program = check_numbers(tmp_path, text, mesh="pp=2", pipeline=2, microbatches=4)
+    assert program.report()["devices"]["collectives"][0]["op"] == "send"

@@ -33,7 +33,7 @@ from ge.dialects.graph.sharding import SHARDING, ShardingAttr, ShardOp
 from ge.dialects.graph.stated import argument_attributes
 from ge.dialects.support.digits import all_digits, joined
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.mesh import Mesh, Sharding
+from ge.dialects.support.mesh import Mesh, Sharding, is_in_time
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_ints, element_type, is_static, rank_of, shape_of
 from ge.transforms.sharding.equal_ops import classes
@@ -357,7 +357,7 @@ class Assignment:
                             if need not in own and len(own) < 6:
                                 own.append(Sharding(need.dims))
         for node in self.nodes:
-            node.allowed = range(len(node.strategies))
+            node.allowed = in_time(node.strategies) or range(len(node.strategies))
             op = node.op
             if node.rules is not None and node.rules.is_static and not node.work:
                 assert isinstance(op, TensorOp)
@@ -655,6 +655,12 @@ def _static_shape(value: SSAValue) -> tuple[int, ...] | None:
     except (AttributeError, TypeError, ValueError):
         return None
     return shape if is_static(shape) else None
+
+
+def in_time(strategies: Sequence[Strategy]) -> list[int]:
+    """Return the strategies for a microbatch, if there are such: nothing is to be sent from one to
+    another."""
+    return [k for k, s in enumerate(strategies) if is_in_time(s.axes)]
 
 
 def bytes_of(value: SSAValue, need: Need | None) -> float:

@@ -56,12 +56,20 @@ class Costs:
     assignment: Assignment
     pipeline: Pipeline
 
-    def seconds(self, op: Operation) -> float:
+    def seconds(self, op: Operation, before: Operation | None) -> float:
+        """The time of an op: of what it computes and sends, and of the start of a launch, unless it
+        is likely to be a part of the one before it."""
         node = self.assignment.by_op.get(op)
         if node is None:
             return 0.0
         sending = sum(self.assignment.group_cost(g) / g.count for g in node.outputs)
-        return node.work[node.chosen] / node.count + sending
+        seconds = node.work[node.chosen] / node.count + sending
+        is_view = isinstance(op, TensorOp) and op.ACCESS is Access.VIEW
+        if is_view or (before is not None and is_epilogue(op, before)):
+            return seconds
+        target = self.assignment.rates.target
+        kind = "cube" if isinstance(op, TensorOp) and op.ALWAYS_MACS else "vector"
+        return seconds + (target.launch_us + target.kernel_start_us.get(kind, 0.0)) / 1e6
 
     def parameters(self, op: Operation) -> float:
         node = self.assignment.by_op.get(op)
@@ -280,7 +288,7 @@ def balanced(ops: Ops, costs: Costs, count: int, limit: float) -> Mapping[Operat
     crossing = list(accumulate(steps))
     crossing[-1] = 0.0
     balance = Balance(
-        list(accumulate(map(costs.seconds, ops.placed), initial=0.0)),
+        list(accumulate(map(costs.seconds, ops.placed, (None, *ops.placed)), initial=0.0)),
         list(accumulate(map(costs.parameters, ops.placed), initial=0.0)),
         crossing,
         [costs.sending_s(size) for size in crossing],

@@ -56,6 +56,7 @@ from ge.dialects.graph.sharding import (
     WHOLE,
     AxesAttr,
     AxisIndexOp,
+    Pipeline,
     ShardingAttr,
     ShardOp,
     mesh_of,
@@ -72,7 +73,7 @@ from ge.dialects.support.digits import Axes, all_digits, cut, joined
 from ge.dialects.support.editing import erase, set_operands
 from ge.dialects.support.element_types import is_float
 from ge.dialects.support.functions import functions
-from ge.dialects.support.mesh import Mesh, Sharding, is_in_time
+from ge.dialects.support.mesh import MICROBATCH, Mesh, Sharding, is_in_time
 from ge.dialects.support.operation import all_ops
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
@@ -148,7 +149,10 @@ class PartitionSpmdPass(ModulePass):
             assignment.choose()
             return assignment, None
         assignment = Assignment(main, mesh, TimedRates(target, mesh), whole, free=True)
-        search = Search(assignment, self.memory_limit or target.hbm_bytes)
+        module = main.parent_op()
+        pipeline = Pipeline.of(module) if isinstance(module, ModuleOp) else None
+        held = () if pipeline is None else (MICROBATCH, pipeline.axis)
+        search = Search(assignment, self.memory_limit or target.hbm_bytes, held)
         search.run()
         return assignment, search
 

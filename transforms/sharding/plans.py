@@ -19,7 +19,7 @@ of parameters gets a price, which rises until one fits."""
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, product
@@ -32,11 +32,11 @@ from ge.dialects.graph.sharding import sharding_text
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.context import at_hand
 from ge.dialects.support.digits import Axes, all_digits, joined
-from ge.dialects.support.mesh import SUM, Axis, Sharding
+from ge.dialects.support.mesh import MICROBATCH, SUM, Axis, Sharding, is_in_time
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import shape_of, shape_text
 from ge.transforms.rewriting import remarks
-from ge.transforms.sharding.assignment import Assignment, Group, OpNode, bytes_of
+from ge.transforms.sharding.assignment import Assignment, Group, OpNode, bytes_of, in_time
 from ge.transforms.sharding.resharding import Step, count, elements, steps
 from ge.transforms.sharding.strategies import Need, Strategy
 
@@ -90,15 +90,19 @@ class ToldPlan(list[str]):
 class Search:
     """Plans for the ops of an assignment, in so many bytes a device."""
 
-    def __init__(self, assignment: Assignment, limit: float) -> None:
+    def __init__(self, assignment: Assignment, limit: float, held: Container[str] = ()) -> None:
+        """`held`: axes along which nothing is searched for: those of stages and microbatches."""
         self.assignment, self.limit = assignment, limit
-        self.axes = [Axis(name, 1, size) for name, size in assignment.mesh.axes if size > 1]
+        axes = [(name, size) for name, size in assignment.mesh.axes if name not in held]
+        self.axes = [Axis(name, 1, size) for name, size in axes if size > 1]
         self.places: dict[OpNode, list[Mapping[str, str]]] = {}  # of strategies of products
         self.plans: list[ShardPlan] = []
 
     def run(self) -> list[ShardPlan]:
         """Choose the best plan; return the plans that were compared, the best one first."""
         nodes = self.assignment.nodes
+        if MICROBATCH in self.assignment.mesh.sizes:
+            self.assignment.collect()  # how microbatches are cut, which all ways keep to
         proposals = {n: p for n in nodes if (p := list(self.proposed(n)))}
         self.assignment.collect(proposals)
         for node in proposals:
@@ -132,8 +136,11 @@ class Search:
         for node, places in self.places.items():
             node.allowed = [
                 k
-                for k, own in enumerate(places)
-                if all(ANY in (p, uses[axis]) or p == uses[axis] for axis, p in own.items())
+                for k in in_time(node.strategies) or range(len(places))
+                if all(
+                    ANY in (p, uses.get(axis, ANY)) or p == uses[axis]
+                    for axis, p in places[k].items()
+                )
             ]
 
     def find_fit(self) -> None:
@@ -171,12 +178,18 @@ class Search:
             ),
         ]
         sizes = dict(places)
+        kept = [node.strategies[k] for k in in_time(node.strategies)[:1]]
+        times = {
+            i: tuple(a for a in axes if is_in_time((a,)))
+            for own in kept
+            for i, axes in enumerate((*own.dims, *own.sums))
+        }
         for chosen in product([None, *sizes], repeat=len(self.axes)):
-            cut: dict[int, Axes] = {}
+            cut: dict[int, Axes] = {i: axes for i, axes in times.items() if axes}
             for place, axis in zip(chosen, self.axes, strict=True):
                 if place is not None:
                     cut[place] = joined((*all_digits(cut.get(place, ())), *all_digits((axis,))))
-            if cut and all(sizes[place] % count(axes) == 0 for place, axes in cut.items()):
+            if cut and all(sizes.get(place, 0) % count(axes) == 0 for place, axes in cut.items()):
                 yield Strategy(
                     tuple(cut.get(d, ()) for d in range(rank)),
                     tuple(cut.get(rank + i, ()) for i in range(len(rules.contracted))),

@@ -140,6 +140,22 @@ def of_result(own: Sharding, rank: int) -> Sharding:
     return replace(own, dims=own.dims[len(own.dims) - rank :])
 
 
+def united(found: Sequence[list[Span]]) -> list[Span] | None:
+    """Return the least box that has some boxes, of which those that differ have ends that are
+    numbers; None for others."""
+    spans: list[Span] = []
+    for own in zip(*found, strict=True):
+        if all(span == own[0] for span in own):
+            spans.append(own[0])
+            continue
+        firsts = [first for first, _ in own if isinstance(first, int)]
+        if len(firsts) < len(own):
+            return None
+        least = min(firsts)
+        spans.append((least, max(f + n for f, (_, n) in zip(firsts, own, strict=True)) - least))
+    return spans
+
+
 class Rules:
     """What may be done with one op, or with several of one kind, and what it needs then.
     `is_computed` says whether an op that computes parts can be built."""
@@ -186,7 +202,7 @@ class Rules:
         return None if None in needs else tuple(n for n in needs if n is not None)
 
     def _of_operand(self, index: int, strategy: Strategy) -> Need | None:
-        shape, spans = self.shapes[index], list[Span] | None
+        shape = self.shapes[index]
         found: list[list[Span]] = []
         for r, result in enumerate(self.results):
             if len(result) != len(strategy.dims) and not isinstance(self.op, Recurrent):
@@ -194,8 +210,7 @@ class Rules:
             dims = of_result(strategy.result, len(result)).dims
             box = self.op.operand_box(index, Box.of(cut(result, dims)), r)
             found.append([(0, d) for d in shape] if box is None else list(box.spans))
-        spans = found[0]
-        if any(other != spans for other in found[1:]):
+        if (spans := united(found)) is None:
             return None
         for factor, axes in zip(self.contracted, strategy.sums, strict=True):
             for operand, dim in factor.dims:
