@@ -425,6 +425,8 @@ class PadOp(Movement, OneResultOp, PermuteInterface, HasFolderInterface, HasAxes
         axes = distinct_axes(axes, len(shape))
         for i, axis in enumerate(axes):
             before, dim = pads[i], shape[axis]
+            if not before and not pads[i + len(axes)]:
+                continue
             if self.mode.data == "constant":
                 spans[axis] = window_span(spans[axis], 1, -before, 1)
             else:

@@ -111,6 +111,17 @@ CASES: dict[str, tuple[str, dict[str, tuple[Any, str]], str, str, int]] = {
         {"q": (numbers(1, 2, 1, 4), "[{}, {}, {}, {}]"), "k": (numbers(1, 2, 16, 4), IMAGE)},
         "tensor<1x2x1x4xf32>", "[{}, {}, {}, {}]", 84,
     ),
+    "products of heads": (
+        "%s = graph.matmul %q, %k transpose_rhs 1 : (tensor<1x4x8x4xf32>, tensor<1x4x8x4xf32>) "
+        "-> tensor<1x4x8x8xf32>\n"
+        "%y = graph.matmul %s, %v : (tensor<1x4x8x8xf32>, tensor<1x4x8x4xf32>) -> "
+        "tensor<1x4x8x4xf32>",
+        {n: (numbers(1, 4, 8, 4), IMAGE) for n in "qkv"}, "tensor<1x4x8x4xf32>", IMAGE, 384,
+    ),
+    "padding along other dimensions": (
+        "%y = graph.pad %x pads [0, 2, 0, 1] mode reflect : (tensor<8x4xf32>) -> tensor<8x7xf32>",
+        {"x": (numbers(8, 4), ROWS)}, "tensor<8x7xf32>", ROWS, 0,
+    ),
 }  # fmt: skip
 
 

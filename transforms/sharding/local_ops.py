@@ -122,7 +122,9 @@ def may_cut(op: TensorOp, dim: int) -> bool:
         counts = op.kind.data != "max" and (whole or window.ceil_mode)
         return dim < 2 or not counts
     if isinstance(op, PadOp):
-        return op.mode.data == "constant" and (op.value is None or splat(op.value) is not None)
+        if op.mode.data != "constant":
+            return shape_of(op.input)[dim] == shape_of(op.result)[dim]
+        return op.value is None or splat(op.value) is not None
     if isinstance(op, SplitOp):
         return dim != op.axis.value.data
     if isinstance(op, SplitInterface):
@@ -238,7 +240,8 @@ def _padded(op: PadOp, strategy: Strategy, x: SSAValue, add: Add) -> SSAValue:
     value = None
     if op.value is not None and isinstance(op.value.owner, ConstantOp):
         value = add(ConstantOp.make(op.value.owner.value, op.value.type))
-    return add(PadOp.of(x, pads=own, axes=[axes[i] for i in kept], value=value))
+    kept_axes = [axes[i] for i in kept]
+    return add(PadOp.of(x, pads=own, axes=kept_axes, mode=op.mode.data, value=value))
 
 
 def _windowed(op: ConvOp | PoolOp, strategy: Strategy, operands: Sequence[SSAValue]) -> TensorOp:

@@ -305,12 +305,26 @@ class Rules:
         for a, b in combinations([g for g in single if g], 2):
             found |= dict.fromkeys(merged(x, y) for x in a[:4] for y in b[:4])
             found |= dict.fromkeys(merged(y, x) for x in a[:4] for y in b[:4])
+        found |= dict.fromkeys(self._batches(operands))
         if len(groups := [g[0] for g in single if g]) > 2:
             found[reduce(merged, groups)] = None
         for strategy in list(found):
             for name in dict.fromkeys(a.name for a in strategy.axes):
                 found[strategy.without(name)] = None
         return [s for s in list(found)[: 4 * MOST] if self.needs(s) is not None][:MOST]
+
+    def _batches(self, operands: Sequence[Sequence[Sharding]]) -> Iterator[Strategy]:
+        """Products of a batch, as of heads, may be cut along it, whatever is cut now: then parts
+        are exchanged before and after them."""
+        if not isinstance(self.op, MatmulOp) or any(len(s) < 3 for s in self.shapes):
+            return
+        whole, result = self.whole(), self.results[0]
+        cut = {joined(tuple(s.axes)) for shardings in operands for s in shardings}
+        for axes in sorted(cut):
+            parts = prod(a.size for a in axes)
+            for d, size in enumerate(result[:-2]):
+                if axes and size % parts == 0:
+                    yield replace(whole, dims=(*whole.dims[:d], axes, *whole.dims[d + 1 :]))
 
 
 def merged(a: Strategy, b: Strategy) -> Strategy:
