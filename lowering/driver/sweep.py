@@ -11,9 +11,10 @@ import json
 import math
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from importlib import import_module
 from itertools import product
 from pathlib import Path
 from typing import Any, cast
@@ -141,12 +142,14 @@ def _figures(program: Program) -> dict[str, Any]:
 # ---- all of them -----------------------------------------------------------------------------
 
 
-def run(wanted: Sequence[Configuration], file: str, jobs: int) -> list[Row]:
-    """Compute the rows that a file does not have, add them as they come, and tell of each. Return
-    all that are wanted, in their order. Raises GeError."""
+def run(wanted: Sequence[Configuration], file: str, jobs: int, cluster: str = "") -> list[Row]:
+    """Compute the rows that a file does not have, add them as they come, and tell of each; on the
+    dask cluster whose scheduler has an address, if one is given. Return all that are wanted, in
+    their order. Raises GeError."""
     known = rows_in(file) if file else {}
     rest = [c for c in wanted if c.key not in known]
-    known |= {row["key"]: row for row in _rows(rest, file, jobs)}
+    new = _on_cluster(rest, file, cluster) if cluster and rest else _rows(rest, file, jobs)
+    known |= {row["key"]: row for row in new}
     return [known[c.key] for c in wanted]
 
 
@@ -180,6 +183,11 @@ def written(configuration: Configuration, file: str, asker: int) -> Row:
     row = row_of(configuration)
     if not own and os.getppid() != asker:
         raise SystemExit
+    return added(row, configuration, file)
+
+
+def added(row: Row, configuration: Configuration, file: str) -> Row:
+    """Add a row to the file, and tell of it."""
     if file:
         try:
             with open(file, "a", encoding="utf-8") as out:
@@ -189,6 +197,22 @@ def written(configuration: Configuration, file: str, asker: int) -> Row:
     words = ", ".join(f"{k} {v}" for k, v in configuration.words.items() if v) or "as it is"
     print(f"{words}: {row.get('error') or '{:,.3f} ms'.format(row['us'] / 1e3)}", file=sys.stderr)
     return row
+
+
+def _on_cluster(wanted: Sequence[Configuration], file: str, address: str) -> list[Row]:
+    """Compute rows on the workers of a dask cluster, which have the same files; they are added
+    here, as they come."""
+    try:
+        joblib: Any = import_module("joblib")
+        client: Any = import_module("dask.distributed").Client
+    except ImportError:
+        hint = "pip install 'ge-npu[cluster]', or leave --cluster out"
+        raise GeError("a cluster needs dask, which is not installed", hint=hint) from None
+    by_key = {c.key: c for c in wanted}
+    with client(address), joblib.parallel_config(backend="dask"):
+        parallel = joblib.Parallel(return_as="generator_unordered")
+        rows: Iterable[Row] = parallel(joblib.delayed(row_of)(c) for c in wanted)
+        return [added(row, by_key[row["key"]], file) for row in rows]
 
 
 def _rows(wanted: Sequence[Configuration], file: str, jobs: int) -> list[Row]:

@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -72,6 +73,27 @@ def test_processes_make_the_same_rows(model: str):
         {k: {**r, "seconds": 0} for k, r in rows_in(f"{n}.jsonl").items()} for n in "12"
     )  # fmt: skip
     assert one == two
+
+
+def test_a_cluster_makes_the_same_rows(model: str):
+    distributed = pytest.importorskip("distributed")
+    words = [model, "--target", "910b2", "--vary", "memory", "0", "1", "-o"]
+    assert not ge_sweep([*words, "here.jsonl", "--jobs", "1"])
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        assert not ge_sweep([*words, "there.jsonl", "--cluster", cluster.scheduler_address])
+    here, there = (
+        {k: {**r, "seconds": 0} for k, r in rows_in(f"{n}.jsonl").items()}
+        for n in ("here", "there")
+    )
+    assert here == there
+
+
+def test_a_cluster_without_dask(model: str, monkeypatch: pytest.MonkeyPatch, capfd: Any):
+    monkeypatch.setitem(sys.modules, "dask.distributed", None)
+    assert ge_sweep([model, "--vary", "memory", "0", "--cluster", "tcp://127.0.0.1:1"])
+    assert "pip install 'ge-npu[cluster]'" in capfd.readouterr().err
 
 
 def test_rows_that_no_other_beats():

@@ -713,6 +713,8 @@ def _add_rows(parser: ArgumentParser) -> None:
     add("--plot", default="", metavar="FILE.html", help="write a page with a plot and the table")
     add("--jobs", type=argument(whole(1)), default=os.cpu_count() or 1, metavar="N",
         help="processes at once (default: the processors of this machine)")  # fmt: skip
+    add("--cluster", default="", metavar="ADDRESS", help="compute on the workers of a dask "
+        "cluster, by the address of its scheduler; they have the same files")  # fmt: skip
     add_options(parser, "ge-compile")
 
 

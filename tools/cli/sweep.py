@@ -80,7 +80,7 @@ def computed(args: argparse.Namespace, varied: dict[str, Sequence[str]]) -> list
     options = options_from(args)
     check_writable([p for p in (args.output, args.plot) if p], [args.model])
     wanted = configurations(args.model, options, varied)
-    return run_all(wanted, args.output, args.jobs)
+    return run_all(wanted, args.output, args.jobs, args.cluster)
 
 
 def shown(row: Row) -> list[str]:
