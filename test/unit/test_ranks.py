@@ -16,6 +16,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 
 import failing_ranks
 
+import ge
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.mesh import Mesh
 from ge.dialects.text.reading import SourceText, parse_module
@@ -103,6 +104,32 @@ def test_ranks_give_the_bits_of_one_process(files: Path) -> None:
     subprocess.run(list(map(str, alone)), check=True, capture_output=True)
     one, two = (np.load(files / name)["y"] for name in ("one.npz", "two.npz"))
     assert one.tobytes() == two.tobytes()
+
+
+CHAIN = """
+func.func @main(%x: tensor<8x4xf32> {graph.name = "x"}) -> (tensor<8x4xf32> {graph.name = "y"}) {
+  %0 = graph.sin %x : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  %1 = graph.softmax %0 axis 1 : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  %2 = graph.add %1, %0 : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %2 : tensor<8x4xf32>
+}
+"""
+
+
+@needs_mpi
+def test_ranks_of_a_pipeline_give_the_bits_of_one_process(tmp_path: Path) -> None:
+    """Each rank a stage, of which one alone has the output."""
+    (tmp_path / "m.mlir").write_text(CHAIN, "utf-8")
+    flags = {"mesh": "pp=2", "pipeline": 2, "microbatches": 4, "tiles": False}
+    program = ge.compile(tmp_path / "m.mlir", **flags)
+    (tmp_path / "p.mlir").write_text(str(program.module), "utf-8")
+    x = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    np.savez(tmp_path / "in.npz", x=x)
+    given = [tmp_path / "p.mlir", "--inputs", tmp_path / "in.npz", "--outputs"]
+    status, _, error, _ = start(2, *RUN, *given, tmp_path / "two.npz")
+    assert (status, error) == (0, "")
+    found = np.load(tmp_path / "two.npz")["y"]
+    assert found.tobytes() == program.session().run({"x": x})["y"].tobytes()
 
 
 @needs_mpi
