@@ -17,7 +17,7 @@ from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.creation import RandomOp
 from ge.dialects.graph.indexing import GatherOp, ScatterNdOp
-from ge.dialects.graph.linear import MatmulOp
+from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TransposeOp, View
@@ -93,8 +93,10 @@ def through(op: TensorOp, index: int, result: int, exactly: bool = False) -> dic
             if (offset is part and size == 1) or (isinstance(offset, Unknown) and not exactly):
                 found[i] = dim
     own = shape_of(op.operands[index])
+    is_group = isinstance(op, GroupedMatmulOp) and index == 2  # a number for each matrix
+    before = 0 if is_group else len(shape) - len(own)
     for i in range(len(own)):  # dimensions of one element, of which boxes say nothing
-        dim = i + len(shape) - len(own)
+        dim = i + before
         is_free = i not in found and (index, i) not in combined(op) and dim not in found.values()
         if is_free and own[i] == 1 and dim >= 0 and shape[dim] == 1:
             found[i] = dim

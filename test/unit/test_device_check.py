@@ -119,6 +119,20 @@ func.func @main(%x: tensor<1x4x8xf32> {graph.whole = array<i64: 2, 4, 8>,
   return %7 : tensor<64xf32>
 }"""
 
+# Groups are numbers of the first dimensions of a result
+GROUPED = """graph.mesh @mesh ["tp"=2]
+func.func @main(%x: tensor<1x2x2xf32> {graph.whole = array<i64: 2, 2, 2>,
+                    graph.sharding = #graph.sharding<@mesh, [{"tp"}, {}, {}]>},
+                %w: tensor<3x2x1xf32> {graph.whole = array<i64: 3, 2, 1>,
+                    graph.sharding = #graph.sharding<@mesh, [{}, {}, {}]>},
+                %g: tensor<1xi64> {graph.whole = array<i64: 2>,
+                    graph.sharding = #graph.sharding<@mesh, [{"tp"}]>}) -> tensor<2x2x1xf32> {
+  %0 = graph.grouped_matmul %x, %w groups %g
+      : (tensor<1x2x2xf32>, tensor<3x2x1xf32>, tensor<1xi64>) -> tensor<1x2x1xf32>
+  %1 = graph.all_gather %0 dim 0 over <"tp"=2> : (tensor<1x2x1xf32>) -> tensor<2x2x1xf32>
+  return %1 : tensor<2x2x1xf32>
+}"""
+
 # Of no bytes an acknowledgement does not say of which collective it is, and there are no parts
 EMPTY = """graph.mesh @mesh ["tp"=2]
 func.func @main(%x: tensor<0x4xf32>, %y: tensor<2x4xf32>) -> (tensor<0x8xf32>, tensor<0x8xf32>) {
@@ -159,7 +173,7 @@ def after(program: str, first: str, second: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "text", [MLP, PADDED, HALO, BRANCH, TURNED, TERMS.replace("PART", "%2"), EMPTY]
+    "text", [MLP, PADDED, HALO, BRANCH, TURNED, TERMS.replace("PART", "%2"), GROUPED, EMPTY]
 )
 def test_programs_are_proved(text: str):
     assert rules(compiled(text)) == {}
