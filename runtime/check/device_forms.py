@@ -161,6 +161,22 @@ def reshaped(form: Kind, source: Shape, target: Shape) -> Kind:
     return replace(form, unsure=frozenset(lost))
 
 
+def part_of_view(form: Kind, held: MemoryView, view: MemoryView) -> Kind:
+    """The form of some of the elements in a view of other dimensions: a cut stays with the one
+    that has all elements along it, in the same steps."""
+    cuts, lost = list[Cut](), list[Axis]()
+    for cut in form.cuts:
+        own = held.sizes[cut.dims[0]], held.strides[cut.dims[0]]
+        sizes = zip(view.sizes, view.strides, strict=True)
+        same = [i for i, dim in enumerate(sizes) if dim == own and own[0] > 1]
+        if cut.is_sure and len(same) == 1:
+            cuts.append(replace(cut, dims=(same[0],)))
+        else:
+            lost += cut.axes
+    varies, unsure = (*form.varies, *lost), form.unsure | frozenset(lost)
+    return replace(form, cuts=tuple(cuts), varies=varies, unsure=unsure, known=None)
+
+
 def viewed(form: Kind, held: MemoryView, view: MemoryView) -> Kind:
     """The form of the same elements in another view. A cut stays with the dimension of the longest
     steps among those inside of its own, or with one of size 1 above these."""
@@ -172,7 +188,9 @@ def viewed(form: Kind, held: MemoryView, view: MemoryView) -> Kind:
         end = step * size
         own = [(n, s) for n, s in zip(view.sizes, view.strides, strict=True)]
         ones = [d for d, (n, s) in enumerate(own) if n == 1 and s % end == 0]
-        main = [d for d, (n, s) in enumerate(own) if n > 1 and s >= step and n * s == end]
+        main = [
+            d for d, (n, s) in enumerate(own) if n > 1 and n * s == end and (s >= step or size == 1)
+        ]
         if size == 1:
             main = [d for d, (n, _) in enumerate(own) if n == 1 and d not in ones]
         dims = (*ones, *main)

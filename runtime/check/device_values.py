@@ -47,7 +47,16 @@ from ge.dialects.support.functions import functions
 from ge.dialects.support.mesh import Mesh
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, array_ints, is_static, shape_of
-from ge.runtime.check.device_forms import EMPTY, Kind, everywhere, form_of, joined, names, viewed
+from ge.runtime.check.device_forms import (
+    EMPTY,
+    Kind,
+    everywhere,
+    form_of,
+    joined,
+    names,
+    part_of_view,
+    viewed,
+)
 from ge.runtime.check.device_ops import Tensors, constant_form
 from ge.runtime.check.memory import MemrefBytes, span_of
 from ge.runtime.check.problems import Problem, name_of
@@ -183,6 +192,8 @@ class Values:
             kept = [x for x in form.cuts if before[x.dims[0]] == after[x.dims[0]]]
             lost = [a for x in form.cuts if x not in kept for a in x.axes]
             return replace(form, cuts=tuple(kept), varies=(*form.varies, *lost), known=None)
+        if is_static(before) and is_static(after):
+            return part_of_view(form, view_of(held), view_of(value))
         return form.varying()
 
     def constant(self, op: ConstantOp) -> Kind:
