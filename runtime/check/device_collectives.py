@@ -9,6 +9,7 @@ from ge.dialects.graph import collectives as c
 from ge.dialects.graph.transfers import some_devices
 from ge.dialects.support.digits import all_digits
 from ge.dialects.support.mesh import SUM, Axis, Mesh
+from ge.dialects.support.types import shape_of
 from ge.runtime.check.device_forms import Cut, Kind, names
 
 
@@ -37,7 +38,8 @@ class Received:
                 sure |= {*axes} - {*form.varies}
             both = {*axes, *(() if cut is None else cut.axes)}
             unknown = both & {*form.unsure, *form.varies} and not form.lacks(axes)
-            unknown = unknown or (cut is None and (form.free or form.loose))
+            is_one = shape[dim] <= shape_of(op.input)[dim]  # the first part is all there is
+            unknown = unknown or (cut is None and (form.free or form.loose or is_one))
             if not unknown and axes != (() if cut is None else cut.axes):
                 what = "the same on all devices" if cut is None else f"cut by {names(cut.axes)}"
                 text = f"dimension {dim} is {what}, and not cut by {names(axes) or 'nothing'}"

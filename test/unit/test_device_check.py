@@ -119,6 +119,15 @@ func.func @main(%x: tensor<1x4x8xf32> {graph.whole = array<i64: 2, 4, 8>,
   return %7 : tensor<64xf32>
 }"""
 
+# The first part of a dimension of one element is all of it
+FIRST = """graph.mesh @mesh ["tp"=2]
+func.func @main(%x: tensor<4x1xf32> {graph.whole = array<i64: 4, 1>,
+                    graph.sharding = #graph.sharding<@mesh, [{}, {}]>}) -> tensor<4x1xf32> {
+  %0 = graph.exchange %x shape [4, 1] has <@mesh, [{}, {"tp":(1)2}]>
+      needs <[0 : 4], ["tp"=2 * 1 : 1]> : (tensor<4x1xf32>) -> tensor<4x1xf32>
+  return %0 : tensor<4x1xf32>
+}"""
+
 # Groups are numbers of the first dimensions of a result
 GROUPED = """graph.mesh @mesh ["tp"=2]
 func.func @main(%x: tensor<1x2x2xf32> {graph.whole = array<i64: 2, 2, 2>,
@@ -173,7 +182,7 @@ def after(program: str, first: str, second: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "text", [MLP, PADDED, HALO, BRANCH, TURNED, TERMS.replace("PART", "%2"), GROUPED, EMPTY]
+    "text", [MLP, PADDED, HALO, BRANCH, TURNED, TERMS.replace("PART", "%2"), GROUPED, FIRST, EMPTY]
 )
 def test_programs_are_proved(text: str):
     assert rules(compiled(text)) == {}
