@@ -199,7 +199,9 @@ class Tensors(Received):
                 is_view = isinstance(op, View | BroadcastToOp)
                 grows = is_view and rank_of(op.results[0]) > rank_of(op.operands[0])
                 repeats = isinstance(op, BroadcastToOp) or grows
-                loose = repeats or any(f.loose for f in own)
+                # one element of an index repeats nothing
+                is_index = isinstance(op, GatherOp) and shape_of(op.indices) in ((), (1,))
+                loose = repeats or any(f.loose for f in (own[:1] if is_index else own))
                 return [replace(f, known=known, loose=loose) for f in found]
 
     def draws(self, op: TensorOp, own: Sequence[Kind], result: int) -> bool:
