@@ -94,7 +94,7 @@ class Launch:
 
     def only(self, kind: type[Op]) -> Op:
         """The op of this kind. Raises NotLowered where there are others."""
-        (op,) = (op for op in self.body.ops if isinstance(op, kind))
+        op = next(op for op in self.body.ops if isinstance(op, kind))
         if len(self.body.ops) > 1:
             raise NotLowered(f"there are ops beside {op.name}")
         return op

@@ -151,7 +151,7 @@ def test_sessions_run_on_tiles(tmp_path: Path):
     assert session.tiles is not None
     for name, array in session.run(given).items():
         assert_close(array, wanted[name], exact=True)
-    assert list(session.tiles.prepared) == ["relu_0_tiles"]
+    assert [k.sym_name.data for k in session.tiles.prepared] == ["relu_0_tiles"]
     (batch,) = session.run_many([given])
     assert_close(batch["result0"], wanted["result0"], exact=True)
     with pytest.raises(GeError, match="tiles are run as all or sample:N, not 'most'"):

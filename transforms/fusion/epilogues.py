@@ -46,7 +46,7 @@ from ge.dialects.support.element_types import is_float, is_narrow
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, element_type, is_static, shape_of
 from ge.runtime.library.asking import launch_us
-from ge.runtime.library.matmul.single_row import unspread
+from ge.runtime.library.matmul.lanes import unspread
 from ge.transforms.analysis.views import whole_of
 from ge.transforms.fusion.groups import (
     Group,

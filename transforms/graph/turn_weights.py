@@ -45,7 +45,7 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.library.matmul.single_row import LANES, UNSPREAD, has_room_for_row
+from ge.runtime.library.matmul.lanes import LANES, UNSPREAD, has_room_for_row
 from ge.transforms.graph.canonical.linear_maps import is_prepared
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op, Value

@@ -37,12 +37,9 @@ from xdsl.dialects.builtin import f16, f32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.quantization import DequantizeOp
-from ge.dialects.graph.shape import ReshapeOp, TransposeOp
-from ge.dialects.graph.slicing import SliceOp
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import (
     Shape,
-    array_ints,
     element_type,
     normalize_axis,
     numel,
@@ -56,12 +53,12 @@ from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar, ceil_div
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.launch import Arguments, Launch, Written
+from ge.runtime.library.matmul.lanes import LANES, unspread
 from ge.runtime.library.matmul.outputs import ResultBlock
 from ge.runtime.library.matmul.program import Epilogue, SplitSums
 from ge.runtime.library.matmul.sections import Product, Section
 from ge.runtime.library.programs import fitted
 
-LANES = REPEAT_BYTES * 8 // 32  # sums of a row: one repeat of an instruction
 ROWS, DEPTHS = (128, 64, 32, 16), (1024, 512, 256)  # of a tile of codes
 MOST_PARTS = 8  # of the terms
 MOST_ROWS, GROUP_DEPTHS = 192, (8, 4, 2)  # of a tile of codes in groups, in terms of each
@@ -85,26 +82,6 @@ def codes_of(product: Product) -> DequantizeOp | None:
         return op if lanes and bits == 4 else None
     along = len(shape) == 2 and (axis == 0 or numel(shape_of(op.scale)) == 1)
     return op if along and bits == 8 and not block and op.zero_point is None else None
-
-
-UNSPREAD = (0, 3, 2, 1)  # parts, groups, terms of a group, columns; and the order of lanes
-
-
-def unspread(value: SSAValue) -> SSAValue:
-    """The weight in the order of lanes that a weight is a form of; the value itself of others."""
-    first = value
-    if isinstance(op := value.owner, SliceOp) and op.bounds() == ((0, 0, shape_of(value)[0], 1),):
-        value = op.input
-    if isinstance(op := value.owner, ReshapeOp):
-        value = op.input
-    if isinstance(op := value.owner, TransposeOp) and array_ints(op.permutation) == UNSPREAD:
-        return op.input
-    return first
-
-
-def has_room_for_row(terms: int, target: Target) -> bool:
-    """True if vector cores, which are apart from the cube, have room for a row of f16."""
-    return target.split_cores and 4 * 2 * terms <= target.core_memories["ub"]
 
 
 def codes_in(section: Section) -> list[tuple[DequantizeOp, int]]:
