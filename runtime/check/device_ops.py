@@ -384,6 +384,9 @@ class Tensors(Received):
                 return None
         before = next((cut for cut in data.cuts if cut.dims == (dim,)), None)
         others = tuple(cut for cut in data.cuts if cut is not before)
+        if before is not None and (twice := set(index.varies) & set(before.axes)):
+            text = f"takes a part by the place along {names(twice)} of a value that is cut along "
+            self.report("D11", op, f"{text}it: what is left is in no part")
         if set(index.varies) & data.axes or any(dim in cut.dims for cut in others):
             return None
         if before is None:

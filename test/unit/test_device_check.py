@@ -292,6 +292,25 @@ func.func @main(%x: tensor<2x4x1xf32> {{graph.sharding = #graph.sharding<@mesh, 
     assert "cut by a, and it is cut by a" in rules(other)["D11"]
 
 
+def test_d11_parts_by_the_place_are_of_what_devices_along_it_all_have():
+    program = compiled("""graph.mesh @mesh ["a"=4]
+func.func @main(%x: tensor<4x2xf32> {graph.sharding = #graph.sharding<@mesh, [{"a":(1)2}, {}]>,
+                                     graph.whole = array<i64: 8, 2>})
+    -> (tensor<2x2xf32> {graph.sharding = #graph.sharding<@mesh, [{"a"}, {}]>,
+                         graph.whole = array<i64: 8, 2>}) {
+  %0 = graph.axis_index over <"a":(2)2> : () -> tensor<i64>
+  %1 = graph.constant dense<2> : tensor<i64>
+  %2 = graph.mul %0, %1 : (tensor<i64>, tensor<i64>) -> tensor<i64>
+  %3 = graph.constant dense<[0, 1]> : tensor<2xi64>
+  %4 = graph.add %2, %3 : (tensor<i64>, tensor<2xi64>) -> tensor<2xi64>
+  %5 = graph.gather %x, %4 : (tensor<4x2xf32>, tensor<2xi64>) -> tensor<2x2xf32>
+  return %5 : tensor<2x2xf32>
+}""")
+    assert rules(program) == {}
+    other = program.replace('[{"a":(1)2}', '[{"a":(2)2}')
+    assert "what is left is in no part" in rules(other)["D11"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
