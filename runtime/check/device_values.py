@@ -49,6 +49,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, array_ints, is_static, shape_of
 from ge.runtime.check.device_forms import (
     EMPTY,
+    Cut,
     Kind,
     everywhere,
     form_of,
@@ -188,10 +189,15 @@ class Values:
             return form.of_ones(after)
         if is_static(before) and is_static(after) and prod(before) == prod(after):
             return viewed(form, view_of(held), view_of(value))
-        if len(before) == len(after):  # some of the elements along some dimensions
-            kept = [x for x in form.cuts if before[x.dims[0]] == after[x.dims[0]]]
-            lost = [a for x in form.cuts if x not in kept for a in x.axes]
-            return replace(form, cuts=tuple(kept), varies=(*form.varies, *lost), known=None)
+        if len(before) == len(after):  # some of the elements along some dimensions, or more
+            kept = [
+                x if before[x.dims[0]] == after[x.dims[0]] else Cut(x.axes, x.dims)
+                for x in form.cuts
+                if before[x.dims[0]] == after[x.dims[0]]
+                or (x.is_sure and before[x.dims[0]] < after[x.dims[0]])
+            ]
+            lost = [*{*form.axes} - {a for x in kept for a in x.axes} - {*form.terms}]
+            return replace(form, cuts=tuple(kept), varies=tuple(sorted(lost)), known=None)
         if is_static(before) and is_static(after):
             return part_of_view(form, view_of(held), view_of(value))
         return form.varying()

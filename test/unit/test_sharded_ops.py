@@ -72,6 +72,13 @@ CASES: dict[str, tuple[str, dict[str, tuple[Any, str]], str, str, int]] = {
         "%y = graph.tri %x k 1 upper false : (tensor<8x8xf32>) -> tensor<8x8xf32>",
         {"x": (numbers(8, 8), ROWS)}, "tensor<8x8xf32>", ROWS, 0,
     ),
+    "a transposed convolution of one row": (  # each row of the result is another part of its steps
+        "%y = graph.conv_transpose %x, %w strides [4, 1] : "
+        "(tensor<1x2x1x3xf32>, tensor<2x2x4x1xf32>) -> tensor<1x2x4x3xf32>",
+        {"x": (numbers(1, 2, 1, 3), "[{}, {}, {}, {}]"),
+         "w": (numbers(2, 2, 4, 1), "[{}, {}, {}, {}]")},
+        "tensor<1x2x4x3xf32>", IMAGE, 0,
+    ),
     "a transposed convolution along rows": (
         "%y = graph.conv_transpose %x, %w strides [2, 1] pads [1, 0, 0, 0] : "
         "(tensor<1x2x8x3xf32>, tensor<2x2x3x1xf32>) -> tensor<1x2x16x3xf32>",

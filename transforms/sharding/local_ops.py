@@ -23,7 +23,6 @@ from xdsl.dialects.builtin import (
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.graph.collectives import Needed
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.creation import FillOp
@@ -72,7 +71,7 @@ from ge.dialects.support.types import (
     shape_of,
     tensor,
 )
-from ge.transforms.sharding.resharding import count
+from ge.transforms.sharding.resharding import as_needed, count
 from ge.transforms.sharding.strategies import Need, Strategy, of_result
 
 Add = Callable[[TensorOp], SSAValue]
@@ -276,10 +275,13 @@ def _transposed(part: Part, operands: Sequence[SSAValue]) -> TensorOp:
             continue
         if op.input_channels_last.value.data:
             raise VerifyException("channels are last")
-        need, stride = part.needs[0], window.strides[i]
-        first = need.spans[2 + i][0].constant if isinstance(need, Needed) else 0
+        stride, shape = window.strides[i], shape_of(op.result)
+        first, _ = as_needed(part.needs[0], shape_of(op.input)).spans[2 + i]
+        begin, _ = as_needed(of_result(part.strategy.result, len(shape)), shape).spans[2 + i]
+        if dict(begin.terms) != {axis: by * stride for axis, by in first.terms}:
+            raise VerifyException("parts that begin at another element of their steps")
         reached = (shape_of(operands[0])[2 + i] - 1) * stride + window.extent(i)
-        pads[i] -= first * stride
+        pads[i] -= first.constant * stride
         pads[i + rank], extra[i] = reached - pads[i] - part.shapes[0][2 + i], 0
     if min(pads) < 0:
         raise VerifyException("elements that nothing reaches")
