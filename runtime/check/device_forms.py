@@ -188,9 +188,7 @@ def viewed(form: Kind, held: MemoryView, view: MemoryView) -> Kind:
         end = step * size
         own = [(n, s) for n, s in zip(view.sizes, view.strides, strict=True)]
         ones = [d for d, (n, s) in enumerate(own) if n == 1 and s % end == 0]
-        main = [
-            d for d, (n, s) in enumerate(own) if n > 1 and n * s == end and (s >= step or size == 1)
-        ]
+        main = [d for d, (n, s) in enumerate(own) if n > 1 and n * s == end]
         if size == 1:
             main = [d for d, (n, _) in enumerate(own) if n == 1 and d not in ones]
         dims = (*ones, *main)

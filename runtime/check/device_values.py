@@ -193,11 +193,11 @@ class Values:
             kept = [
                 x if before[x.dims[0]] == after[x.dims[0]] else Cut(x.axes, x.dims)
                 for x in form.cuts
-                if before[x.dims[0]] == after[x.dims[0]]
-                or (x.is_sure and before[x.dims[0]] < after[x.dims[0]])
+                if before[x.dims[0]] == after[x.dims[0]] or x.is_sure
             ]
             lost = [*{*form.axes} - {a for x in kept for a in x.axes} - {*form.terms}]
-            return replace(form, cuts=tuple(kept), varies=tuple(sorted(lost)), known=None)
+            new = replace(form, cuts=tuple(kept), varies=tuple(sorted(lost)), known=None)
+            return new.of_ones(after)
         if is_static(before) and is_static(after):
             return part_of_view(form, view_of(held), view_of(value))
         return form.varying()

@@ -311,6 +311,21 @@ func.func @main(%x: tensor<4x2xf32> {graph.sharding = #graph.sharding<@mesh, [{"
     assert "what is left is in no part" in rules(other)["D11"]
 
 
+def test_d10_heads_that_become_columns_are_cut_as_these():
+    """Heads are the major part of what they become in a view."""
+    heads = '[{}, {}, {"a"}, {}]>, graph.whole = array<i64: 1, 8, 8, 3>'
+    program = compiled(f"""graph.mesh @mesh ["a"=4]
+func.func @main(%x: tensor<1x8x2x3xf32> {{graph.sharding = #graph.sharding<@mesh, {heads}}})
+    -> (tensor<1x2x24xf32> {{graph.sharding = #graph.sharding<@mesh, [{{}}, {{"a"}}, {{}}]>,
+                            graph.whole = array<i64: 1, 8, 24>}}) {{
+  %0 = graph.reshape %x shape [1, 8, 6] : (tensor<1x8x2x3xf32>) -> tensor<1x8x6xf32>
+  %1 = graph.all_to_all %0 shape [1, 8, 24] has <@mesh, [{{}}, {{}}, {{"a":(1)4}}]>
+      to <@mesh, [{{}}, {{"a":(1)4}}, {{}}]> : (tensor<1x8x6xf32>) -> tensor<1x2x24xf32>
+  return %1 : tensor<1x2x24xf32>
+}}""")
+    assert rules(program) == {}
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
