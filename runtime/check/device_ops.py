@@ -118,6 +118,11 @@ def combined(op: TensorOp) -> dict[tuple[int, int], str]:
     return {}
 
 
+def may_be_zeros(form: Kind) -> bool:
+    """True for a constant of which no element is known to be another number than 0."""
+    return form.free and not any(np.any(array) for array in (form.known or {}).values())
+
+
 def keeps_terms(op: TensorOp, own: set[int], kind: str) -> bool:
     """True if of operands that are terms of a sum, a result is the terms of a sum as well: its
     other operands are the same on all devices."""
@@ -303,6 +308,9 @@ class Tensors(Received):
     ) -> None:
         """Check that all that is combined is there in parts, and nothing behind the last one."""
         dim = cut.dims[0]
+        if isinstance(op, ScatterNdOp) and not may_be_zeros(own[0]):
+            text = "adds parts of a sum to elements that each device has: these count several times"
+            self.report("D12", op, text)
         for other, form in enumerate(own):
             for (i, d), _ in combined(op).items():
                 if i != other or other == index:

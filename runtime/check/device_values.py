@@ -189,7 +189,9 @@ class Values:
             return form.of_ones(after)
         if is_static(before) and is_static(after) and prod(before) == prod(after):
             return viewed(form, view_of(held), view_of(value))
-        if len(before) == len(after):  # some of the elements along some dimensions, or more
+        if len(before) == len(after):
+            # Some of the elements, or more than these: pieces of parts follow each other in the
+            # order of devices as parts do, but how many elements there are of all is not known
             kept = [
                 x if before[x.dims[0]] == after[x.dims[0]] else Cut(x.axes, x.dims)
                 for x in form.cuts

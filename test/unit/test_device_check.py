@@ -356,6 +356,28 @@ def test_d12_terms_of_a_sum_are_combined_once(mlp: str, old: str, new: str, mess
     assert message in rules(mlp.replace(old, new, 1))["D12"]
 
 
+@pytest.mark.parametrize(
+    ("data", "refused"),
+    [("graph.constant dense<0.0>", False), ("graph.constant dense<1.0>", True),
+     ("graph.relu %x : (tensor<4x2xf32>) ->", True)],
+)  # fmt: skip
+def test_d12_parts_of_a_sum_are_added_to_zeros(data: str, refused: bool):
+    form = "" if "relu" in data else ":"
+    program = compiled(f"""graph.mesh @mesh ["tp"=2]
+func.func @main(%x: tensor<4x2xf32>, %i: tensor<4x1xi64> {{graph.whole = array<i64: 8, 1>,
+                    graph.sharding = #graph.sharding<@mesh, [{{"tp"}}, {{}}]>}},
+                %u: tensor<4x2xf32> {{graph.whole = array<i64: 8, 2>,
+                    graph.sharding = #graph.sharding<@mesh, [{{"tp"}}, {{}}]>}})
+    -> tensor<4x2xf32> {{
+  %z = {data} {form} tensor<4x2xf32>
+  %0 = graph.scatter_nd %z, %i, %u reduction add
+      : (tensor<4x2xf32>, tensor<4x1xi64>, tensor<4x2xf32>) -> tensor<4x2xf32>
+  %1 = graph.all_reduce sum %0 over <"tp"=2> : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  return %1 : tensor<4x2xf32>
+}}""")
+    assert ("these count several times" in rules(program).get("D12", "")) == refused
+
+
 def test_d12_terms_of_several_sums_in_one_buffer():
     program = compiled(TERMS.replace("PART", "%1"))
     assert rules(program) == {}
