@@ -26,6 +26,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import cache
 from types import new_class
 from typing import Any, ClassVar, Self, cast
 
@@ -109,6 +110,12 @@ class Named(MessageConstraint[AttributeCovT]):
         return ""
 
 
+@cache
+def one_of(elements: tuple[Attribute, ...]) -> AttrConstraint:
+    """The constraint that tensors of these elements share, whatever their rank is."""
+    return AnyOf.get(*elements)
+
+
 @dataclass(frozen=True, init=False)
 class TensorOf(Named[Attribute]):
     """Tensors of some element types, which `words` name, of one rank or of any."""
@@ -124,7 +131,7 @@ class TensorOf(Named[Attribute]):
         unranked: bool = False,
     ):
         elements = tuple(elements)
-        element = AnyOf.get(*elements)
+        element = one_of(elements)
         shape = AnyAttr() if rank is None else ArrayAttr.constr(RangeOf(AnyAttr()).of_length(rank))
         constr = ParamAttrConstraint.get(TensorType, shape, element, NoneAttr())
         kind = "a ranked tensor" if rank is None else RANKS.get(rank, f"a tensor of rank {rank}")

@@ -7,7 +7,8 @@ accessors make a view of all operands first, and unpack the sizes of segments ea
     source = operand_def(...)   # xDSL: a view of op.operands, its item 0; here: op._operands[0]
 
 xDSL reads assembly formats as it defines a class: two fifths of the time that a dialect takes to
-load. Most texts have ops of a few classes; here the formats of others are never read.
+load. Most texts have ops of a few classes; here the formats of others are never read, nor those of
+xDSL's own dialects that ge loads.
 
 xDSL's printer is called for each piece of a text. A printer of many ops at a time asks an op for
 its whole line instead, and keeps the names itself (`dialects/text/printing.py`).
@@ -43,7 +44,7 @@ from xdsl.irdl import (
     VarIRConstruct,
 )
 from xdsl.irdl import operations as irdl
-from xdsl.irdl.declarative_assembly_format import FormatProgram, ParsingState
+from xdsl.irdl.declarative_assembly_format import FormatDirective, FormatProgram, ParsingState
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import OpTrait
@@ -183,6 +184,29 @@ class Methods(NamedTuple):
 
         return cls(classmethod(parse), print)
 
+
+read_format = FormatProgram.from_str
+
+OF_XDSL = "arith", "memref", "scf", "tensor"  # dialects of xDSL, whose formats make sense
+
+
+class LateFormat(FormatProgram):
+    """The format of a class of such a dialect, read when it is first asked for."""
+
+    def __init__(self, text: str, definition: OpDef) -> None:
+        vars(self).update(text=text, definition=definition)
+
+    @cached_property
+    def stmts(self) -> tuple[FormatDirective, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return read_format(vars(self)["text"], vars(self)["definition"]).stmts
+
+    @staticmethod
+    def from_str(input: str, op_def: OpDef) -> FormatProgram:
+        is_late = op_def.name.partition(".")[0] in OF_XDSL
+        return (LateFormat if is_late else read_format)(input, op_def)
+
+
+FormatProgram.from_str = LateFormat.from_str
 
 NOWHERE = UnknownLoc()
 

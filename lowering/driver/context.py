@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from xdsl.context import Context
 from xdsl.dialects.builtin import Builtin
 from xdsl.dialects.func import Func
-from xdsl.dialects.memref import MemRef
-from xdsl.dialects.tensor import Tensor
 
 from ge.dialects.fused_op import FusedOps
 from ge.dialects.graph import Graph
@@ -15,11 +13,11 @@ from ge.lowering.plugins.extensions import universe
 
 
 def context(plugins: Sequence[str] = ()) -> Context:
-    """A context with every dialect that ge's levels use; those of xDSL, of installed packages and
-    of plugin files are loaded when a text needs them.
+    """A context with the dialects of ge; others of xDSL, of installed packages and of plugin files
+    are loaded when a text needs them.
     Raises GeError for a plugin that cannot be loaded."""
     ctx = Context()
-    for dialect in (Builtin, Func, MemRef, Tensor, Graph, FusedOps, NpuTask):
+    for dialect in (Builtin, Func, Graph, FusedOps, NpuTask):
         ctx.load_dialect(dialect)
     for name, factory in universe(*plugins).all_dialects.items():
         if name not in ctx.registered_dialect_names:

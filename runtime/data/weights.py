@@ -8,7 +8,6 @@ import json
 import math
 import mmap
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from hashlib import sha256
 from pathlib import Path, PurePath
@@ -179,6 +178,8 @@ def write_safetensors(
         whole = {"__metadata__": hashes, **header}
         text = json.dumps(whole, separators=(",", ":"), ensure_ascii=False).encode()
         return text + b" " * (-len(text) % 8)
+
+    from concurrent.futures import ThreadPoolExecutor  # with logging, for those who write weights
 
     file.write(len(header_text()).to_bytes(8, "little") + header_text())
     written = 0

@@ -23,6 +23,7 @@ from ge.dialects.support.streams import (
     names_standard_output,
     set_holds_file,
 )
+from ge.tools.cli.quick_start import compile_methods_late
 
 
 def guarded(
@@ -36,6 +37,7 @@ def guarded(
     variables `GE_*` that no option has. `collects`: whether garbage is collected now and then."""
     args = list(sys.argv[1:] if argv is None else argv)
     if argv is None:  # a process of its own, most of whose objects live until it ends
+        compile_methods_late()
         gc.set_threshold(100_000 if collects else 0)
         atexit.register(gc.freeze)  # no last search for garbage: the memory goes with the process
     prepare_streams()
