@@ -1,6 +1,7 @@
 """What the library says of launches of unknown shapes, asked before they are made."""
 
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -65,6 +66,27 @@ def test_what_the_library_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     Answers.at.cache_clear()
     with answers_in(answers):
         assert refusal("conv", "reshape", "transpose") == turned
+
+
+@pytest.mark.parametrize("target", ["910b2", "310p3"])
+def test_a_weight_is_no_launch(target: str):
+    """What a launch is made of at some sizes are its ops: not the weights that they read."""
+    weight = '%w = graph.constant #graph.weight<"w"> : tensor<32x3x2x2xf32>'
+    text = PATCHES.replace('%w: tensor<32x3x2x2xf32> {graph.name = "w"}, ', "")
+    text = text.replace("%32 =", f"{weight}\n%32 =", 1)
+    module = parse_module(context(), SourceText("test", text))
+    main, machine = main_function(module), Target.load(target)
+    assert main is not None
+    conv = next(op for op in main.body.block.ops if op.name == "graph.conv")
+    body, asked = Body.of(cast(TensorOp, conv)), list[list[str]]()
+    assert OpenBodies.of(main).refusal(body, machine) == ""
+
+    def question(body: Body, target: Target) -> float:
+        asked.append([op.name for op in body.ops])
+        return 1.0
+
+    assert OpenBodies.of(main).us(question, body, machine) == 1.0
+    assert asked == [["graph.conv"]]
 
 
 def fused_ops(text: str, target: str) -> list[str]:

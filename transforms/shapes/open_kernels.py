@@ -374,7 +374,7 @@ def bodies_at(
             put_before(made.block, copy := constant.clone(), ops_of(made.block)[0])
             arg.replace_all_uses_with(copy.result)
     ops = [op for op in made.block.ops if isinstance(op, TensorOp) and op not in made.views]
-    return [Body.of(op) for op in ops if small_constant(op.results[0]) is None]
+    return [Body.of(op) for op in ops if not isinstance(op, ConstantOp)]
 
 
 def ask(kernels: Sequence[KernelOp], samples: Samples, target: Target) -> None:
