@@ -27,6 +27,7 @@ from ge.runtime.profile.tables import time_report
 from ge.transforms.memory.plan_memory import PlanMemoryPass
 from ge.transforms.schedule.acknowledge_collectives import AcknowledgeCollectivesPass
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
+from ge.transforms.schedule.pieces import Grouping
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
 
 TARGET = Target.load()
@@ -125,3 +126,45 @@ def test_chunks_hide_what_is_sent_where_the_clock_says_so(tmp_path: Path) -> Non
     cut, whole, _ = reports
     assert cut["latency_us"] < 0.9 * whole["latency_us"]
     assert whole["communication"]["hidden"] < 0.1 < 0.4 < cut["communication"]["hidden"]
+
+
+def stack(count: int) -> ModuleOp:
+    """So many equal layers, each with the weights of its own."""
+    x, h, up, down = (
+        "tensor<64x128xf16>",
+        "tensor<64x256xf16>",
+        "tensor<128x256xf16>",
+        "tensor<256x128xf16>",
+    )
+    lines, last = [f'func.func @main(%x: {x} {{graph.name = "x"}}) -> {x} {{'], "%x"
+    for i in range(count):
+        lines += [
+            f'%u{i} = graph.constant #graph.weight<"{i}.up"> : {up}',
+            f'%d{i} = graph.constant #graph.weight<"{i}.down"> : {down}',
+            f"%a{i} = graph.matmul {last}, %u{i} : ({x}, {up}) -> {h}",
+            f"%b{i} = graph.relu %a{i} : ({h}) -> {h}",
+            f"%c{i} = graph.matmul %b{i}, %d{i} : ({h}, {down}) -> {x}",
+            f"%e{i} = graph.add %c{i}, {last} : ({x}, {x}) -> {x}",
+        ]
+        last = f"%e{i}"
+    text = "\n".join([*lines, f"func.return {last} : {x}", "}"])
+    return parse_module(context(), SourceText("x.mlir", text))
+
+
+def test_groups_of_layers_that_repeat_grow_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = tmp_path / "rules.json"
+    rules.write_text(json.dumps({"*.up": [[], ["tp"]], "*.down": [["tp"]], "x": []}))
+    grown: list[int] = []
+    growth = Grouping.growth
+    counts: list[tuple[int, int]] = []
+    for count in (4, 12):
+        module = stack(count)
+        lower(module, Options(mesh="tp=4", shard=str(rules), chunks=False), until="buffers")
+        with monkeypatch.context() as patch:
+            patch.setattr(Grouping, "growth", lambda *args: grown.append(1) or growth(*args))
+            SplitLaunchesPass(pieces=2, collectives=True).apply(Context(), module)
+        counts.append((len(grown), collectives(module).count("all_reduce")))
+        grown.clear()
+    assert counts == [(counts[0][0], 8), (counts[0][0], 24)]

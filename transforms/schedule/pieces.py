@@ -8,24 +8,26 @@ The parts of a group can run one after the other, or, on two engines, part i of 
 part i + 1 of the one before it.
 """
 
+from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import islice, product
 
-from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph.chunks import Along, split_collective
 from ge.dialects.graph.collectives import Collective
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
-from ge.dialects.npu_task.attributes import Engine, is_outside_arena
-from ge.dialects.npu_task.memory import merged, owner_of, row_major, view_of
+from ge.dialects.npu_task.attributes import Engine
+from ge.dialects.npu_task.memory import merged, owner_of, view_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp
 from ge.dialects.support.element_types import elements_per_byte, storage_bytes
 from ge.dialects.support.tensor_op import TensorOp, split_axes
-from ge.dialects.support.types import element_type, is_dynamic, numel, shape_of
-from ge.transforms.analysis.dependencies import accesses, users_of
+from ge.dialects.support.types import element_type, is_dynamic, shape_of
+from ge.transforms.analysis.dependencies import accesses
+from ge.transforms.schedule.equal_tasks import Tasks, is_used_by
 
 MOST_MEMBERS = 64  # launches in a group
 MOST_WAYS = 16  # in which the axes of several results are combined
@@ -160,6 +162,7 @@ class LaunchGroup:
     touched: dict[SSAValue, set[Parts | None]] = field(
         default_factory=dict[SSAValue, set["Parts | None"]]
     )
+    like: "LaunchGroup | None" = None  # the one that has grown so among equal launches
 
     def takes(self, op: LaunchOp, cut: Division, strided: bool) -> bool:
         """Add a launch if part i of it needs only part i of the group's results. `strided`: it may
@@ -210,6 +213,10 @@ class LaunchGroup:
 
     def key(self) -> Hashable:
         """Equal for groups of the same kernels, cut in the same way, with equal dataflow."""
+        return self._key if self.like is None else self.like._key
+
+    @cached_property
+    def _key(self) -> Hashable:
         numbers: dict[SSAValue, int] = {}
         parts: list[Hashable] = []
         for op, cut in zip(self.members, self.cuts, strict=True):
@@ -221,29 +228,13 @@ class LaunchGroup:
 
     def is_internal(self, buffer: SSAValue) -> bool:
         """Return whether only the group uses a buffer, all of it in each of its launches."""
-        if not isinstance(owner := buffer.owner, Operation):
-            return False
-        if buffer not in self.written or is_outside_arena(owner):
-            return False
-        if not all(is_plain(v) for v in views_of(buffer)):
-            return False
-        members = set[Operation](self.members)
-        return all(op in members for op in users_of(buffer))
+        return buffer in self.written and is_used_by(buffer, set(self.members))
 
-
-def is_plain(value: SSAValue) -> bool:
-    """True for all elements of a buffer, in order."""
-    view = view_of(value)
-    plain = not view.offset and view.strides == row_major(view.sizes)
-    return plain and numel(view.sizes) == numel(shape_of(view.owner))
-
-
-def views_of(buffer: SSAValue) -> Iterator[SSAValue]:
-    """The buffer and the views of it."""
-    yield buffer
-    for use in buffer.uses:
-        if isinstance(use.operation, ReinterpretCastOp):
-            yield from views_of(use.operation.result)
+    def on(self, members: Sequence[Operation], last: Operation) -> "LaunchGroup":
+        """The group of other launches, which are equal to these (`equal_tasks.py`)."""
+        launches = [op for op in members if isinstance(op, LaunchOp)]
+        written = {owner_of(v) for op in launches for v in op.outs}
+        return LaunchGroup(launches, self.cuts, last, written, like=self)
 
 
 @dataclass
@@ -287,22 +278,40 @@ class Pipeline:
                     yield step - stage, member
 
 
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """How a group has grown, in some tasks in a row: the places of its members, and of the last
+    task before its parts."""
+
+    places: Sequence[int]
+    last: int
+    group: LaunchGroup
+
+
 @dataclass
 class Grouping:
     """Finds groups among tasks that are issued one after the other."""
 
     kernels: Mapping[str, KernelOp]
-    known: dict[tuple[str, int], Division | None] = field(
+    cuts: dict[tuple[str, int], Division | None] = field(
         default_factory=dict[tuple[str, int], "Division | None"]
+    )
+    kinds: dict[Hashable, int] = field(default_factory=dict[Hashable, int])
+    # By the kind of the first task and the axes along which it may be cut: by the number of tasks
+    # that were looked at, and these
+    known: dict[tuple[int, ...], dict[int, dict[Hashable, Growth]]] = field(
+        default_factory=dict[tuple[int, ...], dict[int, dict[Hashable, Growth]]]
     )
 
     def cut(self, name: str, axis: int) -> Division | None:
-        if (name, axis) not in self.known:
-            self.known[name, axis] = cut_of(self.kernels[name], axis)
-        return self.known[name, axis]
+        if (name, axis) not in self.cuts:
+            self.cuts[name, axis] = cut_of(self.kernels[name], axis)
+        return self.cuts[name, axis]
 
-    def axes(self, op: LaunchOp) -> list[int]:
+    def axes(self, op: Operation) -> list[int]:
         """The axes of the first result along which a launch may be cut."""
+        if not isinstance(op, LaunchOp):
+            return []
         kernel = self.kernels[op.callee]
         if op.results_ or not kernel.main.results or is_dynamic(kernel.main.results[0].type):
             return []
@@ -317,27 +326,40 @@ class Grouping:
         cuts = (self.cut(op.callee, axis) for axis in axes)
         return any(cut is not None and group.takes(op, cut, strided) for cut in cuts)
 
-    def grown(self, tasks: Sequence[Operation], first: int, axes: Sequence[int]) -> LaunchGroup:
-        """The group that begins with a task, along one of some axes, and goes on as far as it
-        can."""
-        group, apart = LaunchGroup(), 0
-        if not self.may_take(group, tasks[first], axes):
-            return group
-        for op in tasks[first + 1 :]:
-            if self.may_take(group, op, self.axes(op) if isinstance(op, LaunchOp) else ()):
-                apart = 0
-                continue
-            apart += 1
-            if apart > FAR or not group.is_independent(op):
-                break
-            group.last = op
-        return group
+    def grown(self, tasks: Tasks, first: int, axes: Sequence[int]) -> LaunchGroup:
+        """The group that begins with a task, along one of some axes, and goes on as far as it can.
+        It follows from the tasks that are looked at, and so has grown before in equal ones."""
+        known = self.known.setdefault((tasks.kinds[first], *axes), {})
+        for count, runs in known.items():
+            if first + count < len(tasks.begins) and (old := runs.get(tasks.run(first, count))):
+                members = [tasks.ops[first + place] for place in old.places]
+                return old.group.on(members, tasks.ops[first + old.last])
+        growth, count = self.growth(tasks.ops, first, axes)
+        known.setdefault(count, {})[tasks.run(first, count)] = growth
+        return growth.group
 
-    def plain(self, tasks: Sequence[Operation]) -> Iterator[LaunchGroup]:
+    def growth(
+        self, ops: Sequence[Operation], first: int, axes: Sequence[int]
+    ) -> tuple[Growth, int]:
+        """The group that begins with an op, and the number of ops that were looked at, with one
+        behind the last."""
+        group, places, count = LaunchGroup(), list[int](), 0
+        for i in range(first, len(ops)):
+            own = self.axes(ops[i]) if places else axes
+            if self.may_take(group, ops[i], own):
+                places.append(count)
+            elif places and count - places[-1] <= FAR and group.is_independent(ops[i]):
+                group.last = ops[i]
+            else:
+                break
+            count += 1
+        return Growth(places, max(count - 1, 0), group), count + 1
+
+    def plain(self, ops: Sequence[Operation]) -> Iterator[LaunchGroup]:
         """Groups of two launches and more, none of which has launches of another one. The first
         launch of each is cut along its first axis."""
-        positions, end = {op: i for i, op in enumerate(tasks)}, 0
-        for i, op in enumerate(tasks):
+        positions, end, tasks = {op: i for i, op in enumerate(ops)}, 0, Tasks(ops, self.kinds)
+        for i, op in enumerate(ops):
             if i < end or not isinstance(op, LaunchOp) or not (axes := self.axes(op)):
                 continue
             group = self.grown(tasks, i, axes[:1])
@@ -345,19 +367,20 @@ class Grouping:
                 yield group
                 end = positions[group.last] + 1
 
-    def with_collectives(self, tasks: Sequence[Operation]) -> Iterator[LaunchGroup]:
+    def with_collectives(self, ops: Sequence[Operation]) -> Iterator[LaunchGroup]:
         """The groups around collectives that no longer one has, along all axes. A launch may be in
         several."""
-        seen = set[tuple[Operation, Division]]()
-        for i, op in enumerate(tasks):
+        seen, tasks = defaultdict[Operation, list[Division]](list), Tasks(ops, self.kinds)
+        for i, op in enumerate(ops):
             if not isinstance(op, LaunchOp):
                 continue
             for axis in self.axes(op):
                 cut = self.cut(op.callee, axis)
-                if cut is None or (op, cut) in seen:
+                if cut is None or cut in seen[op]:
                     continue
                 group = self.grown(tasks, i, [axis])
-                seen.update(zip(group.members, group.cuts, strict=True))
+                for member, own in zip(group.members, group.cuts, strict=True):
+                    seen[member].append(own)
                 if len(group.members) > 1 and any(map(self.is_collective, group.members)):
                     yield group
 

@@ -29,7 +29,6 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import inf
 from typing import TypeAlias
 
 from xdsl.context import Context
@@ -282,7 +281,7 @@ class Splitter:
             self.collectives and self.sent_us(group) < whole * GAIN
         ):
             return Choice(first, end, best, 0.0)
-        fastest, before = whole * (1 - GAIN), inf
+        fastest, before = whole * (1 - GAIN), whole
         for count in counts:
             pieces = self.pieces(group, count)
             if pieces is None:
@@ -439,7 +438,8 @@ class SplitLaunchesPass(TargetPass):
         target = target_for(main, self.target)
         with answers_in(self.answers):
             choices = None if self.pieces else self.worthwhile(op.clone(), target)
-        split(op, target, self.collectives, self.pieces, choices)
+        if self.pieces or choices:
+            split(op, target, self.collectives, self.pieces, choices)
 
     def worthwhile(self, module: ModuleOp, target: Target) -> Choices:
         """The groups that make the whole program faster, with the number of their pieces; none
