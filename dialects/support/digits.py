@@ -35,7 +35,12 @@ def digits(axis: Axis) -> Axes:
 
 
 def all_digits(axes: Iterable[Axis]) -> Axes:
-    return tuple(d for axis in axes for d in digits(axis))
+    return _all_digits(tuple(axes)) if axes else ()
+
+
+@lru_cache(maxsize=4096)
+def _all_digits(axes: Axes) -> Axes:
+    return tuple([d for axis in axes for d in digits(axis)])
 
 
 @lru_cache(maxsize=4096)

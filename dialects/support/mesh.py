@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from math import prod
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 Shape: TypeAlias = tuple[int, ...]  # as in `types.py`, which needs xDSL
 
@@ -25,8 +25,7 @@ SUM = "sum"
 MICROBATCH = "microbatch"  # the first axis of a pipeline's mesh: parts of the batch, in time
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Axis:
+class Axis(NamedTuple):
     """An axis of a mesh, or a sub-axis of it: a digit of `size` values behind one of `pre` values.
     The size is 0 for a whole axis in a text that does not say the mesh."""
 
@@ -61,7 +60,7 @@ class Mesh:
 
     def resolved(self, axis: Axis) -> Axis:
         """The axis with its size. Raises KeyError for one that the mesh lacks."""
-        return axis if axis.size else replace(axis, size=self.sizes[axis.name])
+        return axis if axis.size else axis._replace(size=self.sizes[axis.name])
 
     def is_whole(self, axis: Axis) -> bool:
         return axis.pre == 1 and axis.size in (0, self.sizes[axis.name])

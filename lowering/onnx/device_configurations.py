@@ -12,7 +12,6 @@ ONNX lists devices, not axes. The mesh is the one that was asked for, if it has 
 else its axes are where the parts of all values begin and end, as devices are numbered row-major."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
@@ -155,7 +154,7 @@ def _axes(parts: int, own: Sequence[int], mesh: Mesh) -> tuple[Axis, ...] | None
         else:
             return None
         if found and found[0].name == digit.name and digit.pre * digit.size == found[0].pre:
-            found[0] = replace(digit, size=digit.size * found[0].size)
+            found[0] = digit._replace(size=digit.size * found[0].size)
         else:
             found.insert(0, digit)
         own, parts = [n // digit.size for n in own], parts // digit.size

@@ -75,6 +75,9 @@ class OpNode:
     # Numbers of forms: of each value by strategy, and of what each strategy needs
     has: list[list[int]] = field(default_factory=list[list[int]])
     wants: list[list[int]] = field(default_factory=list[list[int]])
+    asked: dict["Group", list[frozenset[int]]] = field(
+        default_factory=dict["Group", list[frozenset[int]]]
+    )
     chosen: int = 0
     is_new: bool = True  # something around it has changed since it was compared
 
@@ -88,6 +91,8 @@ class OpNode:
         if self.others is not None:
             return self.others[index]
         own, rank = self.results[k], _rank(self.values[index])
+        if rank == len(own.dims):
+            return own
         return Sharding.whole(rank) if rank > len(own.dims) else of_result(own, rank)
 
 
@@ -101,7 +106,7 @@ class Group:
     count: int
     shape: tuple[int, ...] | None  # None: not known
     bits: int
-    costs: dict[tuple[int, int], float]  # of one value, by its form and the one that is needed
+    costs: dict[int, dict[int, float]]  # of one value, by its form and the one that is needed
     is_new: bool = True
     table: tuple[dict[int, int], np.ndarray] | None = None  # costs by strategy and by need
 
@@ -131,7 +136,7 @@ class Assignment:
         self._classes, self._kinds = classes(main)
         self._by_class: dict[int, OpNode] = {}
         self._rules: dict[int, Rules] = {}  # by kinds of ops
-        self._costs: dict[tuple[object, int], dict[tuple[int, int], float]] = {}
+        self._costs: dict[tuple[object, int], dict[int, dict[int, float]]] = {}
         self._numbers: dict[Need | None, int] = {}  # of forms
         self.forms: list[Need | None] = []
         for i, arg in enumerate(main.body.block.args):
@@ -296,16 +301,18 @@ class Assignment:
 
     # ---- costs
 
-    def edge(self, group: Group, have: int, need: int, times: int) -> float:
-        """Seconds to bring the values of a group to the form that is needed."""
-        if group.shape is None or have == need:
+    def sending(self, group: Group, have: int, wants: Iterable[tuple[int, int]]) -> float:
+        """Seconds to bring the values of a group to each form that is needed, so many times."""
+        if group.shape is None:
             return 0.0
-        cost = group.costs.get((have, need))
-        if cost is None:
-            own, goal = self.forms[have], self.forms[need]
-            assert isinstance(own, Sharding)
-            cost = group.costs[have, need] = self._sent(own, goal, group.shape, group.bits)
-        return cost * times * group.count
+        seconds, known = 0.0, group.costs.setdefault(have, {have: 0.0})
+        for need, times in wants:
+            if (cost := known.get(need)) is None:
+                own, goal = self.forms[have], self.forms[need]
+                assert isinstance(own, Sharding)
+                cost = known[need] = self._sent(own, goal, group.shape, group.bits)
+            seconds += cost * times * group.count
+        return seconds
 
     def _number(self, form: Need | None) -> int:
         if (number := self._numbers.get(form)) is None:
@@ -318,10 +325,10 @@ class Assignment:
         if need is None:  # a result
             need = Sharding(have.dims)
             seconds = self.rates.border_s(elements(shape, need) * bits / 8)
-        if isinstance(need, Sharding) and not set(all_digits(need.unreduced)) <= set(
-            all_digits(have.unreduced) if have.kind == need.kind else ()
-        ):
-            return inf
+        if isinstance(need, Sharding) and need.unreduced:
+            kept = all_digits(have.unreduced) if have.kind == need.kind else ()
+            if not set(all_digits(need.unreduced)) <= set(kept):
+                return inf
         for step in steps(have, need, shape):
             if step.op != "part":
                 seconds += self.rates.sending_s(step, have, shape, bits) + STEP_S
@@ -364,7 +371,7 @@ class Assignment:
                 pairs = list(zip(node.strategies, node.needs, strict=True))
                 node.work = [self._work(op, s, n) * node.times * node.count for s, n in pairs]
             node.parameters = [parameter_bytes(op, needs) * node.count for needs in node.needs]
-            node.wants = [[self._number(n) for n in needs] for needs in node.needs]
+            node.wants, node.asked = [[self._number(n) for n in own] for own in node.needs], {}
             every = range(len(node.strategies))
             node.has = [
                 [self._number(node.result(k, i)) for k in every] for i in range(len(node.values))
@@ -499,19 +506,16 @@ class Assignment:
         if group.table is None:
             needs = dict.fromkeys(w[i] for user, i in group.users for w in user.wants)
             forms = group.source.has[group.index]
-            table = [[self.edge(group, form, need, 1) for need in needs] for form in forms]
+            table = [[self.sending(group, form, [(need, 1)]) for need in needs] for form in forms]
             group.table = {need: i for i, need in enumerate(needs)}, np.array(table)
         return group.table
 
     def _add_onward(self, group: Group, costs: dict[int, float]) -> None:
         """Add what the users of a value cost as they are chosen, by the strategy that makes it."""
         wants, forms = group.wants(), group.source.has[group.index]
-        by_form = {form: self._sending(group, form, wants) for form in {forms[k] for k in costs}}
+        by_form = {form: self.sending(group, form, wants) for form in {forms[k] for k in costs}}
         for k in costs:
             costs[k] += by_form[forms[k]]
-
-    def _sending(self, group: Group, have: int, wants: Iterable[tuple[int, int]]) -> float:
-        return sum([self.edge(group, have, need, times) for need, times in wants])
 
     # ---- 3. rounds
 
@@ -539,7 +543,7 @@ class Assignment:
         """Return whether a value is sent between devices, as all is chosen now."""
         have = group.source.has[group.index][group.source.chosen]
         needs = [w for w in group.wants() if self.forms[w[0]] is not None]
-        return any(self.edge(group, have, need, times) > 0 for need, times in needs)
+        return self.sending(group, have, needs) > 0
 
     @staticmethod
     def _changed(node: OpNode) -> None:
@@ -557,7 +561,7 @@ class Assignment:
 
     def group_cost(self, group: Group) -> float:
         have = group.source.has[group.index][group.source.chosen]
-        return self._sending(group, have, group.wants())
+        return self.sending(group, have, group.wants())
 
     def seconds(self) -> float:
         return self.local_cost(self.nodes)
@@ -586,11 +590,14 @@ class Assignment:
         have = group.source.has[group.index][group.source.chosen]
         others = {(u.wants[u.chosen][i], u.times) for u, i in group.users if u is not node}
         added: dict[frozenset[int], float] = {}
+        asked = node.asked.get(group)
+        if asked is None:
+            asked = node.asked[group] = [frozenset([w[i] for i in own]) for w in node.wants]
         for k in costs:
-            wants = frozenset([node.wants[k][i] for i in own])
+            wants = asked[k]
             if (cost := added.get(wants)) is None:
                 new = {(need, node.times) for need in wants} - others
-                cost = added[wants] = self._sending(group, have, new)
+                cost = added[wants] = self.sending(group, have, new) if new else 0.0
             costs[k] += cost
 
     def _improve(self, node: OpNode) -> bool:

@@ -52,7 +52,7 @@ def steps(have: Sharding, need: Need, shape: Shape) -> tuple[Step, ...]:
     if goal is None:
         found.append(Step("exchange", joined(tuple(have.axes)), need))
         return tuple(found)
-    have, goal = replace(have, open=frozenset()), replace(goal, open=frozenset())
+    have, goal = [replace(s, open=frozenset()) if s.open else s for s in (have, goal)]
     if have.dims == goal.dims:
         return tuple(found)
     have = _parted(have, goal, shape, found)
