@@ -2,9 +2,13 @@
 kernels."""
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
+from xdsl.dialects.builtin import f16
+from xdsl.ir import Attribute
 
 sys.path.insert(0, str(Path(__file__).parent))
 from test_lower_matmul import linear
@@ -14,6 +18,8 @@ from tile_lowering import Lowered, compare
 from ge.dialects.tile.kernel import CubeOp
 from ge.lowering.driver.variants import tune_program
 from ge.runtime.cores.kernel import TileKernel
+from ge.runtime.data.arrays import Array
+from ge.runtime.device.random_inputs import random_array
 
 GATED: Body = (
     ["1x1x150xf16", "200x150xi8", "200xf16", "200x150xi8", "200xf16"],
@@ -55,18 +61,18 @@ THREE: Body = (
 
 
 def groups(columns: int, count: int, terms: int = 32, missing: int = 0, zero: bool = True) -> Body:
-    """A product with two weights of 4 bits, in parts of 64 groups, of which some are missing."""
-    k, short = count * 64 * terms, (count * 64 - missing) * terms
-    codes, scales = f"{count}x{columns}x{terms}x64xi4", f"{count}x{columns}x1x64x"
+    """A product with two weights of 4 bits, in parts of 128 groups, of which some are missing."""
+    k, short = count * 128 * terms, (count * 128 - missing) * terms
+    codes, scales = f"{count}x{terms}x{columns}x128xi4", f"{count}x1x{columns}x128x"
     kinds = [codes, scales + "f16", *([scales + "i4"] if zero else [])]
-    lines, moved = list[str](), f"#{count}x64x{terms}x{columns}xf16"
+    lines, moved = list[str](), f"#{count}x128x{terms}x{columns}xf16"
     for i in range(2):
         names = ", ".join(f"%x{1 + i * len(kinds) + j}" for j in range(len(kinds)))
         types = ", ".join(f"#{kind}" for kind in kinds)
         lanes, whole = f"#{codes[:-2]}f16", f"#{k}x{columns}xf16"
         lines += [
-            f"%p{i} = graph.dequantize {names} axis 2 block_size {terms} : ({types}) -> {lanes}",
-            f"%q{i} = graph.transpose %p{i} permutation [0, 3, 2, 1] : ({lanes}) -> {moved}",
+            f"%p{i} = graph.dequantize {names} axis 1 block_size {terms} : ({types}) -> {lanes}",
+            f"%q{i} = graph.transpose %p{i} permutation [0, 3, 1, 2] : ({lanes}) -> {moved}",
             f"%r{i} = graph.reshape %q{i} shape [{k}, {columns}] : ({moved}) -> {whole}",
         ]
         last, weight = f"%r{i}", f"#{short}x{columns}xf16"
@@ -124,6 +130,19 @@ def has_cube(found: Lowered) -> bool:
 def test_one_row(name: str) -> None:
     found = compare(linear(*BODIES[name]), all_lowered=True, orders=2)
     assert not has_cube(found)
+
+
+@pytest.mark.parametrize("largest", [1e-3, 60000.0])
+def test_sums_of_f16_are_in_range(largest: float) -> None:
+    """Elements of the row are small, or nearly as large as f16 has them."""
+
+    def make(rng: np.random.Generator, element: Attribute, shape: Sequence[int]) -> Array:
+        if element != f16:
+            return random_array(rng, element, shape)
+        size = largest if len(shape) == 2 else 1e-3 / largest**0.5  # of the row, and of scales
+        return (rng.uniform(0.5, 1.0, shape) * size).astype("f2")
+
+    compare(linear(*groups(70, 1, missing=40)), all_lowered=True, make=make)
 
 
 @pytest.mark.parametrize("name", OTHERS)

@@ -12,17 +12,18 @@ rows instead of many short ones. It runs where tile programs are written.
 
 Weights with a scale for each group of terms stay, but for products of one row in f16, which vector
 cores compute (`runtime/library/matmul/single_row.py`). Their codes are stored in the order in which
-these sum them up, a lane for each group: 64 groups together, column, term of a group, group.
+these sum them up, a lane for each group: 128 groups together, term of a group, column, group.
 
     %w = graph.dequantize %codes, %scales axis 0 block_size 32 : (tensor<4096x11008xi4>, ...)
 becomes
-    %0 = graph.reshape %codes shape [2, 64, 32, 11008]      before the program runs, as scales
-    %1 = graph.transpose %0 permutation [0, 3, 2, 1]
-    %2 = graph.dequantize %1, %scales axis 2 block_size 32 : (tensor<2x11008x32x64xi4>, ...)
-    %3 = graph.transpose %2 permutation [0, 3, 2, 1]
+    %0 = graph.reshape %codes shape [1, 128, 32, 11008]     before the program runs, as scales
+    %1 = graph.transpose %0 permutation [0, 2, 3, 1]
+    %2 = graph.dequantize %1, %scales axis 1 block_size 32 : (tensor<1x32x11008x128xi4>, ...)
+    %3 = graph.transpose %2 permutation [0, 3, 1, 2]
     %w = graph.reshape %3 shape [4096, 11008]
 
-Groups that are missing at the end are added, if they are few, and taken away again.
+Groups that are missing at the end are added, if they are few, and taken away again. Where that
+takes halves of groups, these have the scales of whole ones.
 """
 
 from math import ceil
@@ -34,7 +35,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp
-from ge.dialects.graph.slicing import PadOp, SliceOp
+from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import (
     element_type,
@@ -45,7 +46,7 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.dialects.targets.target import Target, target_for
-from ge.runtime.library.matmul.lanes import LANES, UNSPREAD, has_room_for_row
+from ge.runtime.library.matmul.lanes import LANES, SPREAD, UNSPREAD, has_room_for_row
 from ge.transforms.graph.canonical.linear_maps import is_prepared
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op, Value
@@ -114,26 +115,38 @@ class SpreadGroups(Rule):
 
     def replace(self, match: Match, emit: Emit) -> SSAValue | None:
         old, matmul = match.op("weight", DequantizeOp), match.op("matmul", MatmulOp)
-        (terms, columns), block = shape_of(old.input), old.block_size.value.data
-        count = ceil(terms // block / LANES)
-        padded = count * LANES * block
-        if not has_room_for_row(terms, self.target) or padded > MOST_PADDED * terms:
+        (terms, columns), whole = shape_of(old.input), old.block_size.value.data
+        if not has_room_for_row(terms, self.target):
             return None
+        sizes = [size for size in (whole, whole // 2) if size and whole % size == 0]
+        padded = {size: ceil(terms / size / LANES) * LANES * size for size in sizes}
+        block = next((n for n in sizes if padded[n] <= MOST_PADDED * terms), 0)
+        if not block:
+            return None
+        count = padded[block] // block // LANES
 
         def spread(value: SSAValue, each: int) -> SSAValue:
             missing = count * LANES * each - shape_of(value)[0]
             if missing:
                 value = emit(PadOp, value, pads=[0, missing], axes=[0])
             parts = emit(ReshapeOp, value, shape=[count, LANES, each, columns])
-            return emit(TransposeOp, parts, permutation=UNSPREAD)
+            return emit(TransposeOp, parts, permutation=SPREAD)
 
-        zero = None if old.zero_point is None else spread(old.zero_point, 1)
-        given = {"axis": 2, "block_size": block} | ({} if old.to is None else {"to": old.to})
-        codes, scale = spread(old.input, block), spread(old.scale, 1)
+        def of_groups(value: SSAValue) -> SSAValue:
+            """Numbers of groups, for each half of these."""
+            if block < whole:
+                rows = emit(ReshapeOp, value, shape=[terms // whole, 1, columns])
+                twice = emit(ConcatOp, [rows, rows], axis=1)
+                value = emit(ReshapeOp, twice, shape=[terms // block, columns])
+            return spread(value, 1)
+
+        zero = None if old.zero_point is None else of_groups(old.zero_point)
+        given = {"axis": 1, "block_size": block} | ({} if old.to is None else {"to": old.to})
+        codes, scale = spread(old.input, block), of_groups(old.scale)
         weight = emit(DequantizeOp, codes, scale, zero, **given)
         weight = emit(TransposeOp, weight, permutation=UNSPREAD)
-        weight = emit(ReshapeOp, weight, shape=[padded, columns])
-        if padded > terms:
+        weight = emit(ReshapeOp, weight, shape=[padded[block], columns])
+        if padded[block] > terms:
             weight = emit(SliceOp, weight, starts=[0], ends=[terms], axes=[0], steps=[1])
         return emit(MatmulOp, matmul.lhs, weight)
 

@@ -277,9 +277,17 @@ class Marks:
     after: Places = field(default_factory=Places)
 
 
-def mark(unit: BufferUnit, marks: Marks) -> None:
-    """Add the flags of a unit."""
-    _sequence(unit, _items(unit, unit.accesses, 0, marks), False, marks)
+def mark(unit: BufferUnit, marks: Marks, begins: Mapping[Pipe, Operation]) -> None:
+    """Add the flags of a unit. `begins`: the first op of the program where each pipe has work."""
+    items = _items(unit, unit.accesses, 0, marks)
+    _sequence(unit, items, False, marks)
+    # Nobody has used what the first loop takes: flags for it are set as early as may be.
+    found = marks.before.get(first := items[0].op, [])
+    begin = begins[items[0].begin]
+    early = [m for m in found if m.unit is unit and m.is_set and m.pair[0] is items[0].begin]
+    early = [m for m in early if not (m.slot or NOTHING).terms and begin is not first]
+    marks.before[first] = [m for m in found if m not in early]
+    marks.before[begin] = [*early, *marks.before.get(begin, [])]
 
 
 def _sequence(unit: BufferUnit, items: Sequence[Item], cyclic: bool, marks: Marks) -> None:
@@ -528,15 +536,25 @@ def after_all(values: Iterable[SSAValue], block: Block) -> InsertPoint:
     return InsertPoint.at_start(block) if last is None else InsertPoint.after(last)
 
 
+def first_ops(program: ProgramOp) -> dict[Pipe, Operation]:
+    """The first op of a program's own block where each pipe has work: an instruction or a loop."""
+    found = dict[Pipe, Operation]()
+    for op in ops_of(program.body.block):
+        for inner in op.walk() if type(op) in NESTING else (op,):
+            if isinstance(inner, Instruction):
+                found.setdefault(inner.pipe(), op)
+    return found
+
+
 def add_flags(program: ProgramOp, most: int) -> None:
     if (accesses := accesses_of(program)) is None:
         return
-    owners = {buffer: buffer.owner for buffer in accesses}
+    owners, begins = {buffer: buffer.owner for buffer in accesses}, first_ops(program)
     sharing = Sharing({b: o.copies if isinstance(o, AllocOp) else 1 for b, o in owners.items()})
     while True:
         units, marks = units_of(accesses, sharing), Marks()
         for unit in units:
-            mark(unit, marks)
+            mark(unit, marks, begins)
         first, taken = number_flags(units)
         over = next((pair for pair, count in taken.items() if count > most), None)
         if over is None:

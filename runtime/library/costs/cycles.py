@@ -26,8 +26,8 @@
     map         for each op of its body as many vector instructions as `INSTRUCTIONS` says, in the
                 bits that it is computed in (`bits_of`), and casts to and from these. One number
                 that is known before the loop is `scalar`. A conversion to integers rounds as well.
-                Products of f16 that are added to a tile of f32 are one instruction (official:
-                vmla), which takes as long as a product (an assumption)
+                Products of f16 that are added to a tile of f32 or f16 are one instruction
+                (official: vmla), which takes as long as a product (an assumption)
     vector      vector_start + repeats of 256 bytes x vector_cycles, + 16 where the last repeat is
                 not full. An instruction has 255 repeats at most. Where rows lie apart, or one row
                 or column meets all others, it goes along a row or down the repeats of all rows, so
@@ -497,7 +497,7 @@ def map_cycles(op: MapOp, target: Target) -> float:
     or a result has others."""
     cycles, gaps = 0.0, any(map(has_gaps, op.operands))
     if (product := multiply_add(op)) is not None:
-        return map_op_cycles(product, gaps, 32, (), target)
+        return map_op_cycles(product, gaps, bitwidth(tile_type(op.outs[0]).element), (), target)
     held: dict[SSAValue, set[int]] = {}
     held.update((v, {bitwidth(element_type(v))}) for v in op.body.block.args)
     ins = zip(op.body.block.args, op.ins, strict=True)
@@ -526,15 +526,17 @@ def map_cycles(op: MapOp, target: Target) -> float:
 
 
 def multiply_add(op: MapOp) -> TensorOp | None:
-    """The product of a map that adds products of f16 to a tile of f32, which is one instruction;
-    None for others. As such products are exact in f32, it rounds once, as both ops do."""
-    if len(op.members) != 4 or not isinstance(add := op.yielded[0].owner, AddOp):
+    """The product of a map that adds products of f16 to a tile of f32 or f16, which is one
+    instruction; None for others. As such products are exact in f32, it rounds once, as both ops
+    do; in f16 both round (an assumption)."""
+    if len(op.members) not in (2, 4) or not isinstance(add := op.yielded[0].owner, AddOp):
         return None
     total, product = add.operands[0], add.operands[1].owner
     if not isinstance(product, MulOp) or not isinstance(total, BlockArgument):
         return None
-    narrow = [v.owner for v in product.operands]
-    sources = [o.input for o in narrow if isinstance(o, CastOp) and o.to == f32]
+    sources, narrow = list(product.operands), [v.owner for v in product.operands]
+    if element_type(total) == f32:
+        sources = [o.input for o in narrow if isinstance(o, CastOp) and o.to == f32]
     exact = len(sources) == 2 and all(element_type(v) == f16 for v in sources)
     return product if exact and op.ins[total.index] is op.outs[0] else None
 

@@ -1,7 +1,7 @@
 """How weights of 4 bits in groups are stored for products of one row, which vector cores compute
 (`single_row.py`): a lane of an instruction has a group, so that all lanes add up one term each.
 
-    terms x columns    ->    parts of 64 groups x columns x terms of a group x groups
+    terms x columns    ->    parts of 128 groups x terms of a group x columns x groups
 """
 
 from xdsl.ir import SSAValue
@@ -12,8 +12,9 @@ from ge.dialects.support.types import array_ints, shape_of
 from ge.dialects.targets.target import Target
 from ge.runtime.library.costs.cycles import REPEAT_BYTES
 
-LANES = REPEAT_BYTES * 8 // 32  # sums of a row: one repeat of an instruction
-UNSPREAD = (0, 3, 2, 1)  # parts, groups, terms of a group, columns; and the order of lanes
+LANES = REPEAT_BYTES * 8 // 16  # products in f16: one repeat of an instruction
+# Parts, groups, terms of a group, columns; and the order of lanes
+SPREAD, UNSPREAD = (0, 2, 3, 1), (0, 3, 1, 2)
 
 
 def unspread(value: SSAValue) -> SSAValue:

@@ -46,12 +46,12 @@ func.func @others(%x: tensor<2x8xf16>, %g: tensor<8x4xi8>) -> (tensor<2x4xf16>, 
 
 // Groups of one row's weights of 4 bits lie along lanes; those that are missing are added, if they
 // are few.
-func.func @one_row(%x: tensor<1x60xf16>, %y: tensor<1x32xf16>) -> (tensor<1x4xf16>, tensor<1x4xf16>) {
-  %w = graph.constant dense<3> : tensor<60x4xi4>
-  %s = graph.constant dense<0.5> : tensor<60x4xf16>
-  %z = graph.constant dense<1> : tensor<60x4xi4>
-  %0 = graph.dequantize %w, %s, %z axis 0 block_size 1 : (tensor<60x4xi4>, tensor<60x4xf16>, tensor<60x4xi4>) -> tensor<60x4xf16>
-  %1 = graph.matmul %x, %0 : (tensor<1x60xf16>, tensor<60x4xf16>) -> tensor<1x4xf16>
+func.func @one_row(%x: tensor<1x120xf16>, %y: tensor<1x32xf16>) -> (tensor<1x4xf16>, tensor<1x4xf16>) {
+  %w = graph.constant dense<3> : tensor<120x4xi4>
+  %s = graph.constant dense<0.5> : tensor<120x4xf16>
+  %z = graph.constant dense<1> : tensor<120x4xi4>
+  %0 = graph.dequantize %w, %s, %z axis 0 block_size 1 : (tensor<120x4xi4>, tensor<120x4xf16>, tensor<120x4xi4>) -> tensor<120x4xf16>
+  %1 = graph.matmul %x, %0 : (tensor<1x120xf16>, tensor<120x4xf16>) -> tensor<1x4xf16>
   %v = graph.constant dense<3> : tensor<32x4xi4>
   %t = graph.constant dense<0.5> : tensor<32x4xf16>
   %2 = graph.dequantize %v, %t axis 0 block_size 1 : (tensor<32x4xi4>, tensor<32x4xf16>) -> tensor<32x4xf16>
@@ -59,13 +59,28 @@ func.func @one_row(%x: tensor<1x60xf16>, %y: tensor<1x32xf16>) -> (tensor<1x4xf1
   func.return %1, %3 : tensor<1x4xf16>, tensor<1x4xf16>
 }
 // CHECK-LABEL: func.func @one_row(
-// CHECK:         graph.pad %z {{.*}} -> tensor<64x4xi4>
-// CHECK:         graph.pad %w {{.*}} -> tensor<64x4xi4>
-// CHECK:         [[CODES:%[0-9]+]] = graph.transpose %{{[0-9]+}} permutation [0, 3, 2, 1] : (tensor<1x64x1x4xi4>) -> tensor<1x4x1x64xi4>
-// CHECK:         [[LANES:%[0-9]+]] = graph.dequantize [[CODES]], {{.*}} axis 2 block_size 1 {{.*}} -> tensor<1x4x1x64xf16>
-// CHECK-NEXT:    [[GROUPS:%[0-9]+]] = graph.transpose [[LANES]] permutation [0, 3, 2, 1]
-// CHECK-NEXT:    [[WHOLE:%[0-9]+]] = graph.reshape [[GROUPS]] shape [64, 4]
-// CHECK-NEXT:    [[WEIGHT:%[0-9]+]] = graph.slice [[WHOLE]] starts [0] ends [60]
+// CHECK:         graph.pad %z {{.*}} -> tensor<128x4xi4>
+// CHECK:         graph.pad %w {{.*}} -> tensor<128x4xi4>
+// CHECK:         [[CODES:%[0-9]+]] = graph.transpose %{{[0-9]+}} permutation [0, 2, 3, 1] : (tensor<1x128x1x4xi4>) -> tensor<1x1x4x128xi4>
+// CHECK:         [[LANES:%[0-9]+]] = graph.dequantize [[CODES]], {{.*}} axis 1 block_size 1 {{.*}} -> tensor<1x1x4x128xf16>
+// CHECK-NEXT:    [[GROUPS:%[0-9]+]] = graph.transpose [[LANES]] permutation [0, 3, 1, 2]
+// CHECK-NEXT:    [[WHOLE:%[0-9]+]] = graph.reshape [[GROUPS]] shape [128, 4]
+// CHECK-NEXT:    [[WEIGHT:%[0-9]+]] = graph.slice [[WHOLE]] starts [0] ends [120]
 // CHECK-NEXT:    graph.matmul %x, [[WEIGHT]] :
 // CHECK:         [[OTHER:%[0-9]+]] = graph.dequantize %v, %t axis 0
 // CHECK-NEXT:    graph.matmul %y, [[OTHER]] :
+
+// -----
+
+// Halves of groups, which have the scales of whole ones, where groups are too few.
+func.func @halves(%x: tensor<1x128xf16>) -> tensor<1x4xf16> {
+  %w = graph.constant dense<3> : tensor<128x4xi4>
+  %s = graph.constant dense<0.5> : tensor<64x4xf16>
+  %0 = graph.dequantize %w, %s axis 0 block_size 2 : (tensor<128x4xi4>, tensor<64x4xf16>) -> tensor<128x4xf16>
+  %1 = graph.matmul %x, %0 : (tensor<1x128xf16>, tensor<128x4xf16>) -> tensor<1x4xf16>
+  func.return %1 : tensor<1x4xf16>
+}
+// CHECK-LABEL: func.func @halves(
+// CHECK:         [[ROWS:%[0-9]+]] = graph.reshape %s shape [64, 1, 4]
+// CHECK-NEXT:    graph.concat [[ROWS]], [[ROWS]] {{.*}} -> tensor<64x2x4xf16>
+// CHECK:         graph.dequantize {{.*}} axis 1 block_size 1 : (tensor<1x1x4x128xi4>, tensor<1x1x4x128xf16>)

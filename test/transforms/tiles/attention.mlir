@@ -90,6 +90,11 @@ tile.kernel @attention(%q: memref<64x64xf16>, %k: memref<512x64xf16>, %v: memref
 }
 // CHECK:       %K = tile.alloc at [8192, 16384] : !tile.ring<2 x 64x64xf16, l1>
 // CHECK:       %u = tile.alloc at [32768, 49152] : !tile.ring<2 x 64x64xf32, l0c>
+// those of %V, %P and %u may come at once
+// CHECK:       tile.set fix -> m[%c2]
+// CHECK-NEXT:  tile.set fix -> m[%c3]
+// CHECK-NEXT:  tile.set mte1 -> mte2[%c2]
+// CHECK-NEXT:  tile.set mte1 -> mte2[%c3]
 // the first blocks of keys
 // CHECK:       tile.set fix -> m[%c0]
 // CHECK-NEXT:  tile.set fix -> m[%c1]
@@ -98,10 +103,6 @@ tile.kernel @attention(%q: memref<64x64xf16>, %k: memref<512x64xf16>, %v: memref
 // CHECK-NEXT:    tile.set fix -> m[%id]
 // CHECK-NEXT:  }
 // those of %V, %P and %u begin; those of %K and %s go on
-// CHECK-NEXT:  tile.set mte1 -> mte2[%c2]
-// CHECK-NEXT:  tile.set mte1 -> mte2[%c3]
-// CHECK-NEXT:  tile.set fix -> m[%c2]
-// CHECK-NEXT:  tile.set fix -> m[%c3]
 // CHECK-NEXT:  scf.for {{.*}} = %c2 to %c8 step %c1 {
 // CHECK:         tile.push {{.*}} to %scores{{$}}
 // CHECK:         tile.push {{.*}} to %sums{{$}}
