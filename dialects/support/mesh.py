@@ -14,7 +14,6 @@ is the coordinate / rest % size."""
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import product
 from math import prod
 from typing import NamedTuple, TypeAlias
 
@@ -71,11 +70,16 @@ class Mesh:
             place[name], device = device % size, device // size
         return place
 
+    def weight(self, axis: Axis) -> int:
+        """Return how far apart devices are that differ by one along an axis or a sub-axis."""
+        axis = self.resolved(axis)
+        names = list(self.sizes)
+        behind = names[names.index(axis.name) :]
+        return prod(self.sizes[name] for name in behind) // (axis.pre * axis.size)
+
     def digit(self, axis: Axis, device: int) -> int:
         """The place of a device along an axis or a sub-axis."""
-        axis = self.resolved(axis)
-        rest = self.sizes[axis.name] // (axis.pre * axis.size)
-        return self.coordinates(device)[axis.name] // rest % axis.size
+        return device // self.weight(axis) % self.resolved(axis).size
 
     def index(self, axes: Iterable[Axis], device: int) -> int:
         """The number of a device among those that differ along some axes, from major to minor."""
@@ -89,20 +93,11 @@ class Mesh:
 
     def group(self, axes: Sequence[Axis], device: int) -> list[int]:
         """The devices that differ from this one along some axes alone, in their order there."""
-        found = dict[int, int]()
-        own = self.coordinates(device)
-        resolved = [self.resolved(a) for a in axes]
-        for digits in product(*[range(a.size) for a in resolved]):
-            place = dict(own)
-            for axis, digit in zip(resolved, digits, strict=True):
-                rest = self.sizes[axis.name] // (axis.pre * axis.size)
-                old = place[axis.name] // rest % axis.size
-                place[axis.name] += (digit - old) * rest
-            number = 0
-            for name, size in self.axes:
-                number = number * size + place[name]
-            found[self.index(resolved, number)] = number
-        return [found[i] for i in sorted(found)]
+        found = [device - sum(self.digit(a, device) * self.weight(a) for a in axes)]
+        for axis in map(self.resolved, axes):
+            weight = self.weight(axis)
+            found = [first + i * weight for first in found for i in range(axis.size)]
+        return found
 
 
 @dataclass(frozen=True, slots=True)

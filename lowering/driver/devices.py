@@ -13,7 +13,7 @@ from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.control import LoopOp as GraphLoopOp
 from ge.dialects.graph.sharding import PARAMETERS, Pipeline, mesh_of_parts, parts_of
 from ge.dialects.graph.stated import name_of
-from ge.dialects.graph.transfers import Transfers, common, needs_of, sent_by_device
+from ge.dialects.graph.transfers import Transfers, common, needs_of
 from ge.dialects.npu_task.control import LoopOp
 from ge.dialects.npu_task.memory import FOREVER, trips
 from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
@@ -32,6 +32,7 @@ from ge.dialects.support.types import byte_size, constant_ints, has_size
 from ge.dialects.targets.target import TARGET, Target, target_for
 from ge.runtime.clock.pipeline import PipelineTime
 from ge.runtime.library.costs.collectives import collective_us
+from ge.runtime.library.costs.moved import Moved
 
 
 def device_figures(module: ModuleOp) -> dict[str, Any]:
@@ -162,8 +163,9 @@ def sent(ops: Sequence[Collective], mesh: Mesh) -> tuple[str, int]:
         return name, byte_size((op.result if isinstance(op, AllGatherOp) else op.input).type)
     by_device: dict[int, int] = {}
     for own in (op, *(o for o in others if isinstance(o, OfWhole))):
-        for device, sends in sent_by_device(own, mesh):
-            by_device[device] = by_device.get(device, 0) + sum(sends.values())
+        found, _, sizes = Moved.by(own).sends(mesh)
+        for device, size in zip(found.tolist(), sizes.sum(axis=1).tolist(), strict=True):
+            by_device[device] = by_device.get(device, 0) + size
     bytes_sent, payload = max(by_device.values()), byte_size(op.input.type)
     devices = mesh.parts(op.group())
     if not isinstance(op, ExchangeOp) and bytes_sent * devices == payload * (devices - 1):

@@ -17,15 +17,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import geometric_mean
 
+import numpy as np
+
 from ge.dialects.support.mesh import Axis, Mesh
 from ge.dialects.targets.target import Target
 from ge.runtime.library.costs.collectives import (
     cheapest,
     cluster_of,
-    direct_us,
-    pairwise_us,
+    longest_us,
     reduction_us,
-    sends_by_level,
     step_us,
 )
 
@@ -58,8 +58,9 @@ def collective(target: Target, op: str, cards: int, size: int) -> tuple[float, s
         spread = cluster.spread(mesh, [Axis("all")])
         found = reduction_us(op, cluster, spread, float(size), target)
     else:
-        sends = sends_by_level(cluster, 0, {d: size // cards for d in range(1, cards)})
-        times = {"mesh": direct_us(cluster, sends), "pairwise": pairwise_us(cluster, sends)}
+        peers = np.arange(1, cards)
+        sizes = np.full(len(peers), size // cards)
+        times = longest_us(cluster, np.array([0]), peers[None], sizes[None])
         found = {name: cluster.start_us + us for name, us in times.items()}
     best = cheapest(found)
     return found[best], best

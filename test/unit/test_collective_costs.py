@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ge.dialects.graph.collectives import AllToAllOp, ExchangeOp
+from ge.dialects.graph.sharding import mesh_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.mesh import Axis, Mesh
 from ge.dialects.targets.cluster import Cluster, Level
@@ -15,7 +16,9 @@ from ge.dialects.targets.target import Target, toml_text
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
 from ge.lowering.pipeline.options import Options
-from ge.runtime.library.costs.collectives import cheapest, reduction_us, times
+from ge.runtime.library.costs.collectives import cheapest, collective_us, reduction_us, times
+from ge.transforms.sharding.rates import TimedRates
+from ge.transforms.sharding.resharding import Step
 
 TARGET = Target.load("910b2")
 FAST, SLOW = (
@@ -137,6 +140,34 @@ def test_what_moves_in_boxes() -> None:
     assert times(halo, target) == pytest.approx(
         {"mesh": 1 + row / B, "pairwise": 2 * (1 + row / B)}
     )
+
+
+@pytest.mark.parametrize("devices", [4, 1024])
+def test_the_search_asks_for_the_time_that_the_clock_takes(devices: int) -> None:
+    """Of 1,024 devices each sends each of 32 others something, or hundreds: by their number, not by
+    bytes alone."""
+    axis = f'"tp":(1){devices}'
+    text = f"""
+graph.mesh @mesh ["tp"={devices}]
+func.func @main(%x: tensor<{4096 // devices}x1024xf32>) {{
+  %0 = graph.all_to_all %x shape [4096, 1024] has <@mesh, [{{{axis}}}, {{}}]>
+    to <@mesh, [{{}}, {{{axis}}}]> : (tensor<{4096 // devices}x1024xf32>) -> tensor<4096x{1024 // devices}xf32>
+  %1 = graph.exchange %x shape [4096, 1024] has <@mesh, [{{{axis}}}, {{}}]>
+    needs <[0 : 4096], [0 : 32]> : (tensor<{4096 // devices}x1024xf32>) -> tensor<4096x32xf32>
+  func.return
+}}"""  # noqa: E501
+    module = parse_module(context(), SourceText("test.mlir", text))
+    mesh = mesh_of(module)
+    assert mesh is not None
+    target = Target.load("910b2")
+    rates = TimedRates(target, mesh)
+    ops = [op for op in module.walk() if isinstance(op, AllToAllOp | ExchangeOp)]
+    assert len(ops) == 2
+    for op in ops:
+        to = op.to.data if isinstance(op, AllToAllOp) else op.needs.data
+        step = Step(op.name.rpartition(".")[2], op.group(), to)
+        asked = rates.sending_s(step, op.has.data, op.whole, 32)
+        assert asked * 1e6 == pytest.approx(collective_us(op, target))
 
 
 def test_choices_are_texts_or_a_table() -> None:

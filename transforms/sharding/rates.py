@@ -12,10 +12,11 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type
 from ge.dialects.targets.cluster import Cluster
 from ge.dialects.targets.target import Target
-from ge.runtime.library.costs.collectives import cluster_of, reduction_us
+from ge.runtime.library.costs.collectives import cluster_of, moved_us, reduction_us
 from ge.runtime.library.costs.cycles import peak_macs
 from ge.runtime.library.costs.estimates import hbm_bytes_per_us
-from ge.transforms.sharding.resharding import Step, count, elements, sent_by
+from ge.runtime.library.costs.moved import Moved
+from ge.transforms.sharding.resharding import Step, elements, sent_by
 
 NEVER = 1e-3  # bytes a second between microbatches, which send each other nothing
 
@@ -98,16 +99,14 @@ class TimedRates(Rates):
         return size / (self.target.host_link_gbs * 1e9)
 
     def sending_s(self, step: Step, have: Sharding, shape: Shape, bits: int) -> float:
-        """Return the time of a step by the fastest algorithm. Boxes take as long as a gather after
-        which a device has got as many bytes: an assumption."""
+        """Return the time of a step by the fastest algorithm."""
         if is_in_time(step.axes):
             return Rates.sending_s(self, step, have, shape, bits)
-        (cluster, spread), p = self.spread(step.axes), count(step.axes)
-        if step.op in ("all_reduce", "reduce_scatter"):
-            kind, size = step.op, float(elements(shape, have))
-        elif step.op == "all_gather":
-            kind, size = step.op, float(elements(shape, step.to))
+        cluster, spread = self.spread(step.axes)
+        if step.op in ("all_to_all", "exchange"):
+            moved = Moved(shape, have, step.to, bits)
+            found = moved_us(moved, step.op == "all_to_all", cluster, self.mesh)
         else:
-            kind, size = "all_gather", sent_by(step, have, shape) * p / max(p - 1, 1)
-        found = reduction_us(kind, cluster, spread, size * bits / 8, self.target)
+            size = elements(shape, step.to if step.op == "all_gather" else have) * bits / 8
+            found = reduction_us(step.op, cluster, spread, size, self.target)
         return min(found.values()) / 1e6

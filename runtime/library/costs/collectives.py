@@ -14,10 +14,11 @@ Groups do not share links: devices of a mesh have one for each pair, of a switch
 ring this is an assumption."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from math import prod
 
+import numpy as np
 from xdsl.ir import Operation
 
 from ge.dialects.graph.collectives import (
@@ -27,18 +28,18 @@ from ge.dialects.graph.collectives import (
     OfWhole,
 )
 from ge.dialects.graph.sharding import mesh_of
-from ge.dialects.graph.transfers import sent_by_device
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import module_around
 from ge.dialects.support.mesh import Mesh
-from ge.dialects.support.types import byte_size, element_type
+from ge.dialects.support.types import byte_size
 from ge.dialects.targets.cluster import NO_CLUSTER, Cluster, Level
 from ge.dialects.targets.target import Target
 from ge.runtime.library.costs.estimates import hbm_bytes_per_us
+from ge.runtime.library.costs.moved import Moved
 
 ACCESSES = 3  # of HBM for a byte that is added: both are read, the sum is written
 
-Sends = list[tuple[int, float]]  # how far away in the group, and bytes
+Sends = list[tuple[int, float]]  # how far away in the group, and bytes: equal on each device
 
 # ---- steps -----------------------------------------------------------------------------------
 
@@ -154,31 +155,43 @@ def reduction_us(
 # ---- all_to_all, exchange ----------------------------------------------------------------------
 
 
-def sends_by_level(cluster: Cluster, device: int, sends: dict[int, int]) -> dict[int, Sends]:
-    """The messages of a device by level: to a device in the same server over the links in there."""
-    found: dict[int, Sends] = defaultdict(list)
-    for peer, size in sends.items():
-        block = 1
-        for i, level in enumerate(cluster.levels):
-            own, other, block = device // block, peer // block, block * level.devices
-            if device // block == peer // block or i + 1 == len(cluster.levels):
-                found[i].append(((other - own) % level.devices, size))
-                break
-    return found
-
-
-def direct_us(cluster: Cluster, sends: dict[int, Sends]) -> float:
-    """All at once, each over the links of its level: alpha + the most bytes of a link beta."""
-    levels = cluster.levels
-    return max(step_us(levels[i], levels[i].devices, own) for i, own in sends.items())
-
-
-def pairwise_us(cluster: Cluster, sends: dict[int, Sends]) -> float:
-    """One peer after the other: the sum over peers of alpha + n_ij beta."""
-    levels = cluster.levels
-    return sum(
-        step_us(levels[i], levels[i].devices, [one]) for i, own in sends.items() for one in own
-    )
+def longest_us(
+    cluster: Cluster, devices: np.ndarray, peers: np.ndarray, sizes: np.ndarray
+) -> dict[str, float]:
+    """The time of the device that takes longest, of those that each send its peers messages of some
+    bytes: by `mesh` all at once, each over the links of its level (alpha + the most bytes of a link
+    beta); `pairwise` one peer after the other (the sum over peers of alpha + n_ij beta). A message
+    to a device in the same server takes the links in there."""
+    at_once = one_by_one = np.zeros(len(devices))
+    left, block = sizes > 0, 1
+    for i, level in enumerate(cluster.levels):
+        own, other = devices[:, None] // block, peers // block
+        block *= level.devices
+        here = left
+        if i + 1 < len(cluster.levels):
+            here = left & (devices[:, None] // block == peers // block)
+        left = left & ~here
+        if not here.any():
+            continue
+        offsets = (other - own) % level.devices
+        us = np.where(here, level.latency_us + sizes / level.bytes_per_us, 0.0)
+        if level.topology == "switch":
+            together = us.sum(axis=1)
+        elif level.topology == "ring":
+            hops = np.where(here, np.minimum(offsets, level.devices - offsets), 0)
+            carried = hops * sizes / level.bytes_per_us
+            back = hops < offsets
+            ways = [np.where(w, carried, 0.0).sum(axis=1) for w in (back, ~back)]
+            together = hops.max(axis=1) * level.latency_us + np.maximum(*ways)
+            us = hops * level.latency_us + carried
+        else:
+            links = np.arange(len(devices))[:, None] * level.devices + offsets
+            count = len(devices) * level.devices
+            each = np.bincount(links.ravel(), us.ravel(), count)
+            together = each.reshape(len(devices), -1).max(axis=1)
+        at_once = np.maximum(at_once, together)
+        one_by_one = one_by_one + us.sum(axis=1)
+    return {"mesh": float(at_once.max()), "pairwise": float(one_by_one.max())}
 
 
 def staged_us(cluster: Cluster, spread: tuple[int, ...], n: float) -> float:
@@ -190,29 +203,15 @@ def staged_us(cluster: Cluster, spread: tuple[int, ...], n: float) -> float:
     )
 
 
-_moved: dict[Hashable, dict[str, float]] = {}
-
-
-def moved_us(op: OfWhole, cluster: Cluster, mesh: Mesh) -> dict[str, float]:
-    """Times of a collective that says how a value is cut, by algorithm; worked out once for those
-    of equal boxes."""
-    boxes = op.has, op.to if isinstance(op, AllToAllOp) else op.properties["needs"], op.whole
-    key = type(op), *boxes, element_type(op.input), cluster, mesh
-    if key not in _moved:
-        _moved[key] = longest_us(op, cluster, mesh)
-    return _moved[key]
-
-
-def longest_us(op: OfWhole, cluster: Cluster, mesh: Mesh) -> dict[str, float]:
-    """Times of the device that takes longest, by algorithm."""
-    found = {"mesh": 0.0, "pairwise": 0.0}
-    for device, sends in sent_by_device(op, mesh):
-        if sends and (by_level := sends_by_level(cluster, device, sends)):
-            found["mesh"] = max(found["mesh"], direct_us(cluster, by_level))
-            found["pairwise"] = max(found["pairwise"], pairwise_us(cluster, by_level))
-    spread = cluster.spread(mesh, op.group())
-    if isinstance(op, AllToAllOp) and sum(k > 1 for k in spread) > 1:
-        found["two_level"] = staged_us(cluster, spread, byte_size(op.input.type))
+@lru_cache(maxsize=1 << 14)
+def moved_us(moved: Moved, staged: bool, cluster: Cluster, mesh: Mesh) -> dict[str, float]:
+    """Times of what brings a value from one way to be cut to another, by algorithm; `staged`: as an
+    all_to_all, whose parts are of one size."""
+    found = longest_us(cluster, *moved.sends(mesh))
+    spread = cluster.spread(mesh, moved.group)
+    if staged and sum(k > 1 for k in spread) > 1:
+        size = prod(moved.has.local_shape(moved.whole)) * moved.bits / 8
+        found["two_level"] = staged_us(cluster, spread, size)
     return {name: cluster.start_us + us for name, us in found.items()}
 
 
@@ -247,7 +246,7 @@ def times(op: Collective, target: Target) -> dict[str, float]:
     mesh = mesh_around(op)
     cluster = cluster_of(target, mesh)
     if isinstance(op, OfWhole):
-        return moved_us(op, cluster, mesh)
+        return moved_us(Moved.by(op), isinstance(op, AllToAllOp), cluster, mesh)
     n = max(byte_size(v.type) for v in (op.input, op.result))
     return reduction_us(kind_of(op), cluster, cluster.spread(mesh, op.group()), n, target)
 
