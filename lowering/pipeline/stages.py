@@ -198,7 +198,7 @@ def partitioned(options: Options) -> Passes:
     _, auto = without_auto(options.shard)
     partition = PartitionSpmdPass(options.target, auto, options.memory_limit)
     merged = [] if options.fusion == "off" else [MergeCollectivesPass(options.target)]
-    return [*moves(options), partition, EliminateDeadCodePass(), *merged]
+    return [*moves(options), *composites(options), partition, EliminateDeadCodePass(), *merged]
 
 
 def moves(options: Options) -> Passes:

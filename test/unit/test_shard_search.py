@@ -8,8 +8,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from counting_steps import calls
 
+from ge.dialects.graph.collectives import AllGatherOp
 from ge.dialects.text.reading import SourceText, parse_module
-from ge.lowering.driver.compiler import context
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import Options
 from ge.transforms.sharding.partition_spmd import PartitionSpmdPass
 from ge.transforms.sharding.plans import Search
 
@@ -50,3 +52,34 @@ def test_a_search_takes_so_many_calls(
     monkeypatch: pytest.MonkeyPatch, mesh: str, most: int
 ) -> None:
     assert searched(monkeypatch, mesh, 12) < most
+
+
+def test_norms_are_found_before_values_are_cut() -> None:
+    """So that a norm is computed of a device's rows, and its result gathered: written out, what it
+    computes in f32 is gathered, or computed of all rows."""
+    x, wide, one = "tensor<512x256xf16>", "tensor<512x256xf32>", "tensor<512x1xf32>"
+    w, y = "tensor<256x2048xf16>", "tensor<512x2048xf16>"
+    text = f"""
+graph.mesh @mesh ["tp"=4]
+func.func @main(%x: {x} {{graph.sharding = #graph.sharding<@mesh, [{{"tp"}}, {{}}]>}})
+    -> ({y} {{graph.sharding = #graph.sharding<@mesh, [{{}}, {{"tp"}}]>}}) {{
+  %two = graph.constant dense<2.0> : tensor<f32>
+  %epsilon = graph.constant dense<1.0e-05> : tensor<f32>
+  %g = graph.constant #graph.weight<"g"> : tensor<256xf16>
+  %w = graph.constant #graph.weight<"w"> : {w}
+  %0 = graph.cast %x to f32 : ({x}) -> {wide}
+  %1 = graph.mul %0, %0 : ({wide}, {wide}) -> {wide}
+  %2 = graph.reduce mean %1 axes [1] : ({wide}) -> {one}
+  %3 = graph.add %2, %epsilon : ({one}, tensor<f32>) -> {one}
+  %4 = graph.sqrt %3 : ({one}) -> {one}
+  %5 = graph.reciprocal %4 : ({one}) -> {one}
+  %6 = graph.mul %0, %5 : ({wide}, {one}) -> {wide}
+  %7 = graph.cast %6 to f16 : ({wide}) -> {x}
+  %8 = graph.mul %7, %g : ({x}, tensor<256xf16>) -> {x}
+  %9 = graph.matmul %8, %w : ({x}, {w}) -> {y}
+  func.return %9 : {y}
+}}"""
+    module = parse_module(context(), SourceText("test.mlir", text))
+    lower(module, Options(mesh="tp=4"), until="graph")
+    gathers = [op for op in module.walk() if isinstance(op, AllGatherOp)]
+    assert [op.input.owner.name for op in gathers] == ["graph.rms_norm"]
