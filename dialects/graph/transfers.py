@@ -120,14 +120,3 @@ def received_bytes(op: Collective, mesh: Mesh) -> int:
 
 def elements(box: Spans | None) -> int:
     return 0 if box is None else prod(n for _, n in box)
-
-
-def sent_by_device(op: OfWhole, mesh: Mesh) -> Iterator[tuple[int, dict[int, int]]]:
-    """Yield devices, and the bytes that each sends to each other one. Devices in the middle of an
-    axis send as much as their neighbours, so that a few of each axis are enough."""
-    names, has, needs = {a.name for a in op.group()}, op.has.data, needs_of(op)
-    element = element_type(op.input)
-    for device in some_devices(mesh, names):
-        sends = Transfers(mesh, device, op.whole, has, needs).sends
-        boxes = {d: elements(box) for d, box in sends.items() if d != device}
-        yield device, {d: storage_bytes(size, element) for d, size in boxes.items()}

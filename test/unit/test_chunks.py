@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.graph.collectives import Collective
 from ge.dialects.npu_task.ops import LaunchOp, kernels_of
+from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
@@ -28,7 +29,7 @@ from ge.transforms.memory.plan_memory import PlanMemoryPass
 from ge.transforms.schedule.acknowledge_collectives import AcknowledgeCollectivesPass
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.pieces import Grouping
-from ge.transforms.schedule.split_launches import SplitLaunchesPass
+from ge.transforms.schedule.split_launches import SplitLaunchesPass, splitter
 
 TARGET = Target.load()
 LAYERS = """
@@ -168,3 +169,27 @@ def test_groups_of_layers_that_repeat_grow_once(
         counts.append((len(grown), collectives(module).count("all_reduce")))
         grown.clear()
     assert counts == [(counts[0][0], 8), (counts[0][0], 24)]
+
+
+def test_what_is_sent_hides_behind_launches_that_take_as_long(tmp_path: Path) -> None:
+    """A norm alone before a gather hides nothing of it, and of the launches before it not all are
+    worth to be cut: the search for chunks begins with those that take as long as the gather."""
+    rules = tmp_path / "rules.json"
+    rules.write_text(json.dumps({"x": [[], ["tp"]], "up": [], "down": [], "z": []}))
+    y = "tensor<1x2048x4096xf16>"
+    norm = f"%z = graph.rms_norm %y, %g axis 2 epsilon 1.0e-05 : ({y}, tensor<4096xf16>) -> {y}"
+    text = LAYERS.format(rows=2048, n=4096, m=11008).replace('"y"', '"z"')
+    text = text.replace("func.return %y", f"{norm}\n  func.return %z")
+    module = parse_module(context(), SourceText("test.mlir", text))
+    lower(module, Options(mesh="tp=2", shard=str(rules), chunks=False), until="buffers")
+    found = splitter(module, TARGET, collectives=True)
+    main = main_function(module)
+    assert main is not None
+    group = max(found.groups(main), key=lambda group: len(group.members))
+    last = len(group.members) - 1
+    assert found.grouping.is_collective(group.members[last])
+    first = found.reach(group, range(last, -1, -1))
+    assert first is not None
+    times = [found.makespan([op]) for op in group.members]
+    assert 0 < first < last - 1
+    assert sum(times[first + 1 : last]) < times[last] <= sum(times[first:last])

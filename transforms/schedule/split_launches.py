@@ -240,8 +240,8 @@ class Splitter:
 
     def tried(self, group: LaunchGroup) -> list[Choice]:
         """The ways to cut launches of a group that gain something. Groups with collectives may lose
-        launches at both ends; and those next to each collective are tried alone, and with more
-        launches as long as these gain more."""
+        launches at both ends; and those beside each collective that take as long as it does are
+        tried, with more and with fewer launches as long as these gain more."""
         size, found = len(group.members), dict[tuple[int, int], Choice]()
 
         def gain(first: int, end: int, counts: Sequence[int]) -> Choice:
@@ -253,12 +253,14 @@ class Splitter:
             found[first, end] = best
             return best
 
-        starts = [(gain(0, size, COUNTS), ((1, 0), (0, -1)))]
+        starts: list[tuple[Choice, Sequence[tuple[int, int]]]] = []
+        starts.append((gain(0, size, COUNTS), ((1, 0), (0, -1))))
         near = [i for i, op in enumerate(group.members) if self.grouping.is_collective(op)]
         for i in near if self.collectives and size > 2 else ():
-            for first, end in ((i - 1, i + 1), (i, i + 2)):
-                if 0 <= first and end <= size:
-                    starts.append((gain(first, end, COUNTS[:1]), ((-1, 0), (0, 1))))
+            if i and (first := self.reach(group, range(i, -1, -1))) is not None:
+                starts.append((gain(first, i + 1, COUNTS[:1]), ((-1, 0), (1, 0), (0, 1))))
+            if (last := self.reach(group, range(i, size))) is not None:
+                starts.append((gain(i, last + 1, COUNTS[:1]), ((-1, 0), (0, -1), (0, 1))))
         for best, steps in starts:
             better = self.collectives and best.count > 1
             while better:
@@ -272,6 +274,15 @@ class Splitter:
             if self.collectives and best.count > 1:
                 gain(best.first, best.end, COUNTS)
         return [choice for choice in found.values() if choice.count > 1]
+
+    def reach(self, group: LaunchGroup, members: Sequence[int]) -> int | None:
+        """Return how far launches beside a collective, the first of some members, reach that take
+        as long as it does: what it can hide behind. None where there are none."""
+        left, *others = (self.makespan([group.members[i]]) for i in members)
+        for i, us in zip(members[1:], others, strict=True):
+            if (left := left - us) <= 0:
+                return i
+        return members[-1] if others else None
 
     def fastest(self, group: LaunchGroup, first: int, end: int, counts: Sequence[int]) -> Choice:
         """The number of pieces with the shortest makespan in isolation. More are tried while they
