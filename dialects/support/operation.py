@@ -1,5 +1,6 @@
-"""The base of all ops of ge: an xDSL op with a fast `isinstance` (not through
-ABCMeta), `__hash__`, `has_trait` and accessors, which compilation calls millions of times.
+"""The base of all ops of ge: an xDSL op with a fast `isinstance` (not through ABCMeta, as for all
+ops, values and attributes of xDSL), `__hash__`, `has_trait` and accessors, which compilation calls
+millions of times.
 
 Operands, results and regions that a class names are read straight from the op's tuples. xDSL's own
 accessors make a view of all operands first, and unpack the sizes of segments each time.
@@ -38,6 +39,7 @@ from xdsl.ir import (
     Use,
 )
 from xdsl.irdl import (
+    AttrConstraint,
     IRDLOperation,
     OpDef,
     OptionalDef,
@@ -219,12 +221,27 @@ NOTHING: Mapping[str, Attribute] = MappingProxyType({})
 Trait = TypeVar("Trait", bound=OpTrait)
 
 
-class OpClass(ABCMeta):
-    """Op classes do not ask `register` and `__subclasshook__` of abstract base classes, and what
-    they name is read from the op directly."""
+class Checked(ABCMeta):
+    """Classes that do not ask `register` and `__subclasshook__` of abstract base classes."""
 
     __instancecheck__ = type.__instancecheck__
     __subclasscheck__ = type.__subclasscheck__
+
+
+def check_quickly(base: type[Any]) -> None:
+    """Let a class of xDSL, and all that are made of it, be `Checked`."""
+    if type(base) is ABCMeta:
+        type.__setattr__(base, "__class__", Checked)
+    for kind in type.__subclasses__(base):
+        check_quickly(kind)
+
+
+for _base in (Operation, SSAValue, Attribute, AttrConstraint, FormatDirective):
+    check_quickly(_base)
+
+
+class OpClass(Checked):
+    """Op classes are checked as others are, and what they name is read from the op directly."""
 
     @property
     def assembly_format(cls) -> str | None:

@@ -1,15 +1,31 @@
 """The short ways to make ops and to read what they name do what xDSL's own do."""
 
+from abc import ABCMeta
 from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 from xdsl.dialects.arith import AddiOp, ConstantOp
-from xdsl.dialects.builtin import IndexType, IntegerAttr, MemRefType, f32
+from xdsl.dialects.builtin import (
+    Float32Type,
+    IndexType,
+    IntegerAttr,
+    IntegerType,
+    MemRefType,
+    f32,
+)
 from xdsl.dialects.scf import ForOp
 from xdsl.dialects.test import TestOp
-from xdsl.ir import Block, Region
-from xdsl.irdl import IRDLOperation
+from xdsl.ir import (
+    Attribute,
+    Block,
+    Operation,
+    ParametrizedAttribute,
+    Region,
+    SSAValue,
+    TypeAttribute,
+)
+from xdsl.irdl import IRDLOperation, irdl_attr_definition
 from xdsl.irdl.operations import get_accessors_from_op_def
 from xdsl.utils.exceptions import PyRDLOpDefinitionError, VerifyException
 
@@ -147,3 +163,21 @@ def test_a_fast_clone_is_the_clone():
     assert new.is_structurally_equivalent(func)
     assert str(new) == str(func.clone())
     assert [o.location for o in new.walk()] == [o.location for o in func.walk()]
+
+
+def test_classes_of_xdsl_are_checked_quickly(monkeypatch: pytest.MonkeyPatch):
+    """Those that were there before, and those that are made later: Python code of abstract base
+    classes is not asked."""
+
+    @irdl_attr_definition
+    class Later(ParametrizedAttribute, TypeAttribute):
+        name = "test.later"
+
+    asked = list[type]()
+    monkeypatch.setattr(ABCMeta, "__instancecheck__", lambda cls, x: asked.append(cls))
+    values = Later(), f32, IntegerType(8), Block(arg_types=[f32]).args[0]
+    kinds = (Attribute, TypeAttribute, Later, Float32Type, SSAValue, Operation, AddiOp)
+    found = [sum(isinstance(v, kind) for v in values) for kind in kinds]
+    monkeypatch.undo()
+    assert found == [3, 3, 1, 1, 1, 0, 0]
+    assert not asked
