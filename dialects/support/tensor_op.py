@@ -179,10 +179,15 @@ class InferenceInterface(GeOp):
             set_type(value, t)
         return op
 
-    def with_operands(self, operands: Sequence[SSAValue]) -> Self:
-        """The same op on other operands, of which its result types follow."""
-        types = [UNKNOWN] * len(self.results)
-        op = created(type(self), operands, types, dict(self.properties))
+    def with_operands(
+        self, operands: Sequence[SSAValue], types: Sequence[Attribute] | None = None
+    ) -> Self:
+        """The same op on other operands, of which its result types follow, unless they are
+        given."""
+        if types is not None:
+            return created(type(self), operands, types, dict(self.properties))
+        unknown = [UNKNOWN] * len(self.results)
+        op = created(type(self), operands, unknown, dict(self.properties))
         for value, t in zip(op.results, op.inferred(), strict=True):
             set_type(value, t)
         return op

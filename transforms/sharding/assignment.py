@@ -20,6 +20,7 @@ element-operations in parts, or of the bytes of products and of rows in HBM, whe
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
+from itertools import islice
 from math import inf, prod
 
 import numpy as np
@@ -61,6 +62,7 @@ class OpNode:
     is_free: bool = False  # an argument of which nobody has stated how it is cut
     count: int = 1  # ops of it
     strategies: list[Strategy] = field(default_factory=list[Strategy])
+    suggested: object = None  # what they follow from: shardings around it, and what is proposed
     needs: list[tuple[Need | None, ...]] = field(default_factory=list[tuple[Need | None, ...]])
     results: list[Sharding] = field(default_factory=list[Sharding])
     others: Sequence[Sharding] | None = None  # of each value: of loops
@@ -398,11 +400,13 @@ class Assignment:
             list(dict.fromkeys(s for g in groups for s in self._shardings(g)))
             for groups in node.inputs
         ]
+        if node.suggested == (suggested := (known, list(wanted), proposed)):
+            return  # as before
+        node.suggested = suggested
         found = rules.strategies(known, wanted)
         every = dict.fromkeys([*found[:1], *proposed, *found[1:], *node.strategies])
-        node.strategies = [s for s in every if self._can(node, s)][
-            : max(MOST, len(proposed) + MOST // 3)
-        ]
+        able = (s for s in every if self._can(node, s))
+        node.strategies = list(islice(able, max(MOST, len(proposed) + MOST // 3)))
         node.needs = [rules.needs(s) or () for s in node.strategies]
         node.results = [s.result for s in node.strategies]
         node.work = []

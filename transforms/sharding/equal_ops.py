@@ -48,20 +48,32 @@ def classes(main: FuncOp) -> tuple[Mapping[Operation | SSAValue, int], Mapping[O
         own[op] = hash((op.name, values, tuple(sorted(properties.items(), key=_name))))
 
     before = [[v.owner if isinstance(v.owner, Operation) else v for v in op.operands] for op in ops]
-    behind = [list(_users(op, main, own)) for op in ops]
     kinds: dict[Operation, int] = {}
     for op, sources in zip(ops, before, strict=True):
         constants = [own.get(s, 0) for s in sources if isinstance(s, ConstantOp)]
         places = [isinstance(s, ConstantOp) for s in sources]
         kinds[op] = hash((own[op], *places, *constants))
-    numbers = own
+    # By places, as this is asked often and xDSL's ops hash in Python; behind the last stands what
+    # is neither an argument nor an op of the block
+    at = {x: i for i, x in enumerate(own)}
+    first, numbers = len(block.args), [*own.values(), 0]
+    sources = [[at.get(s, -1) for s in found] for found in before]
+    users = [
+        [(i, -1 if user is None else at[user]) for i, user in _users(op, main, own)] for op in ops
+    ]
     for _ in range(STEPS):
-        new: dict[Operation | SSAValue, int] = {a: numbers[a] for a in block.args}
-        for op, sources, users in zip(ops, before, behind, strict=True):
-            ahead = sum(hash((i, 0 if user is None else numbers[user])) for i, user in users)
-            new[op] = hash((numbers[op], tuple(numbers.get(s, 0) for s in sources), ahead))
-        numbers = new
-    return numbers, kinds
+        new = [
+            hash(
+                (
+                    numbers[i],
+                    tuple([numbers[s] for s in sources[i - first]]),
+                    sum([hash((place, numbers[u])) for place, u in users[i - first]]),
+                )
+            )
+            for i in range(first, len(own))
+        ]
+        numbers[first:-1] = new
+    return dict(zip(own, numbers, strict=False)), kinds
 
 
 def _users(

@@ -153,9 +153,11 @@ def fill_of(op: TensorOp, index: int) -> float | int:
     return 0
 
 
-def build(part: Part, operands: Sequence[SSAValue], add: Add) -> list[SSAValue]:
+def build(
+    part: Part, operands: Sequence[SSAValue], add: Add, is_known: bool = True
+) -> list[SSAValue]:
     """The results of one device's part, from its parts of the operands. Raises VerifyException
-    where there is no such op."""
+    where there is no such op, unless it `is_known` that there is."""
     op, (shape, *_) = part.op, part.shapes
     if isinstance(op, View):
         return [add(ReshapeOp.of(operands[0], shape=shape, allow_zero=True))]
@@ -178,7 +180,9 @@ def build(part: Part, operands: Sequence[SSAValue], add: Add) -> list[SSAValue]:
         return [_mean(op, operands[0], add)]
     if isinstance(op, Placing) and any(part.strategy.dims[a] for a in op.indexed_axes()):
         return [_placed(op, part.strategy, operands, add)]
-    new = op.with_operands(operands)
+    pairs = zip(part.shapes, op.results, strict=True)
+    types = [tensor(shape, element_type(r)) for shape, r in pairs] if is_known else None
+    new = op.with_operands(operands, types)
     add(new)
     return list(new.results)
 
@@ -329,7 +333,7 @@ def builds(op: TensorOp, strategy: Strategy, needs: Sequence[Need]) -> bool:
     try:
         if is_concat(op, strategy):
             return True  # of boxes, which follow each other
-        results = build(Part(op, strategy, needs, shapes), block.args, add)
+        results = build(Part(op, strategy, needs, shapes), block.args, add, is_known=False)
         return [shape_of(r) for r in results] == shapes
     except (VerifyException, ValueError):
         return False

@@ -245,9 +245,9 @@ class Partition:
         assert isinstance(op, TensorOp)
         strategy, needs = node.strategies[node.chosen], node.needs[node.chosen]
         if not strategy.axes:
-            new = op.with_operands(
-                [self.get(v, n) for v, n in zip(op.operands, needs, strict=True)]
-            )
+            operands = [self.get(v, n) for v, n in zip(op.operands, needs, strict=True)]
+            is_known = node.rules is not None and node.rules.is_static
+            new = op.with_operands(operands, [r.type for r in op.results] if is_known else None)
             insert_before(op, new)
             for old, result in zip(op.results, new.results, strict=True):
                 self.forms[old] = {(Sharding.whole(len(shape_of(old))), 0): result}

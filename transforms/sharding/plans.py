@@ -228,37 +228,38 @@ class Search:
     def most_values(self) -> float:
         """Return the bytes of values at once, at most, in the order of the program: each from the
         op that gives it to the last that uses it. A view has none."""
-        sizes: dict[tuple[OpNode, int], float] = {}
-        for node in self.assignment.nodes:
-            for i, value in enumerate(node.values):
-                sizes[node, i] = bytes_of(value, node.result(node.chosen, i))
+        sizes = [bytes_of(n.values[i], n.result(n.chosen, i)) for n, i in self.lives[0]]
         now = most = 0.0
-        for begins, ends in self.lives:
-            now += sum([sizes[v] for v in begins])
+        for begins, ends in self.lives[1]:
+            for value in begins:
+                now += sizes[value]
             most = max(most, now)
-            now -= sum([sizes[v] for v in ends])
+            for value in ends:
+                now -= sizes[value]
         return most
 
     @cached_property
-    def lives(self) -> list[tuple[list[tuple[OpNode, int]], list[tuple[OpNode, int]]]]:
-        """The values that are there from each op on, and those that it is the last to use, as their
-        nodes and indices there; first the arguments, which stay."""
+    def lives(self) -> tuple[list[tuple[OpNode, int]], list[tuple[list[int], list[int]]]]:
+        """Values of nodes, and those that are there from each op on and that it is the last to use,
+        by their places among these; first the arguments, which stay."""
         assignment = self.assignment
         block = assignment.main.body.block
+        numbers: dict[tuple[OpNode, int], int] = {}
         last: dict[SSAValue, Operation] = {}
         for op in block.ops:
             last |= dict.fromkeys(op.operands, op)
-        found = [([(assignment.by_argument[a], 0) for a in block.args], list[tuple[OpNode, int]]())]
-        live: dict[SSAValue, tuple[OpNode, int]] = {}
+        arguments = [(assignment.by_argument[a], 0) for a in block.args]
+        found = [([numbers.setdefault(a, len(numbers)) for a in arguments], list[int]())]
+        live: dict[SSAValue, int] = {}
         for op in block.ops:
             node = assignment.by_op.get(op)
             if node is None or (isinstance(op, TensorOp) and op.ACCESS is Access.VIEW):
                 continue
-            begins = {v: (node, i) for i, v in enumerate(op.results)}
-            live |= begins
+            begins = [numbers.setdefault((node, i), len(numbers)) for i in range(len(op.results))]
+            live |= zip(op.results, begins, strict=True)
             ended = [v for v in dict.fromkeys(op.operands) if last[v] is op and v in live]
-            found.append((list(begins.values()), [live.pop(v) for v in ended]))
-        return found
+            found.append((begins, [live.pop(v) for v in ended]))
+        return list(numbers), found
 
     # ---- what is told of it
 

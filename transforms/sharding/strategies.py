@@ -16,7 +16,7 @@ Boxes say what elements a result depends on; that sums may be made apart and add
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
-from itertools import combinations
+from itertools import combinations, islice
 from math import prod
 
 from xdsl.ir import SSAValue
@@ -311,7 +311,8 @@ class Rules:
         for strategy in list(found):
             for name in dict.fromkeys(a.name for a in strategy.axes):
                 found[strategy.without(name)] = None
-        return [s for s in list(found)[: 4 * MOST] if self.needs(s) is not None][:MOST]
+        able = (s for s in list(found)[: 4 * MOST] if self.needs(s) is not None)
+        return list(islice(able, MOST))
 
     def _batches(self, operands: Sequence[Sequence[Sharding]]) -> Iterator[Strategy]:
         """Products of a batch, as of heads, may be cut along it, whatever is cut now: then parts
