@@ -36,14 +36,13 @@ from ge.dialects.graph.sharding import (
 )
 from ge.dialects.graph.stated import port
 from ge.dialects.npu_task.pipeline import DEPTH, ReceiveOp, SendOp
-from ge.dialects.support.boxes import Access
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.editing import erase, names_in
 from ge.dialects.support.functions import MAIN, functions
 from ge.dialects.support.mesh import Axis, Sharding
-from ge.dialects.support.tensor_op import TensorOp
 from ge.transforms.graph.control_flow import is_pure
 from ge.transforms.sharding.assignment import Assignment, bytes_of, parameter_bytes
+from ge.transforms.sharding.rates import is_epilogue
 
 HALVINGS = 50  # of the time of the longest stage, to find the least
 
@@ -64,12 +63,7 @@ class Costs:
             return 0.0
         sending = sum(self.assignment.group_cost(g) / g.count for g in node.outputs)
         seconds = node.work[node.chosen] / node.count + sending
-        is_view = isinstance(op, TensorOp) and op.ACCESS is Access.VIEW
-        if is_view or (before is not None and is_epilogue(op, before)):
-            return seconds
-        target = self.assignment.rates.target
-        kind = "cube" if isinstance(op, TensorOp) and op.ALWAYS_MACS else "vector"
-        return seconds + (target.launch_us + target.kernel_start_us.get(kind, 0.0)) / 1e6
+        return seconds + self.assignment.rates.start_s(op, before)
 
     def parameters(self, op: Operation) -> float:
         node = self.assignment.by_op.get(op)
@@ -303,12 +297,6 @@ def balanced(ops: Ops, costs: Costs, count: int, limit: float) -> Mapping[Operat
     ends = balance.cuts(most)
     assert ends is not None
     return {op: bisect_right(ends, i) for op, i in at.items()}
-
-
-def is_epilogue(op: Operation, before: Operation) -> bool:
-    """Return whether an op computes on the elements of what the one before it gives."""
-    is_pointwise = isinstance(op, TensorOp) and op.ACCESS is Access.POINTWISE
-    return is_pointwise and any(v.owner is before for v in op.operands)
 
 
 def outer_users(value: SSAValue, main: FuncOp) -> Iterator[Operation]:

@@ -1,4 +1,4 @@
-"""Small reductions over the same devices are one.
+"""Reductions over the same devices are one, where that takes no longer.
 
     %a = graph.all_reduce sum %x over <"dp"=8> : (tensor<16x32xf32>) -> tensor<16x32xf32>
     %b = graph.all_reduce sum %y over <"dp"=8> : (tensor<32xf32>) -> tensor<32xf32>
@@ -7,60 +7,78 @@ becomes
     %1 = graph.all_reduce sum %0 over <"dp"=8> : (tensor<544xf32>) -> tensor<544xf32>
     %a = elements 0 to 512 of %1, %b = elements 512 to 544
 
-Each element is added in the same order as before. A start is saved for each, and two copies are
-paid: of values for which these take longer on the target each keeps its own. None waits for another
-one's result: a reduction joins those before it until something uses one of them."""
+Of a reduce_scatter the terms stand in rows, one for each device, and follow each other in these.
+Each element is added in the same order as before.
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+A start is saved for each, but the first one waits for the last. When each is ready follows from the
+times of ops (`rates.py`), and so does when all are sent at the earliest, each with those before it
+or alone. That is the limit, or the end of all that does not need what they bring, if it is later;
+from the last one back each reduction takes along as many as keep to it. So sums of gradients are
+one where they are short beside the backward pass, and a few where they can be sent beside it.
+
+What has to be copied to stand beside others, as the rows of a reduce_scatter, goes with them where
+it takes no longer than its start.
+
+What follows from a reduction waits for all that it goes with: it is put behind them, unless
+something that devices send each other follows from it. Reductions stand directly behind what they
+are of: the order of the program has room for them there, and they can begin early."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
 from math import prod
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.collectives import AllReduceOp
-from ge.dialects.graph.shape import ReshapeOp
+from ge.dialects.graph.collectives import AllReduceOp, Collective, ReduceScatterOp
+from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.graph.shape import ReshapeOp, TransposeOp
 from ge.dialects.graph.sharding import mesh_of
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
+from ge.dialects.support.editing import put_in_row
 from ge.dialects.support.functions import main_function
-from ge.dialects.support.operation import all_ops, ops_of
+from ge.dialects.support.operation import all_ops, operands_of, ops_of
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, element_type, has_size, shape_of
 from ge.dialects.targets.target import Target
-from ge.runtime.library.costs.collectives import cluster_of
-from ge.runtime.library.costs.estimates import hbm_bytes_per_us
-from ge.transforms.graph.control_flow import insert_before, replace_op
+from ge.runtime.library.costs.collectives import kind_of, reduction_us
+from ge.transforms.graph.control_flow import insert_before, is_pure, replace_op
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.passes import BitExact, Relation
+from ge.transforms.sharding.rates import Rates
 
-PASSES_OF_HBM = 4  # two copies, each of which reads and writes
+LATER = 0.005  # share of the time by which fewer may end later: times here are not as exact
 
-Key = tuple[Attribute, Attribute, Attribute]  # kind, axes and element type
+Reduction: TypeAlias = AllReduceOp | ReduceScatterOp
+Key = tuple[type[Operation], Attribute, Attribute, Attribute]  # kinds, axes and element type
 
 
 @dataclass(frozen=True)
 class MergeCollectivesPass(ModulePass):
-    """Make small reductions over the same devices one."""
+    """Make reductions over the same devices one."""
 
     name = "merge-collectives"
     RELATION: ClassVar[Relation] = BitExact()
 
     target: str = ""
-    """whose memory and starts decide what is small; by default that of the package"""
+    """whose times decide what goes together; by default that of the package"""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         mesh, main = mesh_of(op), main_function(op)
         if mesh is None or main is None:
             return
-        target = Target.load(*filter(None, [self.target]))
-        start_us = cluster_of(target, mesh).start_us
-        most = start_us * hbm_bytes_per_us(target.cube_cores, target) / PASSES_OF_HBM
+        rates = Rates(Target.load(*filter(None, [self.target])), mesh)
         for block in blocks(main.body.block):
-            for group in groups(block, most):
-                merge(group)
+            ops = ops_of(block)
+            together = [own for group in groups(block) for own in parts(group, ops, rates)]
+            early = [new for own in together for new in merge(own)]
+            if early:
+                put_early(block, early)
 
 
 def blocks(block: Block) -> Iterator[Block]:
@@ -70,48 +88,194 @@ def blocks(block: Block) -> Iterator[Block]:
             yield from region.blocks
 
 
-def groups(block: Block, most: float) -> Iterator[list[AllReduceOp]]:
-    """The reductions of at most so many bytes over the same devices of which none is used before
-    the last."""
-    open_: dict[Key, list[AllReduceOp]] = {}
+# ---- what can go together ------------------------------------------------------------------------
+
+
+@dataclass
+class Mergeable:
+    """Reductions none of which needs another one, what follows from them and can wait, and the
+    first op that cannot."""
+
+    members: list[Reduction] = field(default_factory=list[Reduction])
+    waiting: set[Operation] = field(default_factory=set[Operation])
+    end: Operation | None = None
+
+
+def groups(block: Block) -> list[Mergeable]:
+    """The reductions of a block over the same devices of which none is needed before the last."""
+    found, open_ = list[Mergeable](), dict[Key, Mergeable]()
     for op in ops_of(block):
         used = set(_used(op))
-        for key in [k for k, members in open_.items() if not used.isdisjoint(members)]:
-            yield from _several(open_.pop(key))
-        if isinstance(op, AllReduceOp) and has_size(op.input):
-            if byte_size(op.input.type) <= most:
-                key = op.kind, op.axes, element_type(op.input)
-                open_.setdefault(key, []).append(op)
-    for members in open_.values():
-        yield from _several(members)
+        for key, group in list(open_.items()):
+            if used.isdisjoint(group.waiting) and used.isdisjoint(group.members):
+                continue
+            if can_wait(op):
+                group.waiting.add(op)
+            else:
+                open_.pop(key).end = op
+        if isinstance(op, AllReduceOp | ReduceScatterOp) and has_size(op.input):
+            key = type(op), op.kind, op.axes, element_type(op.input)
+            if key not in open_:
+                found.append(open_.setdefault(key, Mergeable()))
+            open_[key].members.append(op)
+    return found
+
+
+def can_wait(op: Operation) -> bool:
+    """Return whether an op may be put behind others: not so where other devices wait for it."""
+    is_local = isinstance(op, TensorOp) and not isinstance(op, Collective) and not op.regions
+    return is_local and is_pure(type(op))
 
 
 def _used(op: Operation) -> Iterator[Operation]:
     inner = all_ops([b for r in op.regions for b in r.blocks]) if op.regions else ()
-    for value in (v for o in (op, *inner) for v in o.operands):
+    for value in (v for o in (op, *inner) for v in operands_of(o)):
         if isinstance(value.owner, Operation):
             yield value.owner
 
 
-def _several(members: list[AllReduceOp]) -> Iterator[list[AllReduceOp]]:
-    if len(members) > 1:
-        yield members
+# ---- what goes together --------------------------------------------------------------------------
 
 
-def merge(members: Sequence[AllReduceOp]) -> None:
-    """Put one reduction in the place of the last of some."""
-    last = members[-1]
+class Sending:
+    """Reductions as they become ready, and the times of some of them as one."""
+
+    def __init__(self, ready: Mapping[Reduction, float], rates: Rates) -> None:
+        self.members = sorted(ready, key=ready.__getitem__)
+        self.ready = [ready[m] for m in self.members]
+        self.rates = rates
+        sizes = [byte_size(m.input.type) for m in self.members]
+        copied = [n if is_copied(m) else 0 for m, n in zip(self.members, sizes, strict=True)]
+        self.bytes = list(accumulate(sizes, initial=0))  # of those before each
+        self.copied = list(accumulate(copied, initial=0))
+
+    def seconds(self, first: int, end: int) -> float:
+        """The time of some as one, with copies of what cannot be computed where it is sent from."""
+        op, target = self.members[first], self.rates.target
+        cluster, spread = self.rates.spread(op.group())
+        size = float(self.bytes[end] - self.bytes[first])
+        seconds = min(reduction_us(kind_of(op), cluster, spread, size, target).values()) / 1e6
+        copied = self.copied[end] - self.copied[first]
+        if copied and end - first > 1:
+            seconds += target.launch_us / 1e6 + 2 * copied / self.rates.memory
+        return seconds
+
+    def sent(self) -> list[float]:
+        """The times at which the first ones are sent, by their number: each with those before it,
+        or alone, whichever is sooner."""
+        done, free, first = [0.0], 0.0, 0
+        for last, ready in enumerate(self.ready):
+            together = max(free, ready) + self.seconds(first, last + 1)
+            alone = max(done[-1], ready) + self.seconds(last, last + 1)
+            if alone < together:
+                free, first = done[-1], last
+            done.append(min(alone, together))
+        return done
+
+    def parts(self, other: float) -> Iterator[Sequence[Reduction]]:
+        """Those that are one, from the last to the first. All else takes so long."""
+        done, end = self.sent(), len(self.members)
+        limit = max(other, done[-1]) * (1 + LATER)
+        while end:
+            starts = (max(free, self.ready[end - 1]) for free in done[:end])
+            in_time = (i for i, t in enumerate(starts) if t + self.seconds(i, end) <= limit)
+            first = next(in_time, end - 1)
+            yield self.members[first:end]
+            limit, end = limit - self.seconds(first, end), first
+
+
+def is_copied(op: Reduction) -> bool:
+    """Return whether the terms have to be copied to stand beside others."""
+    owner = op.input.owner
+    is_elsewhere = isinstance(owner, Block | ConstantOp) or not op.input.has_one_use()
+    return is_elsewhere or isinstance(op, ReduceScatterOp)
+
+
+def is_short(op: Reduction, rates: Rates) -> bool:
+    """Return whether the start of a reduction takes as long as all else of it."""
+    sending = Sending({op: 0.0}, rates)
+    return sending.seconds(0, 1) <= 2 * rates.spread(op.group())[0].start_us / 1e6
+
+
+def parts(
+    group: Mergeable, ops: Sequence[Operation], rates: Rates
+) -> Iterator[Sequence[Reduction]]:
+    """The reductions of a group that are one, in the order of the program."""
+    at, clock = dict[Operation, float](), 0.0  # the times at which ops have ended
+    before: Operation | None = None
+    for op in ops:
+        if op is group.end:
+            break
+        if isinstance(op, TensorOp) and not isinstance(op, Collective) and op not in group.waiting:
+            work = op.work()
+            moved = 0 if work is None else work.read + work.written
+            clock += rates.work_s(op, 1, moved) + rates.start_s(op, before)
+        at[op], before = clock, op
+    ready = {m: at.get(m.input.owner, 0.0) if isinstance(m.input.owner, Operation) else 0.0
+             for m in group.members}  # fmt: skip
+    alone = [m for m in group.members if is_copied(m) and not is_short(m, rates)]
+    yield from ([m] for m in alone)
+    if len(alone) < len(ready):
+        sending = Sending({m: ready[m] for m in ready if m not in alone}, rates)
+        yield from (sorted(own, key=group.members.index) for own in sending.parts(clock))
+
+
+# ---- as one --------------------------------------------------------------------------------------
+
+
+def merge(members: Sequence[Reduction]) -> list[Operation]:
+    """Make some reductions one; return the ops in their place, of one that stays itself."""
+    last, new = members[-1], list[Operation]()
+    if len(members) == 1:
+        return [last] if last.input.has_one_use() else []
 
     def add(op: TensorOp) -> SSAValue:
-        return insert_before(last, op).results[0]
+        new.append(insert_before(last, op))
+        return op.results[0]
 
-    sizes = [prod(shape_of(m.input)) for m in members]
-    rows = [add(ReshapeOp.of(m.input, shape=[n])) for m, n in zip(members, sizes, strict=True)]
-    whole = add(ConcatOp.of(rows, axis=0))
-    total = add(AllReduceOp.of(whole, kind=last.kind, axes=last.axes))
+    terms = [add_row(m, add) for m in members]
+    whole = add(ConcatOp.of(terms, axis=-1))
+    if isinstance(last, ReduceScatterOp):
+        total = add(ReduceScatterOp.of(whole, kind=last.kind, dim=0, axes=last.axes))
+    else:
+        total = add(AllReduceOp.of(whole, kind=last.kind, axes=last.axes))
     remarks.applied("merge-collectives", last, f"{len(members)} reductions are one")
     first = 0
-    for member, size in zip(members, sizes, strict=True):
-        own = add(SliceOp.of(total, starts=[first], ends=[first + size], axes=[0]))
-        shape, first = shape_of(member.result), first + size
+    for member, row in zip(members, terms, strict=True):
+        shape, size = shape_of(member.result), shape_of(row)[-1]
+        own = add(SliceOp.of(total, starts=[first], ends=[first + size], axes=[-1]))
+        first += size
         replace_op(member, [add(ReshapeOp.of(own, shape=shape, allow_zero=True))])
+    return new
+
+
+def add_row(op: Reduction, add: Callable[[TensorOp], SSAValue]) -> SSAValue:
+    """The terms of a reduction in a row; of a reduce_scatter in one for each device."""
+    if isinstance(op, AllReduceOp):
+        return add(ReshapeOp.of(op.input, shape=[prod(shape_of(op.input))]))
+    shape, value = shape_of(op.input), op.input
+    if (outer := prod(shape[: op.dim.value.data])) > 1:
+        value = add(ReshapeOp.of(value, shape=[outer, op.count, prod(shape) // outer // op.count]))
+        value = add(TransposeOp.of(value, permutation=[1, 0, 2]))
+    return add(ReshapeOp.of(value, shape=[op.count, prod(shape) // op.count]))
+
+
+def put_early(block: Block, early: Sequence[Operation]) -> None:
+    """Put some ops directly behind what they use. Others stay in their order, but for those that
+    are behind what they use no more."""
+    ops, order, placed = ops_of(block), list[Operation](), set[Operation]()
+    inside, first = set(ops), set(early)
+    held: dict[Operation, list[Operation]] = defaultdict(list)
+    for op in (*early, *(o for o in ops if o not in first)):
+        todo = [op]
+        while todo:
+            own = todo.pop()
+            needs = (v.owner for v in operands_of(own))
+            missing = next((o for o in needs if o in inside and o not in placed), None)
+            if isinstance(missing, Operation):
+                held[missing].append(own)
+            else:
+                order.append(own)
+                placed.add(own)
+                todo += reversed(held.pop(own, []))
+    put_in_row(block, ops, order)

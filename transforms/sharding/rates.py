@@ -6,6 +6,8 @@ behind other work, and merge. A search compares times of collectives with their 
 
 from dataclasses import dataclass, field
 
+from xdsl.ir import Operation
+
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.mesh import Axis, Mesh, Sharding, is_in_time
 from ge.dialects.support.tensor_op import TensorOp
@@ -87,9 +89,24 @@ class Rates:
             seconds = max(seconds, moved / self.memory)
         return seconds + work.vector / self.vector / parts
 
+    def start_s(self, op: Operation, before: Operation | None) -> float:
+        """The time of the start of an op's launch: none where it is likely to be a part of the one
+        before it."""
+        is_view = isinstance(op, TensorOp) and op.ACCESS is Access.VIEW
+        if is_view or (before is not None and is_epilogue(op, before)):
+            return 0.0
+        kind = "cube" if isinstance(op, TensorOp) and op.ALWAYS_MACS else "vector"
+        return (self.target.launch_us + self.target.kernel_start_us.get(kind, 0.0)) / 1e6
+
     def border_s(self, size: float) -> float:
         """Return the time of bytes that come from the host or go there."""
         return 0.0
+
+
+def is_epilogue(op: Operation, before: Operation) -> bool:
+    """Return whether an op computes on the elements of what the one before it gives."""
+    is_pointwise = isinstance(op, TensorOp) and op.ACCESS is Access.POINTWISE
+    return is_pointwise and any(v.owner is before for v in op.operands)
 
 
 class TimedRates(Rates):
