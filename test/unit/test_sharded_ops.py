@@ -51,6 +51,16 @@ def numbers(*shape: int) -> Any:
 IMAGE = "[{}, {}, {'tp'}, {}]"
 BATCH = "[{}, {'tp'}, {}]"
 CASES: dict[str, tuple[str, dict[str, tuple[Any, str]], str, str, int]] = {
+    "copies at the ends": (  # of 32 rows, 12 bytes each, 36 are made: at most 3 from elsewhere
+        "%y = graph.pad %x pads [0, 0, 2, 1, 0, 0, 2, 1] mode edge : "
+        "(tensor<1x2x32x3xf32>) -> tensor<1x2x36x5xf32>",
+        {"x": (numbers(1, 2, 32, 3), IMAGE)}, "tensor<1x2x36x5xf32>", IMAGE, 2 * 3 * 12,
+    ),
+    "means of neighbors": (
+        "%y = graph.resize %x scales [2.0, 2.0] axes [2, 3] mode linear : "
+        "(tensor<1x2x32x3xf32>) -> tensor<1x2x64x6xf32>",
+        {"x": (numbers(1, 2, 32, 3), IMAGE)}, "tensor<1x2x64x6xf32>", IMAGE, 2 * 2 * 12,
+    ),
     "a limit of elements": (
         "%l = graph.constant dense<0.5> : tensor<f32>\n"
         "%y = graph.clamp %x high %l : (tensor<8x4xf32>, tensor<f32>) -> tensor<8x4xf32>",

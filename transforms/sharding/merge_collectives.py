@@ -21,11 +21,13 @@ it takes no longer than its start.
 
 What follows from a reduction waits for all that it goes with: it is put behind them, unless
 something that devices send each other follows from it. Reductions stand directly behind what they
-are of: the order of the program has room for them there, and they can begin early."""
+are of: the order of the program has room for them there, and they can begin early.
+
+Exchanges that bring boxes of one value are one where these lie beside each other, or overlap."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from math import prod
 from typing import ClassVar, TypeAlias
@@ -35,7 +37,15 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
-from ge.dialects.graph.collectives import AllReduceOp, Collective, ReduceScatterOp
+from ge.dialects.graph.collectives import (
+    AllReduceOp,
+    Collective,
+    ExchangeOp,
+    Needed,
+    NeededAttr,
+    Place,
+    ReduceScatterOp,
+)
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp
 from ge.dialects.graph.sharding import mesh_of
@@ -50,6 +60,7 @@ from ge.runtime.library.costs.collectives import kind_of, reduction_us
 from ge.transforms.graph.control_flow import insert_before, is_pure, replace_op
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.passes import BitExact, Relation
+from ge.transforms.sharding.local_ops import with_properties
 from ge.transforms.sharding.rates import Rates
 
 LATER = 0.005  # share of the time by which fewer may end later: times here are not as exact
@@ -74,6 +85,8 @@ class MergeCollectivesPass(ModulePass):
             return
         rates = Rates(Target.load(*filter(None, [self.target])), mesh)
         for block in blocks(main.body.block):
+            for own in exchanges(block):
+                exchange_once(own)
             ops = ops_of(block)
             together = [own for group in groups(block) for own in parts(group, ops, rates)]
             early = [new for own in together for new in merge(own)]
@@ -86,6 +99,47 @@ def blocks(block: Block) -> Iterator[Block]:
     for op in all_ops([block]):
         for region in op.regions:
             yield from region.blocks
+
+
+# ---- boxes of one value -------------------------------------------------------------------------
+
+
+def exchanges(block: Block) -> list[list[ExchangeOp]]:
+    """Exchanges that bring a device boxes of one value beside each other."""
+    found: dict[Hashable, list[ExchangeOp]] = defaultdict(list)
+    for op in ops_of(block):
+        if isinstance(op, ExchangeOp) and op.onto is None:
+            terms = tuple(place.terms for place, _ in op.needs.data.spans)
+            found[op.input, op.has, op.shape, op.fill, terms].append(op)
+    return [own for own in found.values() if len(own) > 1 and fit_together(own)]
+
+
+def fit_together(ops: Sequence[ExchangeOp]) -> bool:
+    """Return whether one box that has all has no more than they do."""
+    return prod(around(ops).sizes) <= sum(prod(op.needs.data.sizes) for op in ops)
+
+
+def around(ops: Sequence[ExchangeOp]) -> Needed:
+    spans = list[tuple[Place, int]]()
+    for own in zip(*(op.needs.data.spans for op in ops), strict=True):
+        first = min(place.constant for place, _ in own)
+        end = max(place.constant + size for place, size in own)
+        spans.append((replace(own[0][0], constant=first), end - first))
+    return Needed(tuple(spans))
+
+
+def exchange_once(ops: Sequence[ExchangeOp]) -> None:
+    """Have one exchange bring a box of which each had a part."""
+    first, box = ops[0], around(ops)
+    properties = {**first.properties, "needs": NeededAttr(box)}
+    whole = insert_before(first, with_properties(first, [first.input], properties)).results[0]
+    for op in ops:
+        pairs = zip(op.needs.data.spans, box.spans, strict=True)
+        starts = [place.constant - origin.constant for (place, _), (origin, _) in pairs]
+        ends = [a + n for a, n in zip(starts, op.needs.data.sizes, strict=True)]
+        own = SliceOp.of(whole, starts=starts, ends=ends, axes=[*range(len(starts))])
+        replace_op(op, insert_before(op, own).results)
+    remarks.applied("merge-collectives", first, f"{len(ops)} exchanges are one")
 
 
 # ---- what can go together ------------------------------------------------------------------------

@@ -13,13 +13,13 @@ totals. Distributions and norms become the sums that they are made of; the great
 are the greatest of the greatest of parts; a look-up in parts is a look-up in each, of which one has
 it, and their sum."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import AnyFloat, FloatAttr, f32, i32, i64
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.constant import ConstantOp
@@ -39,6 +39,7 @@ from ge.dialects.graph.elementwise import (
     SqrtOp,
     SubOp,
 )
+from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.indexing import GatherElementsOp, GatherNdOp, GatherOp, ScatterNdOp, TopKOp
 from ge.dialects.graph.normalization import (
     GroupNormOp,
@@ -50,13 +51,14 @@ from ge.dialects.graph.normalization import (
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.reduction import ArgReduceOp, CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp
-from ge.dialects.graph.slicing import SliceOp, SplitOp
+from ge.dialects.graph.slicing import PadOp, SliceOp, SplitOp
 from ge.dialects.graph.support.window import Window
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.mesh import Sharding
-from ge.dialects.support.tensor_op import RowsInterface, TensorOp
-from ge.dialects.support.types import element_type, normalize_axis, rank_of, shape_of
-from ge.runtime.data.arrays import dtype_of
+from ge.dialects.support.tensor_op import RowsInterface, TensorOp, attribute
+from ge.dialects.support.types import element_type, normalize_axis, rank_of, shape_of, tensor
+from ge.runtime.data.arrays import Array, dense, dtype_of
+from ge.runtime.numbers import evaluate
 from ge.transforms.graph.control_flow import replace_op
 from ge.transforms.graph.written_attention import Expansion
 from ge.transforms.rewriting.building import Make
@@ -66,6 +68,8 @@ from ge.transforms.sharding.resharding import count
 from ge.transforms.sharding.strategies import is_zero, of_result
 
 LARGEST_I32 = (1 << 31) - 1
+LARGEST_TABLE = 1 << 22  # elements: of which elements each one consists
+MOST_DISTANCES = 8
 
 
 Rewrite = Callable[[Make, Any, int], Sequence[SSAValue] | None]
@@ -125,6 +129,8 @@ def row_axes(op: TensorOp) -> Sequence[int]:
         return (normalize_axis(op.axis.value.data, rank_of(op.operands[0])),)
     if isinstance(op, PoolOp):
         return range(2, rank_of(op.input))
+    if isinstance(op, PadOp | ResizeOp):
+        return changed_axes(op)
     if isinstance(op, TriOp):
         return range(rank_of(op.input) - 2, rank_of(op.input))
     if isinstance(op, ConvOp):
@@ -434,7 +440,90 @@ def _inside(window: Window, i: int, place: int, size: int) -> int:
     return sum(0 <= first + k * window.dilations[i] < size for k in range(window.kernel[i]))
 
 
+# ---- rows that depend on those at a few distances -----------------------------------------------
+
+
+def changed_axes(op: PadOp | ResizeOp) -> list[int]:
+    """The dimensions whose elements come from others of the same dimension; none where that is
+    known at run time only, or where they are more than copies and means: what is more may overflow
+    in another order."""
+    is_plain = len(op.operands) == 1 and (
+        op.mode.data != "constant"
+        if isinstance(op, PadOp)
+        else op.mode.data != "cubic" and op.keep_aspect_ratio_policy.data == "stretch"
+    )
+    sizes = zip(shape_of(op.input), shape_of(op.result), strict=True)
+    return [axis for axis, (n, m) in enumerate(sizes) if n != m] if is_plain else []
+
+
+def along(op: PadOp | ResizeOp, x: SSAValue, axes: Mapping[int, int]) -> TensorOp:
+    """The op on a value, along some of its dimensions; -> those of its own operand."""
+    if isinstance(op, PadOp):
+        pads, own = op.ints("pads") or (), list(op.ints("axes") or range(rank_of(op.input)))
+        ends = [pads[own.index(a)] for a in axes.values()]
+        ends += [pads[own.index(a) + len(own)] for a in axes.values()]
+        return PadOp.of(x, pads=ends, axes=[*axes], mode=op.mode.data)
+    own, scales = op.resized_axes(), op.scale_values()
+    changed: dict[str, Attribute | None] = {"axes": attribute([*axes])}
+    if scales is None:
+        changed["sizes"] = attribute([shape_of(op.result)[a] for a in axes.values()])
+    else:
+        changed["scales"] = attribute([scales[own.index(a)] for a in axes.values()])
+    return with_properties(op, [x], changed)
+
+
+def banded(make: Make, op: PadOp | ResizeOp, parts: int) -> Sequence[SSAValue] | None:
+    """Each element is a sum of few, at the same distances for all: of shifted values, times weights
+    of each place. One dimension comes after the other."""
+    axis, *others = changed_axes(op)
+    if others:
+        own = make.add(along(op, op.input, {axis: axis})).results[0]
+        return make.add(along(op, own, {a: a for a in others})).results
+    before, after = shape_of(op.input), shape_of(op.result)
+    n, m = before[axis], after[axis]
+    repeats = m // n if isinstance(op, ResizeOp) else 1
+    if repeats == 0 or m % repeats or n * m > LARGEST_TABLE:
+        return None
+    (touched, table), element = tables(op, axis), element_type(op.input)
+    places, sources = np.nonzero(touched)
+    distances = sources - places // repeats
+    found, rows = np.unique(distances), m // repeats
+    is_copy = bool((table[places, sources] == 1).all())
+    if len(found) > MOST_DISTANCES or np.ptp(found) * parts >= n:
+        return None
+    if not (is_copy or is_float(element)):
+        return None
+    total = make.number(0, op.input)
+    for distance in map(int, found):
+        at, dims = distances == distance, [1] * (len(before) - axis - 1)
+        weights = np.zeros((2, rows, repeats), np.float32)
+        for own, values in zip(weights, (touched, table), strict=True):
+            own[places[at] // repeats, places[at] % repeats] = values[places[at], sources[at]]
+        mask, factors = weights.reshape(2, rows, repeats, *dims)
+        x = make(PadOp, op.input, pads=[-distance, rows - n + distance], axes=[axis])
+        x = reshaped(make, x, (*before[:axis], rows, 1, *before[axis + 1 :]))
+        if not is_copy:
+            x = make(MulOp, x, make.constant(factors.astype(dtype_of(element))))
+        rest = total if is_copy else make.number(0, op.input)
+        x = make(SelectOp, make.constant(mask != 0), x, rest)
+        total = x if is_copy or distance == found[0] else make(AddOp, total, x)
+    return [reshaped(make, total, after)]
+
+
+def tables(op: PadOp | ResizeOp, axis: int) -> tuple[Array, Array]:
+    """Of each element along a dimension of the result those of the operand that it reads, and their
+    weights, which may be zeros too."""
+    n = shape_of(op.input)[axis]
+    eye = np.eye(n, dtype=np.float32)
+    own = along(op, ConstantOp.make(dense(eye), tensor((n, n), f32)).result, {0: axis})
+    (weights,) = evaluate(own, [eye])
+    (touched,) = evaluate(own, [np.where(eye, np.float32(np.inf), np.float32(0))])
+    return touched != 0, weights
+
+
 REWRITES: dict[type[TensorOp], Rewrite] = {
+    PadOp: banded,
+    ResizeOp: banded,
     SoftmaxOp: softmax,
     LogSoftmaxOp: softmax,
     LayerNormOp: norm,

@@ -89,3 +89,19 @@ func.func @main(%x: tensor<8xf32>, %y: tensor<3x8xf32>, %z: tensor<4096x1024xf32
 // CHECK-NEXT:  graph.reshape {{.*}} shape [2]
 // CHECK-NEXT:  graph.slice %[[SUM]] starts [2] ends [8]
 // CHECK-NEXT:  graph.reshape {{.*}} shape [3, 2]
+
+// -----
+
+// Boxes of one value that lie beside each other come in one, of which each is a part.
+graph.mesh @mesh ["sp"=4]
+func.func @main(%x: tensor<8x2xf32>) -> (tensor<8x2xf32>, tensor<8x2xf32>, tensor<1x2xf32>) {
+  %a = graph.exchange %x shape [32, 2] has <@mesh, [{"sp":(1)4}, {}]> needs <["sp"=4 * 8 + -1 : 8], [0 : 2]> fill 0.0 : f32 : (tensor<8x2xf32>) -> tensor<8x2xf32>
+  %b = graph.exchange %x shape [32, 2] has <@mesh, [{"sp":(1)4}, {}]> needs <["sp"=4 * 8 + 1 : 8], [0 : 2]> fill 0.0 : f32 : (tensor<8x2xf32>) -> tensor<8x2xf32>
+  %c = graph.exchange %x shape [32, 2] has <@mesh, [{"sp":(1)4}, {}]> needs <["sp"=4 * 1 : 1], [0 : 2]> fill 0.0 : f32 : (tensor<8x2xf32>) -> tensor<1x2xf32>
+  return %a, %b, %c : tensor<8x2xf32>, tensor<8x2xf32>, tensor<1x2xf32>
+}
+// CHECK-LABEL: func.func @main
+// CHECK-NEXT:  %[[BOX:.*]] = graph.exchange %x {{.*}} needs <["sp"=4 * 8 + -1 : 10], [0 : 2]> fill
+// CHECK-NEXT:  graph.slice %[[BOX]] starts [0, 0] ends [8, 2] axes [0, 1]
+// CHECK-NEXT:  graph.slice %[[BOX]] starts [2, 0] ends [10, 2] axes [0, 1]
+// CHECK-NEXT:  graph.exchange %x {{.*}} needs <["sp"=4 * 1 : 1], [0 : 2]> fill
