@@ -3,11 +3,11 @@
 Integers that stand for floats: quantize, dequantize and requantize as instructions of the vector
 unit.
 
-    graph.requantize %x, %scale to i8          cast, mul, round, max, min, cast
+    graph.requantize %x, %scale to i8          cast, mul, round, cast
 
-Floats of 16 bits are few: where no code of any of them differs, they are multiplied by the inverse
-of a scale, not divided by it, and the zero point is added before codes are rounded, which the
-conversion to integers does then.
+The last conversion limits numbers to those of the type. Floats of 16 bits are few: where no code of
+any of them differs, they are multiplied by the inverse of a scale, not divided by it, and the zero
+point is added before codes are rounded, which the conversion to integers does then.
 
 Rotary position embedding: rows of pairs (a, b), each element computed of both.
 
@@ -95,7 +95,6 @@ def on_grid(pull: TileSource, op: GridOp, box: Box, column: bool) -> v.Expressio
             x = (x if zero is None else x - zero) * scale
             return v.cast(x, target)
     elif isinstance(op, QuantizeOp):
-        low, high = float(lowest(target)), float(highest(target))
         if is_float(target) and op.saturate.value.data and bitwidth(source) <= 32:
             x, most = x / scale, float(float_limits(dtype_of(target)).max)
             x = x if zero is None else x + zero
@@ -104,11 +103,8 @@ def on_grid(pull: TileSource, op: GridOp, box: Box, column: bool) -> v.Expressio
             form = form_of(pull.launch, op)
             x = x / scale if form is None else x * form.inverse
             if zero is not None and (form is None or not form.adds_first):
-                x = v.unary(RoundOp, x) + zero
-                return v.cast(v.minimum(v.where(x >= low, x, low), high), target)  # low for nan
-            x = x if zero is None else x + zero
-            x = v.minimum(v.where(x >= low, x, low), high)  # whole numbers, so it may come first
-            return v.cast(v.unary(RoundOp, x), target)
+                x = v.unary(RoundOp, x)
+            return v.saturated(x if zero is None else x + zero, target)
     elif op.rounding.data == "float32" and (
         known_number(pull.launch, op.offset) == 0 or bitwidth(source) <= 16
     ):
@@ -117,8 +113,9 @@ def on_grid(pull: TileSource, op: GridOp, box: Box, column: bool) -> v.Expressio
         finite = v.where(v.abs(scale) <= LARGEST, scale, 0.0)  # others count as 0
         low, high = op.limits()
         x = v.unary(RoundOp, x * finite)
-        x = v.maximum(x if zero is None else x + zero, low)
-        return v.cast(v.minimum(x, high), target)
+        x = x if zero is None else x + zero
+        x = x if low == lowest(target) else v.maximum(x, low)
+        return v.saturated(x if high == highest(target) else v.minimum(x, high), target)
     rounding = f" by rounding {op.rounding.data}" if isinstance(op, RequantizeOp) else ""
     raise NotLowered(f"{op.name} of {source} to {target}{rounding} is not computed in f32")
 

@@ -64,6 +64,8 @@ def test_blocks_are_walked_so_that_l2_has_what_comes_again(
         def together(cut: MatmulCut, p: Matrices, _: Target) -> int:
             return columns_together(cut, p, of)
 
+        cut = MatmulCut(256, 128, 128, 64, 1)
+        monkeypatch.setattr(matmul, "best_cut", lambda *_: cut)  # pyright: ignore
         monkeypatch.setattr(writing, "columns_together", together)
         ((_, program),) = lowered(plain(1024, 512, 8192)).pairs
         return TileKernel(program, target).time().hbm_bytes
@@ -119,3 +121,18 @@ def test_a_part_of_the_turns_stands_for_all() -> None:
     assert whole.total() > 0
     assert loaded_again(*facts, room, most) == whole
     assert part.total() == pytest.approx(whole.total(), rel=0.3)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_blocks_of_a_run_share_their_left_hand_side(
+    turned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where rows and terms end within a block and within a step."""
+    cut = MatmulCut(32, 32, 64, 32, 2, run=2)
+    monkeypatch.setattr(matmul, "best_cut", lambda *_: cut)  # pyright: ignore
+    monkeypatch.setattr(writing, "columns_together", lambda *_: 4)  # pyright: ignore
+    text = plain(90, 150, 120)
+    if turned:
+        text = text.replace("tensor<90x150xf16>", "tensor<150x90xf16>")
+        text = text.replace("graph.matmul %a, %b", "graph.matmul %a, %b transpose_lhs true")
+    compare(text, all_lowered=True, orders=1)

@@ -1,4 +1,5 @@
-"""Quantized weights are stored with rows along the terms of products.
+"""Weights are stored with rows along the terms of products: quantized ones, and others whose own
+rows are loaded at less than the full rate.
 
     %w = graph.dequantize %codes, %scales axis 1 : (tensor<4096x11008xi8>, ...)
     %y = graph.matmul %x, %w
@@ -37,6 +38,7 @@ from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp
 from ge.dialects.support.element_types import bitwidth
+from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     element_type,
     is_static,
@@ -46,6 +48,7 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.dialects.targets.target import Target, target_for
+from ge.runtime.library.costs.cycles import share_of
 from ge.runtime.library.matmul.lanes import LANES, SPREAD, UNSPREAD, has_room_for_row
 from ge.transforms.graph.canonical.linear_maps import is_prepared
 from ge.transforms.rewriting.driver import rewrite
@@ -151,10 +154,41 @@ class SpreadGroups(Rule):
         return emit(MatmulOp, matmul.lhs, weight)
 
 
+def is_dequantized(value: SSAValue) -> bool:
+    """Return whether a core makes a weight of codes."""
+    op = value.owner
+    return isinstance(op, DequantizeOp) or (
+        isinstance(op, TensorOp) and any(map(is_dequantized, op.operands))
+    )
+
+
+class TurnForRate(Rule):
+    """Rows of a weight that a cube core loads at less than its full rate (`share_of`), where its
+    columns are loaded at that"""
+
+    name = "turn-for-rate"
+    pattern = Op(MatmulOp, Value("x"), Value("weight"), name="matmul", where=is_plain)
+
+    def replace(self, match: Match, emit: Emit) -> SSAValue | None:
+        weight, matmul = match["weight"], match.op("matmul", MatmulOp)
+        others = [use.operation for use in weight.uses if use.operation is not matmul]
+        used_before = all(map(is_prepared, [r for op in others for r in op.results]))
+        if rank_of(weight) != 2 or not used_before or not is_prepared(weight):
+            return None
+        terms, columns = (share_of(size, element_type(weight)) for size in shape_of(weight))
+        if columns == 1 or terms < 1 or is_dequantized(weight):
+            return None
+        turned = emit(TransposeOp, weight, permutation=[1, 0])
+        flags = {"transpose_lhs": matmul.transpose_lhs, "transpose_rhs": BoolAttr.from_bool(True)}
+        return emit(MatmulOp, matmul.lhs, turned, **flags)
+
+
 class TurnWeightsPass(TargetPass):
-    """Store quantized weights with rows along the terms of products."""
+    """Store weights so that cores load long rows of them, at their full rate."""
 
     name = "turn-weights"
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rewrite(op, [TurnWeight(), SpreadGroups(target_for(op, self.target))])
+        target = target_for(op, self.target)
+        loads_rows = [TurnForRate()] if target.split_cores else []
+        rewrite(op, [TurnWeight(), SpreadGroups(target), *loads_rows])

@@ -59,6 +59,7 @@ from ge.runtime.library.attention.facts import (
 )
 from ge.runtime.library.attention.tiles import (
     AHEAD,
+    ITEMS,
     KEYS,
     AttentionProblem,
     block_of,
@@ -82,7 +83,7 @@ from ge.runtime.library.tile_ops import GridOp
 
 UNSURE = 0.005  # part of a time that its rough estimate does not tell: an assumption
 PART = 4096  # elements of other results at a time
-MOST_STEPS = 4  # tiles of keys of an item, of which those of two are on their way
+MOST_STEPS = 4  # tiles of keys of an item, of which those of several are on their way
 
 
 def lower_attention(launch: Launch) -> Written:
@@ -360,6 +361,7 @@ class Attention(AttentionFacts):
         number: Scalar,
         back: tuple[Tile, Queue],
         vector: Vector,
+        is_first: bool = False,
     ) -> None:
         """Weigh the values of a tile, and add the sums; `number` is that of all tiles."""
         t, (u, sums) = self.tiles, back
@@ -370,7 +372,7 @@ class Attention(AttentionFacts):
             turn, col = (number, 0) if is_whole else (some, some * t.value_part)
             weights = part.weights, turn, col, number
             sums.send(part.cube.values(part.v, at, part.segment, tile, *weights), u[turn])
-            vector.add(number, u[turn], col)
+            vector.add(number, u[turn], col, is_first)
 
     @cached_property
     def few_steps(self) -> int:
@@ -407,25 +409,29 @@ class Attention(AttentionFacts):
             at = self.place(c, given, i)
             return at, self.own_rows(c, at, vector.rows)
 
-        for turn in c.range(turns + 1):
+        for turn in c.range(turns + ITEMS - 1):
             with c.when(turn < turns):
                 at, mine = places(i := c.nth(turn))
                 own, first = whole.queries(q, i, at), c.now(turn * steps)
                 masked = self.span(at, part.segment)[2]
-                vector.begin_scores(turn)
+                vector.turn_to(turn)
                 for j in c.range(steps):
                     number = first + j
                     s, p = part.s[number], part.p[number]
                     found = part.cube.scores(part.k, at, part.segment, j, own, number)
                     part.scores.send(found, s)
-                    vector.weights(mine, part.segment, j, s, p, masked, j, first)
+                    for is_first, test in ((True, j < 1), (False, j >= 1)):
+                        with c.when(test):
+                            vector.weights(mine, part.segment, j, s, p, masked, j, first, is_first)
                     part.weights.push(p)
-            with c.when(turn >= 1):
-                at, mine = places(c.nth(turn - 1))
-                first = c.now((turn - 1) * steps)
-                vector.begin_values(turn - 1)
+            with c.when(turn >= ITEMS - 1):
+                at, mine = places(c.nth(before := turn - (ITEMS - 1)))
+                first = c.now(before * steps)
+                vector.turn_to(before)
                 for j in c.range(steps):
-                    self.bring_values(c, part, at, j, first + j, back, vector)
+                    for is_first, test in ((True, j < 1), (False, j >= 1)):
+                        with c.when(test):
+                            self.bring_values(c, part, at, j, first + j, back, vector, is_first)
                 self.end(c, given, vector, mine, final)
 
     def rounds_of(
@@ -469,7 +475,7 @@ class Attention(AttentionFacts):
                 s = c.ub(H, t.keys, self.sums, copies=t.copies)
                 p = s if self.element == f32 else c.ub(H, t.keys, self.element, copies=t.copies)
                 alike[t.keys] = cube, s, p
-                depth = max(AHEAD + 1, 2 * self.few_steps)
+                depth = max(AHEAD + 1, ITEMS * self.few_steps)
                 queues[t.keys] = c.queue(s, depth), c.queue(p, depth)
             (cube, s, p), both = alike[t.keys], queues[t.keys]
             k = OperandRing(segment.key, cube.K, c, pull, table)

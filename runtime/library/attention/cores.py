@@ -25,7 +25,7 @@ from ge.runtime.library.attention.facts import (
     OperandRing,
     QueryTile,
 )
-from ge.runtime.library.attention.tiles import AHEAD, AttentionTiles
+from ge.runtime.library.attention.tiles import AHEAD, ITEMS, AttentionTiles
 from ge.runtime.library.language.indices import Scalar, SharedIndex
 from ge.runtime.library.language.tracing import Queue, Tracer
 from ge.runtime.library.language.values import (
@@ -150,10 +150,10 @@ class Vector:
         self.a, self.c, self.given = attention, c, given
         M, N, D = t.rows // t.parts, t.keys, t.value_size
         self.rows = M
-        self.acc, self.totals = c.ub(M, D, f32), c.ub(M, 1, f32, copies=2 if steps else 1)
+        self.acc, self.totals = c.ub(M, D, f32), c.ub(M, 1, f32, copies=ITEMS if steps else 1)
         self.total = self.totals[0]
         self.top, self.new = c.ub(M, 1, f32), c.ub(M, 1, f32)
-        self.factor = c.ub(M, 1, f32, copies=max(AHEAD + 1, 2 * steps))
+        self.factor = c.ub(M, 1, f32, copies=max(AHEAD + 1, ITEMS * steps))
         element, integer = attention.result_element, attention.op.is_integer
         self.out = self.acc if element == f32 else c.ub(M, t.value_part, element)
         self.x = c.ub(M, N, f32) if integer else None  # scores as floats
@@ -175,13 +175,9 @@ class Vector:
             token = a.together.positions(M, at.row, offset)
             bound[:] = minimum(token, a.keys - 1) if is_last else maximum(token, 0)
 
-    def begin_scores(self, turn: Scalar) -> None:
+    def turn_to(self, turn: Scalar) -> None:
+        """Go on with the item of a turn."""
         self.total = self.totals[turn]
-        self.top[:], self.total[:] = LOWEST, 0
-
-    def begin_values(self, turn: Scalar) -> None:
-        self.total = self.totals[turn]
-        self.acc[:] = 0
 
     def clear(self) -> None:
         self.top[:], self.total[:], self.acc[:] = LOWEST, 0, 0
@@ -196,9 +192,10 @@ class Vector:
         masked: Scalar,
         number: Scalar,
         before: Scalar = 0,
+        is_first: bool = False,
     ) -> None:
         """Weights of a tile of keys; `number` is that of all parts' tiles, and there are as many of
-        other items `before`."""
+        other items `before`. Before the first one there are no sums."""
         a, scale = self.a, self.a.scale
         ring = number + before
         if self.x is not None:
@@ -210,12 +207,13 @@ class Vector:
         if self.bounds or self.ends_within(at, part, s.shape[1]):
             with self.from_number(number, masked):
                 self.leave_out(at, part, j, s)
-        self.raise_top(rowmax(s) * scale if scale != 1 else rowmax(s), s)
-        self.factor[ring] = exp(self.top - self.new)
+        self.raise_top(rowmax(s) * scale if scale != 1 else rowmax(s), s, is_first)
+        if not is_first:
+            self.factor[ring] = exp(self.top - self.new)
         self.top[:] = self.new
         weights = exp((s * scale if scale != 1 else s) - self.top)
         s[:] = weights if self.x is None else unary(RoundOp, weights * STEPS)
-        self.total[:] = self.total * self.factor[ring] + rowsum(s)
+        self.total[:] = rowsum(s) if is_first else self.total * self.factor[ring] + rowsum(s)
         if a.weight_grid is not None:  # all keys are in this tile
             if a.op.undefined.data == "zero":
                 self.total[:] = maximum(self.total, 1e-30)
@@ -263,17 +261,17 @@ class Vector:
         count = at.count(part)
         return not isinstance(count, int) or count % keys != 0
 
-    def raise_top(self, top: Expression, s: Tile) -> None:
+    def raise_top(self, top: Expression, s: Tile, is_first: bool) -> None:
         new, element = self.new, self.a.element
-        new[:] = maximum(self.top, top)
+        new[:] = maximum(top, LOWEST) if is_first else maximum(self.top, top)
         if self.a.rounds:
             s[:] = where(new < LOW, cast(cast(s, element), f32), s)
             new[:] = where(new < LOW, maximum(cast(cast(new, element), f32), LOWEST), new)
 
-    def add(self, j: Scalar, u: Tile, col: Scalar) -> None:
+    def add(self, j: Scalar, u: Tile, col: Scalar, is_first: bool) -> None:
         """Add the sums that come back for some elements, from a column on."""
-        acc = self.some(col)
-        acc[:] = acc * self.factor[j] + (u if self.x is None else cast(u, f32))
+        acc, more = self.some(col), u if self.x is None else cast(u, f32)
+        acc[:] = more if is_first else acc * self.factor[j] + more
 
     def some(self, col: Scalar) -> Tile:
         shape = self.rows, self.a.tiles.value_part

@@ -21,6 +21,7 @@ from ge.runtime.library.costs.paces import Core
 from ge.runtime.library.launch import NotLowered
 
 AHEAD = 3  # tiles of keys that the cube is ahead of what the vector cores give back
+ITEMS = 3  # of few tiles of keys, that are on their way: scores of the last, values of the first
 ROWS = (256, 192, 128, 96, 64, 48, 32, 16)
 KEYS = (512, 384, 256, 192, 128, 96, 64, 48, 32, 16)
 SPLITS = (2, 3, 4, 6, 8, 12, 16, 24)  # cores that share keys

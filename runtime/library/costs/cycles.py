@@ -64,7 +64,7 @@ from xdsl.dialects.scf import ForOp
 from xdsl.ir import Attribute, BlockArgument, SSAValue
 
 from ge.dialects.graph.elementwise import AddOp, CastOp, CeilOp, FloorOp, MulOp, RoundOp
-from ge.dialects.graph.quantization import LookupOp
+from ge.dialects.graph.quantization import LookupOp, QuantizeOp
 from ge.dialects.support.boxes import MOVING, Access
 from ge.dialects.support.element_types import bitwidth, is_integer, row_of, storage_bytes
 from ge.dialects.support.tensor_op import TensorOp
@@ -122,6 +122,7 @@ ELEMENTWISE: dict[str, tuple[str, ...]] = {
     + ("scalar",) * 9,
     "mul": ("mul",),
     "neg": ("scalar",),
+    "quantize": ("scalar", "scalar", "cast"),
     "reciprocal": ("div",),
     "relu": ("relu",),
     "round": ("cast",),
@@ -516,6 +517,10 @@ def map_cycles(op: MapOp, target: Target) -> float:
         if is_part_of_cast(member):
             held[result] = held[member.operands[0]]
             continue
+        if is_conversion(member):
+            cycles += cast(member.operands[0], 16)
+            held[result] = {16}
+            continue
         if not isinstance(member, CastOp):
             cycles += sum(cast(v, bits) for v in member.operands)
         cycles += map_op_cycles(member, gaps, bits, scalars, target)
@@ -539,6 +544,16 @@ def multiply_add(op: MapOp) -> TensorOp | None:
         sources = [o.input for o in narrow if isinstance(o, CastOp) and o.to == f32]
     exact = len(sources) == 2 and all(element_type(v) == f16 for v in sources)
     return product if exact and op.ins[total.index] is op.outs[0] else None
+
+
+def is_conversion(op: TensorOp) -> bool:
+    """True if floats become integers of 16 bits at most, which are limited to the type's numbers:
+    what conversions do (official). Those of f32 to 8 bits pass f16, rounded to odd numbers, so that
+    the second rounding is the only one that counts."""
+    if not isinstance(op, QuantizeOp) or op.zero_point is not None or not is_integer(op.to):
+        return False
+    scale = constant_value(op.scale)
+    return is_one_number(op.scale) and scale is not None and float(scale.get_values()[0]) == 1
 
 
 def is_part_of_cast(op: TensorOp) -> bool:

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import f32, i1, i32
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects.graph import activation, elementwise
+from ge.dialects.graph.quantization import QuantizeOp
 from ge.dialects.support.element_types import bitwidth, element_named, is_float, is_integer
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
@@ -405,6 +406,12 @@ def cast(x: Expression, to: ElementLike, rounding: str | None = None) -> Express
         if to_integer and (op := ROUNDINGS[rounding]) is not None:
             x = unary(op, x)
     return x if x.element == element else Cast(x, x.shape, element)
+
+
+def saturated(x: Expression, to: Attribute) -> Expression:
+    """Floats rounded to integers, ties to even, and limited to those of the type, as conversions of
+    the vector unit do: `graph.quantize` by a scale of 1."""
+    return Apply(QuantizeOp, (x, 1.0), x.shape, to, {"to": to})
 
 
 def wide(x: Expression) -> Expression:

@@ -2,7 +2,8 @@
 
 A core takes a block of m x n sums at a time. Its operands come to L1 `k` deep at a time, and from
 there to L0A and L0B `part` deep. There are two of each buffer: the next ones come while the cube
-works. With two `sums` in L0C the next block begins while one is taken out.
+works. With two `sums` in L0C the next block begins while one is taken out. Where L1 has room for
+all of a block's left-hand side, a core may take a `run` of blocks side by side, which share it.
 
 Of the cuts that fit the fastest is taken, by the times of the pipes.
 """
@@ -53,7 +54,7 @@ class Matrices:
     `computing`: operands that they compute; `by_tables`: sums leave by scales in FB, and may begin
     with what is in BT;
     `splits`: how many cores share the terms of a block's sums, with `last_wave` of those blocks
-    that are left where all cores have had as many."""
+    that are left where all cores have had as many; `may_run`: blocks may share a left-hand side."""
 
     batch: int
     m: int
@@ -70,6 +71,7 @@ class Matrices:
     splits: int = 1
     last_wave: bool = False
     by_tables: bool = False
+    may_run: bool = False
 
     @cached_property
     def bits(self) -> int:
@@ -83,13 +85,14 @@ class Matrices:
 @dataclass(frozen=True)
 class MatmulCut:
     """Blocks of m x n of the result. L1 takes steps of k of their operands, L0 parts of these; L0C
-    holds `sums` blocks."""
+    holds `sums` blocks. Cores take `run` blocks of a row of them at a time."""
 
     m: int
     n: int
     k: int
     part: int
     sums: int
+    run: int = 1
 
     def counts(self, p: Matrices) -> tuple[int, int]:
         """Blocks along m, and along n."""
@@ -102,6 +105,10 @@ class MatmulCut:
         """Blocks, however many cores share one."""
         down, across = self.counts(p)
         return p.batch * down * across
+
+    def depth(self, p: Matrices) -> int:
+        """Terms of products in all steps."""
+        return ceil(p.k / self.k) * self.k
 
     def waves(self, p: Matrices, cores: int) -> tuple[int, int]:
         """Waves in which each core has a block, and the blocks that are left."""
@@ -119,7 +126,7 @@ def best_shared_wave(p: Matrices, target: Target, most: float) -> tuple[MatmulCu
     core, cores, found = Core.of(target), target.cube_cores, None
     for cut in cuts(p, p.units, target):
         waves, left = cut.waves(p, cores)
-        if not left:
+        if not left or cut.run > 1:
             continue
         each, alone = pace(cut, p, target)
         if waves * each + alone >= most:
@@ -172,9 +179,12 @@ def all_cuts(ps: Sequence[Matrices], target: Target) -> Iterator[MatmulCut]:
 
 
 def cycles(ps: Counter[Matrices], target: Target, cut: MatmulCut, most: float = inf) -> float:
-    """Cycles of the busiest core; infinite if the cube of one alone takes `most`."""
+    """Cycles of the busiest core; infinite if the cube of one alone takes `most`, or columns of
+    blocks are no whole runs."""
+    if cut.run > 1 and any(columns_together(cut, p, target) % cut.run for p in ps):
+        return inf
     blocks = [cut.blocks(p) * count for p, count in ps.items()]
-    rounds = ceil(sum(blocks) / target.cube_cores)
+    rounds = ceil(sum(blocks) / cut.run / target.cube_cores) * cut.run
     limit = most / rounds if len(ps) == 1 else inf
     paces = [pace(cut, p, target, limit) for p in ps]
     mean = sum([n * each for n, (each, _) in zip(blocks, paces, strict=True)]) / sum(blocks)
@@ -196,9 +206,20 @@ def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[M
             deepest = min(room["l0a"] // m, room["l0b"] // n) * 8 // (2 * bits)
             if not sums or deepest < inner:
                 continue
-            longest = (room["l1"] - 2 * TABLES * tables) * 8 // (2 * (m + p.terms * n) * bits)
+            most = (room["l1"] - 2 * TABLES * tables) * 8 // (2 * bits)
+            longest = most // (m + p.terms * n)
             for parts, part in depths(p, (inner, unit), deepest, longest):
                 yield MatmulCut(m, n, parts * part, part, min(sums, 2))
+            if p.may_run and (longest := (most - m * p.k) // (p.terms * n)) > 0:
+                for parts, part in depths(p, (inner, unit), deepest, longest):
+                    cut = MatmulCut(m, n, parts * part, part, min(sums, 2))
+                    if m * cut.depth(p) + p.terms * n * cut.k <= most:
+                        yield from (replace(cut, run=run) for run in runs(ceil(p.n / n)))
+
+
+def runs(across: int) -> list[int]:
+    """The numbers of blocks of which there are whole ones in a row of so many."""
+    return [n for n in SPLITS if across % n == 0]
 
 
 def least_bytes(ps: Sequence[Matrices]) -> dict[str, int]:
@@ -249,15 +270,14 @@ def merging(p: Matrices, target: Target) -> float:
 
 def epilogue(rows: int, cols: int, p: Matrices, core: Core) -> float:
     """Cycles of the ops after the sums on a vector core, which has these."""
-    return rows * cols * p.result_bits / 8 / core.back_rate + core.applied(
-        p.after or (), rows, cols
-    )
+    return core.applied(p.after or (), rows, cols)
 
 
 def pace(cut: MatmulCut, p: Matrices, target: Target, most: float = inf) -> tuple[float, float]:
     """Cycles of a block, and of the work that runs alone. If the cube alone takes `most` for a
     block, the transfers of its operands are not computed: then they are infinite."""
     core, size, steps = Core.of(target), p.bits / 8, -(-p.k // cut.k // p.splits)
+    tables = TABLES * core.load(cut.n * SUM_BYTES) if p.by_tables else 0.0
     m = align_up(p.m, FRACTAL) if p.m <= cut.m - FRACTAL else cut.m  # of a group with less rows
     parts = p.terms * cut.k // cut.part
     macs = core.mmad(m, cut.n, cut.part, p.element)
@@ -268,19 +288,22 @@ def pace(cut: MatmulCut, p: Matrices, target: Target, most: float = inf) -> tupl
         return inf, inf
     feed = core.feed(m * cut.part * size, cut.n * cut.part * size)
     load, beside, computed = operands(replace(cut, m=m) if m < cut.m else cut, p, target)
-    after = 0.0
+    after = back = 0.0
     if p.after is not None and p.splits == 1:
         rows, cols = ceil(min(m, p.m) / target.vector_parts), min(cut.n, p.n)
         after = p.terms * epilogue(rows, cols, p, core)
+        back = p.terms * rows * cols * p.result_bits / 8 / core.back_rate
     times = steps * parts
-    return paced(
-        (steps * load, steps),
+    each, alone = paced(
+        (steps * load + tables, steps),
         (steps * beside, steps),
         (times * feed, times),
         (cube, times),
         (out, 1),
+        (back, 1),
         (steps * computed + after, steps if computed else 1),
     )
+    return each, alone + (core.load(m * p.k * size) if cut.run > 1 else 0)  # which comes first
 
 
 def rows_at_a_time(rows: int, cols: int, parts: int, block: int, most: int) -> int:
@@ -299,11 +322,15 @@ def operands(cut: MatmulCut, p: Matrices, target: Target) -> tuple[float, float,
     """Cycles of a step: of loading its operands; of loading those that the vector cores compute
     first, row by row; and of computing them."""
     core, depth, load, beside, computed = Core.of(target), p.k / ceil(p.k / cut.k), 0.0, 0.0, 0.0
-    sizes, lines = (cut.m, cut.n), (min(cut.m, p.m), min(cut.n, p.n))
+    sizes, lines, steps = (cut.m, cut.n), (min(cut.m, p.m), min(cut.n, p.n)), ceil(p.k / cut.k)
     vectors, facts = target.vector_parts, (p.batches, p.strides, p.computing)
     sides = zip(sizes, lines, (1, p.terms), cut.counts(p)[::-1], *facts, strict=True)
-    for whole, line, terms, others, batch, stride, computing in sides:
+    for side, (whole, line, terms, others, batch, stride, computing) in enumerate(sides):
         users, width = others * p.batch / batch, depth * p.bits / 8
+        if cut.run > 1 and side == 0:
+            whole_side = core.load_rows(line, p.k * p.bits / 8, stride, p.element, users)
+            load += whole_side / (cut.run * steps)
+            continue
         if computing is None:
             load += terms * core.load_rows(line, width, stride, p.element, users)
             continue

@@ -114,11 +114,12 @@ def fitting(launch: Launch, sections: Sequence[Section], cut: MatmulCut) -> Writ
     rows, most = gcd(cut.m, *(s.part_rows for s in sections)), MOST
     unit = lcm(*(s.row_unit for s in sections))
     while True:
-        written = MatmulPlan(launch, sections, cut, rows, most).written()
-        if len(sections) == 1 and not sections[0].has_vector_cores:
-            return written
-        if (found := fitted(launch, written)) is not None:
-            return found
+        for copies in (2, 1):
+            written = MatmulPlan(launch, sections, cut, rows, most, copies).written()
+            if len(sections) == 1 and not sections[0].has_vector_cores:
+                return written
+            if (found := fitted(launch, written)) is not None:
+                return found
         left = bytes_left(launch, written)
         if most == LEAST or min(n for m, n in left.items() if m is not Memory.UB) < 0:
             missing = ", ".join(f"{-n} bytes of {m}" for m, n in left.items() if n < 0)

@@ -21,6 +21,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, gcd
+from typing import Any
 
 from xdsl.dialects.builtin import f32, i8, i32
 from xdsl.ir import Attribute, SSAValue
@@ -242,6 +243,7 @@ class MatmulPlan:
     cut: MatmulCut
     rows: int
     most: int
+    copies: int = 2  # of a tile of sums that vector cores take
 
     @property
     def cores(self) -> int:
@@ -251,7 +253,8 @@ class MatmulPlan:
             return cores
         if first.last_wave and not (waves := self.cut.waves(first.p, cores))[0]:
             return waves[1] * first.splits
-        return min(sum(self.cut.blocks(p) for s in self.sections for p in s.shapes), cores)
+        blocks = sum(self.cut.blocks(p) for s in self.sections for p in s.shapes)
+        return min(blocks // self.cut.run, cores)
 
     def written(self) -> Written:
         shapes: dict[SSAValue, Shape] = {}
@@ -272,11 +275,14 @@ class MatmulWriter:
     def __init__(self, blocks: MatmulPlan, c: Tracer, arguments: Arguments) -> None:
         self.blocks, self.c, self.cut, self.arguments = blocks, c, blocks.cut, arguments
         self.rings: dict[tuple[tuple[int, int], int], Tile] = {}
-        self.rows: dict[Memory, tuple[Tile, Tile]] = {}  # rings in L1, and BT or FB
+        self.rows: dict[Memory, tuple[Any, Any]] = {}  # rings in L1, and BT or FB
         self.leads: dict[MatmulOperand, list[Scalar]] = {}  # of the matrices of a block
         self.lot: Lot | None = None  # whose blocks are written
+        self.held: Tile | None = None  # left-hand sides of runs of blocks, in L1
+        self.left: Tile | None = None  # that of a run that is written
         self.sums: list[Tile] = []
-        self.popped: dict[tuple[Shape, int], tuple[Tile, Queue]] = {}
+        self.popped: dict[tuple[Shape, int], tuple[Any, Queue]] = {}  # rings, and queues
+        self.turn: Scalar = 0  # of the tile of sums that passes to the vector cores
         self.pull = Epilogue(c, blocks.launch, arguments)
         self.feed = Feed(c, blocks.launch, arguments, blocks.most)
         if any(s.has_vector_cores for s in blocks.sections):
@@ -303,8 +309,11 @@ class MatmulWriter:
                 before = write(section, before)
                 continue
             parts = SplitSums(self.c, section.p, tiles) if section.splits > 1 else None
-            self.write(section, before, parts)
-            before += self.cut.blocks(section.p)
+            if self.cut.run > 1:
+                self.write_runs(section, before)
+            else:
+                self.write(section, before, parts)
+            before += self.cut.blocks(section.p) // self.cut.run
             if parts is not None:
                 shared.append((section, parts))
         if shared:
@@ -327,6 +336,22 @@ class MatmulWriter:
                 shared_sums.store(split, place.row, place.col, blocks)
             else:
                 self.bring_out(section, place, turn)
+
+    def write_runs(self, section: Section, before: int) -> None:
+        """A section of which each core has runs of blocks: L1 has all of their left-hand side."""
+        c, cut, p, lhs = self.c, self.cut, section.p, section.product.lhs
+        me, shape = self.first_block(before), lhs.tile_shape(cut.m, cut.depth(p))
+        if self.held is None:
+            self.held = c.l1(*shape, p.element, copies=2)
+        for turn in c.range(ceil_div(cut.blocks(p) // cut.run - me, c.cores)):
+            first, number = (c.now(i * cut.run) for i in (me + turn * c.cores, turn))
+            row = self.place(section, first).row
+            box = lhs.box(self.leads[lhs], (row, 0), (cut.m, cut.depth(p)))
+            self.left = self.feed.fill(self.held[turn], lhs, box, turn)
+            for i in c.range(cut.run):
+                place = self.place(section, first + i)
+                self.sum_up(section, place, number + i)
+                self.bring_out(section, place, number + i)
 
     def first_block(self, before: int) -> Index:
         """The first block of a core, where `before` blocks are those of the cores already."""
@@ -475,16 +500,17 @@ class MatmulWriter:
         c, element, argument = self.c, element_type(value), self.arguments[value]
         if memory not in self.rows:
             ring = c.l1(1, self.cut.n, element, copies=2)
-            self.rows[memory] = ring, c.alloc(memory, 1, self.cut.n, element)
-        ring, target = self.rows[memory]
+            room = c.target.core_memories[memory] * 8 // (self.cut.n * bitwidth(element))
+            self.rows[memory] = ring, c.alloc(memory, 1, self.cut.n, element, copies=min(room, 2))
+        ring, target = (each[turn] for each in self.rows[memory])
         if numel(shape_of(value)) == 1:
-            c.move(target, c.load(ring[turn], argument[0:]))
+            c.move(target, c.load(ring, argument[0:]))
             return target
         first = section.terms[0][1]
         at: Scalar = place.col + first if first else place.col
         *lead, last = range(len(shape_of(value)))
         box = v.Subview(argument, (*(0 for _ in lead), at), (last,), (1,) * (last + 1))
-        c.move(target, c.load(ring[turn], box, pad=zero_of(element)))
+        c.move(target, c.load(ring, box, pad=zero_of(element)))
         return target
 
     def bring_out(self, section: Section, place: ResultBlock, turn: Index) -> None:
@@ -532,8 +558,12 @@ class MatmulWriter:
     ) -> None:
         """Operands of one step come to L1, and are multiplied; at the start sums begin anew."""
         cut, k = self.cut, step * self.cut.k
-        lhs = section.product.lhs, (cut.m, cut.k), (place.row, k)
-        left = self.loaded(section, *lhs, copy, 0, self.block_rows)
+        lhs, shape, at = section.product.lhs, (cut.m, cut.k), (place.row, k)
+        if self.left is None:
+            left = self.loaded(section, lhs, shape, at, copy, 0, self.block_rows)
+        else:
+            row, col = (k, 0) if lhs.turned else (0, k)
+            left = lhs.as_taken(self.left.part(row, col, lhs.tile_shape(*shape)))
         for number, ((term, at), acc) in enumerate(zip(section.terms, sums, strict=True), 1):
             rhs = term.rhs, (cut.k, cut.n), (k, place.col + at if at else place.col)
             right = self.loaded(section, *rhs, copy, number)
@@ -572,6 +602,7 @@ class MatmulWriter:
             yield 0, 0, rows, cols
             return
         for i in self.c.range(count):
+            self.turn = i
             yield i // across * rows, 0 if across == 1 else i % across * cols, rows, cols
 
     def store(self, section: Section, place: ResultBlock, sums: Tile, turn: Index) -> None:
@@ -604,6 +635,7 @@ class MatmulWriter:
         if section.way_to_vector_cores is not None:
             scales = self.scales(section, place, turn)
             self.pull.passed = {section.way_to_vector_cores.value}
+        self.turn = turn
         for row, col, rows, cols in self.parts(section, self.blocks.rows, self.block_rows):
             for number, ((term, _), acc) in enumerate(zip(section.terms, sums, strict=True)):
                 tile, queue = self.passing((own, cols), section.passed(term), number)
@@ -659,6 +691,7 @@ class MatmulWriter:
         """The tile and queue in which a matmul's sums come to UB."""
         key = shape, number
         if key not in self.popped:
-            tile = self.c.ub(*shape, element_type(value))
-            self.popped[key] = tile, self.c.queue(tile)
-        return self.popped[key]
+            ring = self.c.ub(*shape, element_type(value), copies=self.blocks.copies)
+            self.popped[key] = ring, self.c.queue(ring)
+        ring, queue = self.popped[key]
+        return ring[self.turn], queue

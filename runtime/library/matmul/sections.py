@@ -36,7 +36,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.costs.paces import applied_by
-from ge.runtime.library.launch import Launch, NotLowered
+from ge.runtime.library.launch import Launch, NotLowered, is_open
 from ge.runtime.library.matmul.blocks import Matrices
 from ge.runtime.library.matmul.operands import MatmulOperand, is_given, padded_stride
 from ge.runtime.library.matmul.outputs import (
@@ -248,7 +248,8 @@ class Section:
             p = replace(p, by_tables=True, result=element_type(self.tables[0].value))
         computed = [op for op in self.vector_ops if op.ACCESS not in MOVING]
         after = applied_by(computed, p.result_bits) if passing else None
-        p = replace(p, strides=strides, after=after)
+        may_run = splits == 1 and not (self.is_computed or self.product.groups or self.copied)
+        p = replace(p, strides=strides, after=after, may_run=may_run and not is_open())
         return replace(p, units=units, splits=splits, last_wave=last_wave)
 
     @property

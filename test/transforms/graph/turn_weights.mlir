@@ -84,3 +84,20 @@ func.func @halves(%x: tensor<1x128xf16>) -> tensor<1x4xf16> {
 // CHECK:         [[ROWS:%[0-9]+]] = graph.reshape %s shape [64, 1, 4]
 // CHECK-NEXT:    graph.concat [[ROWS]], [[ROWS]] {{.*}} -> tensor<64x2x4xf16>
 // CHECK:         graph.dequantize {{.*}} axis 1 block_size 1 : (tensor<1x1x4x128xi4>, tensor<1x1x4x128xf16>)
+
+// -----
+
+// Rows of 1,536 bytes come at the full rate, those of 768 do not; sums of weights are computed before.
+func.func @rates(%x: tensor<2x1536xi8>, %y: tensor<2x768xi8>) -> (tensor<2x768xi32>, tensor<1x768xi32>, tensor<2x1536xi32>) {
+  %w = graph.constant dense<3> : tensor<1536x768xi8>
+  %v = graph.constant dense<3> : tensor<768x1536xi8>
+  %0 = graph.matmul %x, %w : (tensor<2x1536xi8>, tensor<1536x768xi8>) -> tensor<2x768xi32>
+  %1 = graph.cast %w to i32 : (tensor<1536x768xi8>) -> tensor<1536x768xi32>
+  %2 = graph.reduce sum %1 axes [0] : (tensor<1536x768xi32>) -> tensor<1x768xi32>
+  %3 = graph.matmul %y, %v : (tensor<2x768xi8>, tensor<768x1536xi8>) -> tensor<2x1536xi32>
+  func.return %0, %2, %3 : tensor<2x768xi32>, tensor<1x768xi32>, tensor<2x1536xi32>
+}
+// CHECK-LABEL: func.func @rates(
+// CHECK:         %0 = graph.transpose %w permutation [1, 0]
+// CHECK-NEXT:    %1 = graph.matmul %x, %0 transpose_rhs true
+// CHECK:         graph.matmul %y, %v :
