@@ -131,7 +131,7 @@ class Launch:
 
 @dataclass(frozen=True)
 class Replaced(Launch):
-    """A launch whose body is another one that computes the same."""
+    """A launch whose body is another one that computes the same, or a part of it."""
 
     new: Body
     before: Mapping[SSAValue, SSAValue]
@@ -146,6 +146,13 @@ class Replaced(Launch):
     def operands(self) -> dict[SSAValue, SSAValue]:
         old = (self.of or Launch(self.kernel, self.target)).operands
         return {v: old[self.before[v]] for v in self.new.inputs}
+
+    def in_memory(self) -> list[tuple[str, list[SSAValue]]]:
+        new = dict[SSAValue, list[SSAValue]]()
+        for value, old in self.before.items():
+            new.setdefault(old, []).append(value)
+        given = (self.of or Launch(self.kernel, self.target)).in_memory()
+        return [(name, [n for v in values for n in new.get(v, [v])]) for name, values in given]
 
     def original(self, written: Written) -> Written:
         """The same program, by the values of the launch itself."""

@@ -66,6 +66,11 @@ def lowering_of(launch: Launch) -> Callable[[Launch], Written]:
     kinds = {type(op) for op in launch.body.ops}
     if found := [place for kind, place in BY_OP.items() if kind in kinds]:
         return lowering_at(found[0])
+    if engine is Engine.VECTOR and len(launch.body.ops) > 1:
+        from ge.runtime.library.rows.side_by_side import lower_side_by_side, parts_of
+
+        if len(parts := parts_of(launch.body)) > 1:
+            return partial(lower_side_by_side, parts, lambda part: lowering_of(part)(part))
     from ge.runtime.library.moves import is_repeat, lower_moves, moves
     from ge.runtime.library.rows.simple_ops import lower_plain_ops, needs_plain_ops
 

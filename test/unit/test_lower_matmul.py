@@ -282,7 +282,9 @@ BODIES: dict[str, tuple[list[str], list[str], list[str]]] = {
 }
 
 
-def linear(inputs: list[str], body: list[str], results: list[str]) -> ModuleOp:
+def linear(
+    inputs: list[str], body: list[str], results: list[str], kind: str = "linear"
+) -> ModuleOp:
     """A launch of matmuls and what follows them; `#8x8xf16` stands for a tensor's type."""
     arguments = [", ".join(f"%{n}{i}: #{t}" for i, t in enumerate(inputs)) for n in "ax"]
     types = [types_of(line, r) for r in results for line in body if r in line.split("=")[0]]
@@ -290,7 +292,7 @@ def linear(inputs: list[str], body: list[str], results: list[str]) -> ModuleOp:
     both, outs = ", ".join(types), ", ".join(names)
     text = (
         f"func.func @main({arguments[0]}) -> ({both}) {{\n"
-        f"%r{f':{len(results)}' if len(results) > 1 else ''} = fused_op.linear("
+        f"%r{f':{len(results)}' if len(results) > 1 else ''} = fused_op.{kind}("
         f"{', '.join(f'%a{i}' for i in range(len(inputs)))}) : "
         f"({', '.join('#' + t for t in inputs)}) -> ({both}) {{\n^bb0({arguments[1]}):\n"
         + "\n".join(body)

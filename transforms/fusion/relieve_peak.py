@@ -22,7 +22,7 @@ from xdsl.traits import IsTerminator
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.support.types import byte_size, has_size
-from ge.transforms.analysis.task_graph import value_graph
+from ge.transforms.analysis.task_graph import TaskGraph, value_graph
 from ge.transforms.analysis.views import storage
 from ge.transforms.fusion.groups import Group
 from ge.transforms.fusion.merging import Merger
@@ -61,22 +61,29 @@ class Peak:
 
 
 def peak_of(merger: Merger) -> Peak:
-    groups = merger.groups
+    groups, graph = merger.groups, values_of(merger)
     number = {group: i for i, group in enumerate(groups)}
     outputs = {v for group in number for v in groups.outputs(group)}
+    profile = graph.live(range(len(graph)))
+    at = profile.peak_step
+    live = [v for v, b in graph.buffers.items() if graph.writer[b] <= at <= graph.end(b)]
+    live = [v for v in live if graph.bytes[graph.buffers[v]]]
+    live.sort(key=lambda v: -byte_size(v.type))
+    last = {v: graph.end(b) for v, b in graph.buffers.items() if v in outputs}
+    return Peak(live, last, number)
+
+
+def values_of(merger: Merger) -> TaskGraph:
+    """The launches in their order, and the values that they pass to each other in memory."""
+    groups = merger.groups
+    outputs = {v for group in groups for v in groups.outputs(group)}
     returned = _results(groups.block.last_op)
 
     def size_of(value: SSAValue) -> int:
         counts = value in outputs and value not in returned and in_arena(value)
         return byte_size(value.type) if counts else 0
 
-    graph = value_graph((groups.in_order(group) for group in number), size_of)
-    profile = graph.live(range(len(graph)))
-    at = profile.peak_step
-    live = [v for v, b in graph.buffers.items() if graph.writer[b] <= at <= graph.end(b)]
-    live = sorted(filter(size_of, live), key=lambda v: -byte_size(v.type))
-    last = {v: graph.end(b) for v, b in graph.buffers.items() if v in outputs}
-    return Peak(live, last, number)
+    return value_graph((groups.in_order(group) for group in groups), size_of)
 
 
 def in_arena(value: SSAValue) -> bool:

@@ -156,6 +156,9 @@ class Tracer:
     left: int = 0  # loops that were left before their end
     parts: int = 1  # vector cores beside each cube core
     own: list[v.Argument] = field(default_factory=list[v.Argument])  # the workspace
+    at: "tuple[Index, Index] | None" = None  # core and cores of a part: see `on_cores`
+    taken: list[v.Tile] = field(default_factory=list[v.Tile])  # its buffers
+    spare: list[v.Tile] = field(default_factory=list[v.Tile])  # those of parts before
 
     def __post_init__(self) -> None:
         self.sides = self.cube, self.vector
@@ -165,11 +168,23 @@ class Tracer:
     @property
     def core(self) -> Index:
         """The number of the core, from 0 on."""
-        return Index("core")
+        return Index("core") if self.at is None else self.at[0]
 
     @property
     def cores(self) -> Index:
-        return Index("cores")
+        return Index("cores") if self.at is None else self.at[1]
+
+    @contextmanager
+    def on_cores(self, first: int, count: int, total: int) -> Generator[None]:
+        """A part of the program for `count` of all `total` cores, from the first on: they have
+        numbers from 0 on. It takes the buffers that such parts before it have left."""
+        me = self.now((self.core + (total - first)) % total) if first else self.core
+        for _ in self.range(ceil_div(count - me, total)) if count < total else (0,):
+            self.at = me, Index("constant", (count,))
+            yield
+        self.spare += self.taken
+        self.at = None
+        self.taken.clear()
 
     def split(self) -> int:
         """Split the rows of what passes between cube and vector cores between all vector cores
@@ -284,15 +299,31 @@ class Tracer:
         element = self.arguments[0].element if dtype is None else element_named(dtype)
         rows, cols = whole(rows), whole(cols)
         type, bits = tile_in(rows, cols, element, space), bitwidth(element)
-        side = self.vector if space is Memory.UB else self.cube
         if space is Memory.UB and min(rows, cols) > 1 and cols * bits % (8 * BLOCK):
             cols = align_up(cols * bits, 8 * BLOCK) // bits
         held = tile_in(rows, cols, element, space)
+        if self.at is not None:
+            return self.again(type, held, copies)
+        return self.buffer(type, held, copies)
+
+    def again(self, type: TileType, held: TileType, copies: int | None) -> v.Tile:
+        """A buffer that a part of the program before has left, or a new one."""
+        kinds = [(tile.type, getattr(tile, "copies", None)) for tile in self.spare]
+        if (type, copies) in kinds:
+            tile = self.spare.pop(kinds.index((type, copies)))
+        else:
+            tile = self.buffer(type, held, copies)
+        self.taken.append(tile)
+        return tile
+
+    def buffer(self, type: TileType, held: TileType, copies: int | None) -> v.Tile:
+        """A new tile, or ring, in an allocation of tiles that may be wider."""
+        side = self.vector if held.space is Memory.UB else self.cube
         self.check_room(held, copies or 1)
         if copies is None:
             buffer = v.Buffer(self, held, side.alloc(held))
             return buffer if held is type else buffer.part(0, 0, type.shape)
-        ring = ring_in(copies, rows, cols, element, space)
+        ring = ring_in(copies, held.rows.data, held.cols.data, held.element, held.space)
         return cast(v.Tile, v.Ring(self, type, copies, side.alloc(ring), held))
 
     l1 = partialmethod(alloc, Memory.L1)

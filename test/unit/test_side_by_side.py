@@ -1,0 +1,42 @@
+"""Ops that have nothing to do with each other in one launch: their programs stand one after the
+other."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+from test_lower_matmul import linear
+from tile_lowering import compare
+
+from ge.dialects.support.operation import all_ops
+from ge.dialects.tile.buffers import AllocOp
+
+WEIGHTS = {  # rows, columns, rows that have one scale (0: each has its own)
+    "equal ones": [(256, 64, 0)] * 3,
+    "others": [(300, 70, 0), (64, 1030, 0), (7, 9, 0)],
+    "many": [(40 + i, 200, 0) for i in range(20)],
+    "in groups": [(256, 128, 32), (100, 64, 0), (512, 96, 64)],
+    "few rows": [(1, 64, 0), (3, 16, 0)],
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_side_by_side(name: str) -> None:
+    """Weights are dequantized, and another value is rounded."""
+    inputs, body = ["5x33xf32"], ["%c = graph.cast %x0 to f16 : (#5x33xf32) -> #5x33xf16"]
+    for i, (rows, cols, block) in enumerate(WEIGHTS[name]):
+        codes, size = f"{rows}x{cols}xi8", f" block_size {block}" if block else ""
+        scales = f"{rows // block}x{cols}xf16" if block else f"{rows}xf16"
+        inputs += [codes, scales]
+        body.append(
+            f"%w{i}_ = graph.dequantize %x{2 * i + 1}, %x{2 * i + 2} axis 0{size}"
+            f" : (#{codes}, #{scales}) -> #{rows}x{cols}xf16"
+        )
+    results = ["%c", *(f"%w{i}_" for i in range(len(WEIGHTS[name])))]
+    found = compare(linear(inputs, body, results, "region"), all_lowered=True, orders=2)
+    ((_, program),) = found.pairs
+    if name == "equal ones":  # they have the same buffers, one after the other
+        allocs = [op for op in all_ops(program.body.blocks) if isinstance(op, AllocOp)]
+        assert len({op.result.type for op in allocs}) == len(allocs)
