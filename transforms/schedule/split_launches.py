@@ -151,6 +151,7 @@ class Splitter:
     launches: dict[Hashable, list[Operation]] = field(
         default_factory=lambda: defaultdict[Hashable, list[Operation]](list)
     )
+    alone: dict[str, float] = field(default_factory=dict[str, float])  # us of kernels
     parts: dict[tuple[str, Division, int], KernelOp | None] = field(
         default_factory=dict[tuple[str, Division, int], KernelOp | None]
     )
@@ -278,11 +279,17 @@ class Splitter:
     def reach(self, group: LaunchGroup, members: Sequence[int]) -> int | None:
         """Return how far launches beside a collective, the first of some members, reach that take
         as long as it does: what it can hide behind. None where there are none."""
-        left, *others = (self.makespan([group.members[i]]) for i in members)
-        for i, us in zip(members[1:], others, strict=True):
-            if (left := left - us) <= 0:
+        left = self.alone_us(group.members[members[0]])
+        for i in members[1:]:
+            if (left := left - self.alone_us(group.members[i])) <= 0:
                 return i
-        return members[-1] if others else None
+        return members[-1] if members[1:] else None
+
+    def alone_us(self, op: LaunchOp) -> float:
+        """Return how long a launch takes in isolation."""
+        if op.callee not in self.alone:
+            self.alone[op.callee] = self.makespan([op])
+        return self.alone[op.callee]
 
     def fastest(self, group: LaunchGroup, first: int, end: int, counts: Sequence[int]) -> Choice:
         """The number of pieces with the shortest makespan in isolation. More are tried while they

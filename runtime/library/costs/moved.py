@@ -40,7 +40,11 @@ class Moved:
         these. Devices in the middle of an axis send as much as their neighbours, so that a few of
         each axis are enough."""
         devices = np.array(list(some_devices(mesh, {a.name for a in self.group})))
-        peers = np.array([mesh.group(self.group, device) for device in devices.tolist()])
+        first = devices.copy()  # of each group
+        for axis in self.group:
+            weight = mesh.weight(axis)
+            first -= devices // weight % mesh.resolved(axis).size * weight
+        peers = first[:, None] + np.array(mesh.group(self.group, 0))
         sent = np.array(peers != devices[:, None], dtype=np.int64)
         for (first, end), (low, high) in zip(
             spans_of(self.has, self.whole, mesh, devices[:, None]),
