@@ -12,7 +12,7 @@ from xdsl.pattern_rewriter import PatternRewriter, RewritePattern, op_type_rewri
 from ge.dialects.support.editing import MOST_LOCATIONS, fuse_locations
 from ge.dialects.support.errors import GeError
 from ge.dialects.text.reading import SourceText, parse_module
-from ge.transforms.rewriting.driver import op_classes, rewrite
+from ge.transforms.rewriting.driver import Table, op_classes, rewrite
 
 
 def parse(text: str) -> ModuleOp:
@@ -97,6 +97,23 @@ def test_patterns_are_tried_on_their_ops_only():
     rewrite(parse(ADDS), [anything, stated])
     assert len(anything.seen) == 5
     assert stated.seen == ["arith.constant", "arith.subi"]
+
+
+def test_patterns_are_looked_up_once_for_a_class():
+    """Or for a class and those below it, where one of its patterns asks for these."""
+
+    class Below(VisitStated):
+        below = (arith.AddiOp,)
+
+    asks, stated = Below(), VisitStated()
+    table = Table([asks, stated])
+    found = [table.of(op) for op in parse(ADDS + "%4 = arith.subi %0, %0 : i32").ops]
+    assert found == [[stated], [], [], [asks, stated], [], [stated]]
+    assert found[1] is found[2]
+    sums = frozenset([arith.AddiOp, arith.ConstantOp])
+    of_subtraction = {(arith.SubiOp, sums), (arith.SubiOp, frozenset([arith.ConstantOp]))}
+    of_constant = {(arith.ConstantOp, frozenset())}
+    assert {*table.known} == {arith.AddiOp, test.TestOp, *of_subtraction, *of_constant}
 
 
 def test_op_classes_of_decorated_patterns():

@@ -70,14 +70,21 @@ class Table:
 
     def of(self, op: Operation) -> list[RewritePattern]:
         kind = type(op)
-        below = frozenset([type(v.op) for v in operands_of(op) if type(v) is OpResult])
-        if (found := self.known.get((kind, below))) is None:
-            found = self.known[kind, below] = [
-                p for p, classes, needed in self.patterns
-                if issubclass(kind, classes)
-                and (not needed or any(issubclass(k, needed) for k in below))
-            ]  # fmt: skip
-            found += self.own_patterns(kind)
+        if (found := self.known.get(kind)) is None:
+            below = frozenset([type(v.op) for v in operands_of(op) if type(v) is OpResult])
+            if (found := self.known.get((kind, below))) is None:
+                found = self.looked_up(kind, below)
+        return found
+
+    def looked_up(
+        self, kind: type[Operation], below: frozenset[type[Operation]]
+    ) -> list[RewritePattern]:
+        """The patterns, which are known from now on: by the class alone, where none of them asks
+        for more."""
+        mine = [(p, needed) for p, classes, needed in self.patterns if issubclass(kind, classes)]
+        found = [p for p, n in mine if not n or any(issubclass(k, n) for k in below)]
+        found += self.own_patterns(kind)
+        self.known[(kind, below) if any(n for _, n in mine) else kind] = found
         return found
 
     def own_patterns(self, kind: type[Operation]) -> Sequence[RewritePattern]:
@@ -178,9 +185,14 @@ class _Walker(PatternRewriteWalker):
         size, dispatcher = 0, self.dispatcher
         blocks = op.blocks if isinstance(op, Region) else ()
         ops = reversed(all_ops(blocks)) if blocks else op.walk(reverse=True, region_first=True)
+        settled: dict[int, bool] = {}  # by the list of patterns, which their table keeps
         for size, inner in enumerate(ops, 1):
-            patterns = dispatcher.patterns_for(inner)
-            if patterns and (dispatcher.counts or not is_settled(patterns)):
+            if not (patterns := dispatcher.patterns_for(inner)):
+                continue
+            if (rests := settled.get(id(patterns))) is None:
+                rests = not dispatcher.counts and is_settled(patterns)
+                settled[id(patterns)] = rests
+            if not rests:
                 self._worklist.push(inner)
         if not dispatcher.counts:
             dispatcher.limit = REWRITES_PER_OP * (size + 10)
