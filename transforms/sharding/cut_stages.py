@@ -4,8 +4,8 @@
     %y = ... %h         stage 1: npu_task.receive "h" from 0, func.func @main(%h) -> (y)
 
 Stages follow from values with which they end (`graph.stage` behind them), or are found: parts of
-the program in its order whose longest takes least, by the times with which shardings are chosen
-(`rates.py`; what a part sends is a time, too), and that have room for their weights. Of several
+the program in its order whose longest takes least, by the times that the library has for launches
+of their ops (what a part sends is a time, too), and that have room for their weights. Of several
 such ways the one that sends fewest bytes is taken.
 
 A value goes from the stage that computes it to each stage that uses it, however far away. The
@@ -36,12 +36,16 @@ from ge.dialects.graph.sharding import (
 )
 from ge.dialects.graph.stated import port
 from ge.dialects.npu_task.pipeline import DEPTH, ReceiveOp, SendOp
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.diagnostics import error_at
 from ge.dialects.support.editing import erase, names_in
 from ge.dialects.support.functions import MAIN, functions
 from ge.dialects.support.mesh import Axis, Sharding
+from ge.dialects.support.tensor_op import TensorOp
+from ge.runtime.library.asking import launch_us
 from ge.transforms.graph.control_flow import is_pure
-from ge.transforms.sharding.assignment import Assignment, bytes_of, parameter_bytes
+from ge.transforms.sharding.assignment import Assignment, OpNode, bytes_of, parameter_bytes
+from ge.transforms.sharding.local_ops import drop, is_concat, local
 from ge.transforms.sharding.rates import is_epilogue
 
 HALVINGS = 50  # of the time of the longest stage, to find the least
@@ -56,14 +60,33 @@ class Costs:
     pipeline: Pipeline
 
     def seconds(self, op: Operation, before: Operation | None) -> float:
-        """The time of an op: of what it computes and sends, and of the start of a launch, unless it
-        is likely to be a part of the one before it."""
+        """The time of an op: of a launch of its own, unless it is likely to be a part of the one
+        before it, and of what it sends."""
         node = self.assignment.by_op.get(op)
         if node is None:
             return 0.0
         sending = sum(self.assignment.group_cost(g) / g.count for g in node.outputs)
-        seconds = node.work[node.chosen] / node.count + sending
-        return seconds + self.assignment.rates.start_s(op, before)
+        start = self.assignment.rates.start_s(op, before)
+        own = self.launch_s(op, node) if start and isinstance(op, TensorOp) else None
+        return sending + (node.work[node.chosen] / node.count + start if own is None else own)
+
+    def launch_s(self, op: TensorOp, node: OpNode) -> float | None:
+        """The time of launches that compute a device's part of an op, as the library has it; None
+        where that is no program of its own."""
+        strategy, needs = node.strategies[node.chosen], node.needs[node.chosen]
+        if op.regions or isinstance(op, ShardOp) or node.rules is None or not node.rules.is_static:
+            return None
+        if not strategy.axes:
+            made = [op]
+        elif (
+            is_concat(op, strategy)
+            or (made := local(op, strategy, [n for n in needs if n])) is None
+        ):
+            return None
+        launched = [new for new in made if new.ACCESS is not Access.VIEW]
+        times = [launch_us(new, self.assignment.rates.target) for new in launched]
+        drop([new for new in made if new is not op])
+        return None if None in times else sum(us for us in times if us is not None) / 1e6
 
     def parameters(self, op: Operation) -> float:
         node = self.assignment.by_op.get(op)

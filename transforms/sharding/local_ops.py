@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import (
     TensorType,
     i64,
 )
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.graph.constant import ConstantOp
@@ -318,28 +318,39 @@ def with_properties(
 
 def builds(op: TensorOp, strategy: Strategy, needs: Sequence[Need]) -> bool:
     """Return whether the op of one device's part can be built, with results of the right shapes."""
+    if is_concat(op, strategy):
+        return True  # of boxes, which follow each other
+    made = local(op, strategy, needs)
+    drop(made or ())
+    return made is not None
+
+
+def local(op: TensorOp, strategy: Strategy, needs: Sequence[Need]) -> list[TensorOp] | None:
+    """The ops of one device's part, of operands of their own and in no block; None where there are
+    none with results of the right shapes."""
     types = [
         tensor(local_shape(need, shape_of(v)), element_type(v))
         for v, need in zip(op.operands, needs, strict=True)
     ]
-    block = Block(arg_types=types)
-    made = list[Operation]()
+    block, made, shapes = Block(arg_types=types), list[TensorOp](), shapes_of(op, strategy)
 
     def add(new: TensorOp) -> SSAValue:
         made.append(new)
         return new.results[0]
 
-    shapes = shapes_of(op, strategy)
     try:
-        if is_concat(op, strategy):
-            return True  # of boxes, which follow each other
-        results = build(Part(op, strategy, needs, shapes), block.args, add, is_known=False)
-        return [shape_of(r) for r in results] == shapes
+        results = build(Part(op, strategy, needs, shapes), block.args, add)
+        if [shape_of(r) for r in results] == shapes:
+            return made
     except (VerifyException, ValueError):
-        return False
-    finally:
-        for new in reversed(made):
-            new.drop_all_references()
+        pass
+    drop(made)
+    return None
+
+
+def drop(made: Sequence[TensorOp]) -> None:
+    for new in reversed(made):
+        new.drop_all_references()
 
 
 def local_shape(need: Need, shape: Shape) -> Shape:
