@@ -292,7 +292,7 @@ def lower_all(
         return lower(module, options)
     options = on_mesh(module, options, level_of(module))
     stepper = Stepper(options, context(options.plugins), instrumentations, progress)
-    with weights_at_hand(payload):
+    with weights_at_hand(payload), answers_in(answers(options)):
         compilation = lower_stages(module, stepper, Level.named(until), lower)
     compilation.ops["launches"] = count_launches(module)
     compilation.memory = memory_figures(module)
