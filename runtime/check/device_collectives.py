@@ -32,12 +32,14 @@ class Received:
         form, shape = own[0], op.whole
         has = [all_digits(axes) for axes in op.has.data.dims]
         senders, sure = {a for axes in has for a in axes}, set[Axis]()
+        said = tuple(Cut(axes, (d,), shape[d]) for d, axes in enumerate(has) if axes)
+        form = form.restated(said, shape_of(op.input))
         for dim, axes in enumerate(has):
             cut = form.cut_at(dim, dict(enumerate(has)))
             if cut is not None and cut.axes == axes:  # whichever of its dimensions it might be
                 sure |= {*axes} - {*form.varies}
             both = {*axes, *(() if cut is None else cut.axes)}
-            unknown = both & {*form.unsure, *form.varies} and not form.lacks(axes)
+            unknown = both & form.unsure and not form.lacks(axes, dim)
             is_one = shape[dim] <= shape_of(op.input)[dim]  # the first part is all there is
             unknown = unknown or (cut is None and (form.free or form.loose or is_one))
             if not unknown and axes != (() if cut is None else cut.axes):
@@ -47,6 +49,8 @@ class Received:
             if cut is not None and cut.whole not in (None, shape[dim]) and not unknown:
                 text = f"dimension {dim} has {cut.whole} elements on all devices, not {shape[dim]}"
                 self.report("D10", op, text)
+            if cut is not None and ((not unknown and not cut.is_part) or any(cut.edges)):
+                self.report("D19", op, f"sends what is {cut.wrong}")
         if senders & set(form.terms):
             self.report("D12", op, "sends terms of a sum before they are combined")
         kept = tuple(a for a in (*form.varies, *form.terms) if a not in senders)
@@ -74,8 +78,13 @@ class Received:
             terms = sorted(place.terms, key=lambda t: -abs(t[1]))
             axes = all_digits(a for a, _ in terms)
             if axes:
-                tiles = place.constant == 0 and terms[-1][1] == size
-                cuts.append(Cut(axes, (dim,), whole if tiles else None, fill))
+                step = terms[-1][1]
+                tiles = place.constant == 0 and step == size
+                cut = Cut(axes, (dim,), whole if tiles else None, fill).of_step(step, size)
+                cuts.append(cut)
+                places = [place.constant + step * self.mesh.index(axes, d) for d in self.devices]
+                if places != firsts:
+                    form = replace(form, unsure=form.unsure | {*axes})
         used = [a for cut in cuts for a in cut.axes]
         if len(set(used)) < len(used):
             cuts, form = [], replace(form, varies=tuple(dict.fromkeys((*form.varies, *used))))
@@ -96,18 +105,24 @@ class Received:
         axes, dim = all_digits(op.axes.data), op.dim.value.data
         cut = next((x for x in form.cuts if set(x.axes) & set(axes)), None)
         both = {*axes, *(() if cut is None else cut.axes)}
-        doubt = both & {*form.unsure, *form.varies} and not form.lacks(axes)
-        doubt = doubt or (cut is None and (form.free or form.loose))
+        doubt = both & form.unsure and not form.lacks(axes, dim)
+        is_cut = any(dim in x.dims for x in form.cuts)  # by others
+        doubt = doubt or (cut is None and (form.free or (form.loose and not is_cut)))
         if set(axes) & set(form.terms):
             self.report("D12", op, "gathers terms of a sum before they are combined")
         elif cut is None and not doubt:
-            text = f"gathers along {names(axes)} what is the same on all devices"
-            self.report("D11", op, text)
-        elif cut is not None and not doubt:
-            if dim not in cut.dims:
+            what = "no part" if {*axes} & {*form.varies} else "the same on all devices"
+            self.report("D11", op, f"gathers along {names(axes)} what is {what}")
+        elif cut is not None:
+            if dim not in cut.dims and not doubt:
                 text = f"gathers along dimension {dim} what is cut along {cut.dims[0]}"
                 self.report("D11", op, text)
-            if cut.axes[-len(axes) :] != axes:
+            if (not cut.is_part and not doubt) or any(cut.edges):
+                self.report("D19", op, f"gathers what is {cut.wrong}")
+            # of digits in two dimensions, which may be, these are some in a row
+            ends = [*range(len(axes), len(cut.axes))] if doubt else []
+            rows = [cut.axes[i - len(axes) : i] for i in (*ends, len(cut.axes))]
+            if axes not in rows and not both & {*form.varies}:
                 text = f"gathers along {names(axes)} what is cut by {names(cut.axes)}"
                 self.report("D11", op, f"{text}: in another order, or the wrong parts")
         gone = set(axes)

@@ -21,16 +21,44 @@ MOST_KNOWN = 1 << 14  # elements of a value that are computed
 class Cut:
     """Parts along a dimension, by digits from major to minor. After a reshape there may be several
     dimensions of which it is one, the likely one first. `whole` is the size of the dimension on all
-    devices, if known; `fill` what stands behind the last element, None for what means nothing."""
+    devices, if known; `fill` what stands behind the last element, None for what means nothing.
+    `step` is how far the first elements of two parts lie apart, 0 for as many elements as each part
+    has; `edges` the number of elements at both ends that are none of the whole's."""
 
     axes: Axes
     dims: tuple[int, ...]
     whole: int | None = None
     fill: float | None = None
+    step: int = 0
+    edges: tuple[int, int] = (0, 0)
 
     @property
     def is_sure(self) -> bool:
         return len(self.dims) == 1
+
+    @property
+    def is_part(self) -> bool:
+        """True if parts follow each other."""
+        return not self.step and self.edges == (0, 0)
+
+    @property
+    def wrong(self) -> str:
+        """Words for what is no part."""
+        text, (first, last) = f"cut along {names(self.axes)}, and", self.edges
+        if first or last:
+            return (
+                f"{text} {first} first and {last} last elements of a part are none of the whole's"
+            )
+        return f"{text} its parts, {self.step} elements apart, do not follow each other"
+
+    def of_step(self, step: int, size: int) -> "Cut":
+        """This cut, for parts of some size that lie so far apart."""
+        return replace(self, step=0 if step == size else step)
+
+    def scaled(self, dims: tuple[int, ...], size: int, other: int) -> "Cut":
+        """This cut, of dimensions of another size that have the same elements."""
+        low, high = (e * other // size for e in self.edges)
+        return Cut(self.axes, dims, step=self.step * other // size, edges=(low, high))
 
     def padded(self, each: int) -> bool:
         return self.whole is not None and self.whole < each * prod(a.size for a in self.axes)
@@ -59,9 +87,11 @@ class Kind:
     def cut_of(self, axis: Axis) -> Cut | None:
         return next((cut for cut in self.cuts if axis in cut.axes), None)
 
-    def lacks(self, axes: Axes) -> bool:
-        """Tell whether devices along some axes surely have the same."""
-        return not (self.free or self.loose or self.axes >= {*axes})
+    def lacks(self, axes: Axes, dim: int) -> bool:
+        """Tell whether devices along some axes surely have the same, and no equal parts along a
+        dimension, which others may cut."""
+        is_loose = self.loose and not any(dim in cut.dims for cut in self.cuts)
+        return not (self.free or is_loose or self.axes >= {*axes})
 
     def after(self, other: "Kind") -> "Kind":
         """This form, which follows from another one."""
@@ -86,12 +116,30 @@ class Kind:
         ]
         return replace(self, cuts=tuple(cuts))
 
+    def restated(self, cuts: tuple[Cut, ...], shape: Shape) -> "Kind":
+        """This form with other cuts, if these are those of the same elements: a reshape to what
+        has the same shape on each device is not in a program."""
+        if all(x.is_part and not x.padded(shape[x.dims[0]]) for x in (*self.cuts, *cuts)) and \
+                digits_of(self.cuts, shape) == digits_of(cuts, shape):  # fmt: skip
+            return replace(self, cuts=cuts)
+        return self
+
     def cut_at(self, dim: int, stated: Mapping[int, Axes]) -> Cut | None:
         """The cut of a dimension, one as is stated if there are several that it may have."""
         own = [cut for cut in self.cuts if dim in cut.dims]
         exact = next((cut for cut in own if cut.axes == stated.get(dim)), None)
         elsewhere = [x for x in own if any(x.axes == stated.get(d) for d in x.dims)]
         return exact or next((cut for cut in own if cut not in elsewhere), None)
+
+
+def digits_of(cuts: Sequence[Cut], shape: Shape) -> list[Axis | int]:
+    """By what elements follow each other, from major to minor: places of devices, and dimensions of
+    a part."""
+    found = list[Axis | int]()
+    for dim, size in enumerate(shape):
+        found += [a for cut in cuts if cut.dims[0] == dim for a in cut.axes]
+        found += [size] if size > 1 else []
+    return found
 
 
 EMPTY = Kind(free=True, loose=True)
@@ -121,8 +169,9 @@ def joined(forms: Sequence[Kind]) -> Kind:
         )
         terms = first.terms if (first.terms, first.kind) == (other.terms, other.kind) else ()
         if same and terms == first.terms and first.varies == other.varies:
-            cuts = tuple(a if a == b else Cut(a.axes, a.dims) for a, b in pairs)
-            unsure = first.unsure | other.unsure
+            same_step = all((a.step, a.edges) == (b.step, b.edges) for a, b in pairs)
+            cuts = tuple(a if a == b else replace(a, whole=None, fill=None) for a, b in pairs)
+            unsure = first.unsure | other.unsure | frozenset(() if same_step else first.axes)
             first = replace(first, cuts=cuts, free=free, unsure=unsure, known=None)
         else:
             form = everywhere((first.axes | other.axes) - {*terms}, free)
@@ -141,7 +190,9 @@ def reshaped(form: Kind, source: Shape, target: Shape) -> Kind:
     cuts, varies, lost = list[Cut](), list(form.varies), set(form.unsure)
     ends = [(i + 1, i + 1) for i in range(kept)]
     ends += [(i + kept, j + kept) for i, j in groups(source[kept:], target[kept:])]
-    ends = [*ends[:-1], (len(source), len(target))] if ends else [(len(source), len(target))]
+    # a dimension of one element that comes first is of the dimension behind it
+    ends = [e for e, last in zip(ends, [(0, 0), *ends], strict=False) if e[1] > last[1]]
+    ends = [*ends[:-1], (len(source), len(target))]
     first = begin = 0
     for i, j in ends:
         own = [cut for cut in form.cuts if first <= cut.dims[0] < i]
@@ -154,8 +205,10 @@ def reshaped(form: Kind, source: Shape, target: Shape) -> Kind:
                 varies += cut.axes
                 lost |= set(cut.axes)
             else:
-                cuts.append(Cut(cut.axes, dims))
-                lost |= set(cut.axes) if len(dims) > 1 else set()
+                cuts.append(cut.scaled(dims, source[cut.dims[0]], target[leading]))
+                # one element may be a term that is left of a sum, too
+                is_open = len(dims) > 1 or source[cut.dims[0]] == 1
+                lost |= set(cut.axes) if is_open else set()
         first, begin = i, j
     form = replace(form, cuts=tuple(cuts), varies=tuple(varies), known=None)
     return replace(form, unsure=frozenset(lost))
@@ -182,7 +235,11 @@ def viewed(form: Kind, held: MemoryView, view: MemoryView) -> Kind:
     steps among those inside of its own, or with one of size 1 above these."""
     if (held.sizes, held.strides) == (view.sizes, view.strides):
         return form
-    cuts, varies = list[Cut](), list(form.varies)
+    if len(view.sizes) < len(held.sizes) and in_order(held) and in_order(view):
+        found = reshaped(form, held.sizes, view.sizes)
+        ones = {a for x in form.cuts if held.sizes[x.dims[0]] == 1 for a in x.axes}
+        return replace(found, unsure=found.unsure | ones)
+    cuts, lost = list[Cut](), list[Axis]()
     for cut in form.cuts:
         step, size = held.strides[cut.dims[0]], held.sizes[cut.dims[0]]
         end = step * size
@@ -193,14 +250,20 @@ def viewed(form: Kind, held: MemoryView, view: MemoryView) -> Kind:
             main = [d for d, (n, _) in enumerate(own) if n == 1 and d not in ones]
         dims = (*ones, *main)
         if dims:
-            cuts.append(Cut(cut.axes, dims, cut.whole, cut.fill) if len(dims) == 1 and
-                        view.sizes[dims[0]] == size else Cut(cut.axes, dims))  # fmt: skip
+            is_same = len(dims) == 1 and view.sizes[dims[0]] == size
+            new = cut.scaled(dims, size, view.sizes[dims[-1]])
+            cuts.append(replace(cut, dims=dims) if is_same else new)
         else:
-            varies += cut.axes
-    unsure = {*form.unsure, *varies, *(a for x in cuts if not x.is_sure for a in x.axes)}
-    return replace(
-        form, cuts=tuple(cuts), varies=tuple(varies), unsure=frozenset(unsure), known=None
-    )
+            lost += cut.axes
+    varies = (*form.varies, *lost)
+    unsure = {*form.unsure, *lost, *(a for x in cuts if not x.is_sure for a in x.axes)}
+    return replace(form, cuts=tuple(cuts), varies=varies, unsure=frozenset(unsure), known=None)
+
+
+def in_order(view: MemoryView) -> bool:
+    """True if the last dimension counts fastest, as in a tensor."""
+    steps = [s for n, s in zip(view.sizes, view.strides, strict=True) if n > 1]
+    return steps == sorted(steps, reverse=True)
 
 
 def names(axes: Iterable[Axis]) -> str:

@@ -31,6 +31,7 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, is_static, rank_of, shape_of
 from ge.runtime.check.device_collectives import Received
 from ge.runtime.check.device_forms import EMPTY, MOST_KNOWN, Cut, Kind, Numbers, names, reshaped
+from ge.runtime.check.device_parts import depends_on_place, part_of
 
 NEUTRAL: Mapping[str, Callable[[Attribute], int | float]] = {
     "sum": lambda _: 0, "prod": lambda _: 1, "max": lowest, "min": highest,
@@ -116,6 +117,13 @@ def combined(op: TensorOp) -> dict[tuple[int, int], str]:
     if isinstance(op, ScatterNdOp) and op.reduction.data == "add":
         return {(i, d): SUM for d in range(len(shape_of(op.indices)) - 1) for i in (1, 2)}
     return {}
+
+
+def is_group(op: TensorOp, index: int, cut: Cut, own: Sequence[Kind]) -> bool:
+    """True for channels of which each device has one group, with the weights of that group."""
+    if not isinstance(op, ConvOp) or index or cut.dims[0] != op.channel_axis or not cut.is_part:
+        return False
+    return any((x.axes, x.dims) == (cut.axes, (0,)) for x in own[1].cuts)
 
 
 def may_be_zeros(form: Kind) -> bool:
@@ -243,25 +251,40 @@ class Tensors(Received):
         kinds, cuts, terms = combined(op), dict[frozenset[Axis], Cut](), list[Axis]()
         kind, free = SUM, all(f.free for f in own)
         varies = [a for f in own if not f.free for a in f.varies]
-        unsure = frozenset(a for f in own for a in f.unsure)
+        unsure, looked_up = frozenset(a for f in own for a in f.unsure), list[Axis]()
+        takes_places = op.ACCESS is not Access.POINTWISE and any(
+            {*f.varies} & ({*f.varies} if f.free else f.unsure) for f in own
+        )
         for i, form in enumerate(own):
             follows = through(op, i, result) if form.cuts else {}
             for cut in form.cuts:
                 dims = tuple(dict.fromkeys(follows[d] for d in cut.dims if d in follows))
                 first = cut.dims[0]
-                if first not in follows and (i, first) in kinds:
+                if is_group(op, i, cut, own):
+                    self.add_cut((op, result), own, i, Cut(cut.axes, (1,)), cuts, unsure)
+                elif first not in follows and (i, first) in kinds:
                     kind = kinds[i, first]
                     terms += cut.axes
                     self.check_combined(op, i, cut, kind, own)
                 elif dims:
-                    if not set(dims) <= set(through(op, i, result, exactly=True).values()):
+                    new = self.through_windows(op, i, cut, follows, result)
+                    if new is None:
                         unsure |= frozenset(cut.axes)
-                    self.add_cut(op, own, i, replace(cut, dims=dims), cuts, unsure)
+                        new = Cut(cut.axes, dims)
+                    self.add_cut((op, result), own, i, replace(new, dims=dims), cuts, unsure)
+                elif takes_places:
+                    looked_up += cut.axes
                 else:
                     varies += cut.axes
+        self.check_places(op, own, cuts, unsure, result)
         terms, kind = self.terms(op, own, terms, kind, varies)
         placed = {a for cut in cuts.values() for a in cut.axes} | set(terms)
-        varies += [a for f in own if f.free for a in f.varies if a not in placed]
+        by_place = [a for f in own if f.free for a in f.varies if a not in placed]
+        varies += by_place
+        varies += [a for a in looked_up if a not in placed]
+        if takes_places and not free:
+            unsure |= frozenset(varies)  # what is taken by them may be a part
+        unsure |= frozenset(() if free else by_place)
         lost = set(varies)
         kept = [cut for cut in cuts.values() if not lost & set(cut.axes)]
         varies += [a for cut in cuts.values() if lost & set(cut.axes) for a in cut.axes]
@@ -271,21 +294,19 @@ class Tensors(Received):
         return self.filled(op, own, form)
 
     def add_cut(
-        self, op: TensorOp, own: Sequence[Kind], index: int, cut: Cut,
+        self, of: tuple[TensorOp, int], own: Sequence[Kind], index: int, cut: Cut,
         cuts: dict[frozenset[Axis], Cut], unsure: frozenset[Axis],
     ) -> None:  # fmt: skip
-        """Hold the parts of an operand against those of others."""
+        """Hold the parts of an operand against those of others, for a result of an op."""
+        op, result = of
         moved = isinstance(op, MOVES) or op.ACCESS in MOVING
-        fill = cut.fill if moved else None
-        if not set(cut.dims) <= set(through(op, index, 0, exactly=True).values()):
-            cut = replace(cut, whole=None)  # windows: another number of elements
-        cut = replace(cut, fill=fill)
+        cut = replace(cut, fill=cut.fill if moved else None)
         key = frozenset(cut.axes)
         for other, form in enumerate(own):
             if other == index or form.axes & key or form.free or form.loose or unsure & key:
                 continue
             sizes = shape_of(op.operands[other])
-            ways = through(op, other, 0, exactly=True)
+            ways = through(op, other, result, exactly=True)
             if cut.is_sure and any(m == cut.dims[0] and sizes[d] > 1 for d, m in ways.items()):
                 axes = names(cut.axes)
                 text = f"operand {index} is cut along {axes}, and operand {other}, the same on all "
@@ -295,13 +316,55 @@ class Tensors(Received):
                 continue
             dims = tuple(d for d in cut.dims if d in known.dims)
             if axes == key and known.axes == cut.axes and dims:
-                cuts[key] = Cut(cut.axes, dims, cut.whole if known.whole is None else known.whole)
+                whole = cut.whole if known.whole is None else known.whole
+                edges = tuple(map(max, cut.edges, known.edges))
+                cuts[key] = Cut(cut.axes, dims, whole, step=cut.step, edges=(edges[0], edges[1]))
+                if cut.step != known.step and not unsure & key:
+                    text = f"parts of operands along {names(cut.axes)} lie {known.step} and "
+                    self.report("D19", op, f"{text}{cut.step} elements apart")
                 return
             if not unsure & (key | axes):
                 text = f"operands are cut differently by {names(cut.axes)}"
                 self.report("D11", op, text)
             return
         cuts[key] = cut
+
+    def through_windows(
+        self, op: TensorOp, index: int, cut: Cut, follows: Mapping[int, int], result: int
+    ) -> Cut | None:
+        """The cut of a result that needs windows of a cut operand; None where it is not known."""
+        dim, exact = cut.dims[0], through(op, index, result, exactly=True)
+        size = shape_of(op.operands[index])[dim]
+        along = follows.get(dim)
+        count = -1 if along is None else shape_of(op.results[result])[along]
+        is_exact = {follows[d] for d in cut.dims if d in follows} <= {*exact.values()}
+        if is_exact and count == size and (size > 1 or not cut.step):  # of one, steps are not seen
+            return cut
+        if along is None or not cut.is_sure or not is_static((size, count)):
+            return None
+        if isinstance(op, ConcatOp) and along == op.axis.value.data:
+            return replace(cut.of_step(cut.step or size, count), dims=(along,), whole=None)
+        new = part_of(op, index, cut, (dim, along), result)
+        if isinstance(new, str):
+            self.report("D19", op, f"{new} on each device along {names(cut.axes)}")
+            return None
+        return new
+
+    def check_places(
+        self, op: TensorOp, own: Sequence[Kind], cuts: Mapping[frozenset[Axis], Cut],
+        unsure: frozenset[Axis], result: int,
+    ) -> None:  # fmt: skip
+        """Check that no element of a part needs other elements of an operand, of which devices have
+        the same, than it would if its part were the first one."""
+        for cut in cuts.values():
+            if not cut.is_sure or unsure & {*cut.axes} or op.ACCESS is Access.POINTWISE:
+                continue
+            for i, form in enumerate(own):
+                if form.axes & {*cut.axes} or form.free or form.loose:
+                    continue
+                if depends_on_place(op, i, cut.dims[0], result):
+                    text = f"an element along {names(cut.axes)} needs other elements of operand {i}"
+                    self.report("D19", op, f"{text} the further behind it is in its part")
 
     def check_combined(
         self, op: TensorOp, index: int, cut: Cut, kind: str, own: Sequence[Kind]
@@ -320,6 +383,8 @@ class Tensors(Received):
                     text = f"operand {index} is cut along {names(cut.axes)}, and operand {other} "
                     self.report("D12", op, f"{text}is the same on all devices: no parts of a sum")
                 match = form.cut_of(cut.axes[0])
+                if match is not None and {*match.axes} & (form.unsure | own[index].unsure):
+                    continue  # it may be another dimension that is cut
                 if match is not None and match.dims == (d,) and match.axes != cut.axes:
                     self.report("D12", op, "parts that are multiplied are in different orders")
                 if match is None or match.whole is None:
@@ -328,6 +393,8 @@ class Tensors(Received):
                     text = f"{cut.whole} elements of operand {index} along {names(cut.axes)} meet "
                     self.report("D13", op, f"{text}{match.whole} of operand {other}")
                 cut = replace(cut, whole=match.whole)
+        if not cut.is_part:
+            self.report("D19", op, f"operand {index} is {cut.wrong}, and combined")
         if cut.padded(shape_of(op.operands[index])[dim]):
             neutral = float(NEUTRAL[kind](element_type(op.operands[index])))
             if cut.fill != neutral:
@@ -368,6 +435,8 @@ class Tensors(Received):
     def masked(self, cut: Cut, inside: Numbers, shape: Shape, value: float) -> Cut:
         """A cut with a value behind the last element, where a mask leaves nothing else there. The
         mask says how many elements there are where that is not known."""
+        if not cut.is_part:
+            return cut
         dim, each, whole = cut.dims[0], shape[cut.dims[0]], cut.whole
         rows = {d: np.moveaxis(np.broadcast_to(m, shape), dim, 0) for d, m in inside.items()}
         firsts = {d: self.mesh.index(cut.axes, d) * each for d in rows}
@@ -396,6 +465,8 @@ class Tensors(Received):
             text = f"takes a part by the place along {names(twice)} of a value that is cut along "
             self.report("D11", op, f"{text}it: what is left is in no part")
         if set(index.varies) & data.axes or any(dim in cut.dims for cut in others):
+            return None
+        if before is not None and not before.is_part:
             return None
         if before is None:
             new = Cut(index.varies, (dim,), size)

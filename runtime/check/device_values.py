@@ -1,4 +1,4 @@
-"""Proof of what the devices of a mesh have: rules D3, D10 to D13 and D17
+"""Proof of what the devices of a mesh have: rules D3, D10 to D13, D17 and D19
 (docs/proofs.md).
 
 The program is followed once, for all devices. Of each value its *form* says how those of devices
@@ -34,6 +34,7 @@ from ge.dialects.graph.sharding import WHOLE, parts_of, sharding_of
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import (
+    MemoryView,
     Task,
     access,
     moves,
@@ -175,6 +176,8 @@ class Values:
             span = self.span(value)
             if span is not None:
                 entries = [x for x in entries if x[1] is None or x[1].overlaps(span)]
+                same = [i for i, x in enumerate(entries) if x[1] and x[1].boxes == span.boxes]
+                entries = entries[same[-1] :] if same else entries  # the others are written over
         if not entries:
             return Kind()
         forms = [self.viewed(form, held, value) for held, _, form in entries]
@@ -190,16 +193,17 @@ class Values:
         if is_static(before) and is_static(after) and prod(before) == prod(after):
             return viewed(form, view_of(held), view_of(value))
         if len(before) == len(after):
-            # Some of the elements, or more than these: pieces of parts follow each other in the
-            # order of devices as parts do, but how many elements there are of all is not known
+            starts = starts_of(view_of(value), view_of(held)) if form.cuts else ()
             kept = [
-                x if before[x.dims[0]] == after[x.dims[0]] else Cut(x.axes, x.dims)
-                for x in form.cuts
-                if before[x.dims[0]] == after[x.dims[0]] or x.is_sure
+                x if before[d] == after[d] else piece(x, before[d], after[d], starts[d])
+                for x, d in ((x, x.dims[0]) for x in form.cuts)
+                if before[d] == after[d]
+                or (x.is_sure and (x.edges == (0, 0) or after[d] < before[d]))
             ]
             lost = [*{*form.axes} - {a for x in kept for a in x.axes} - {*form.terms}]
+            open_ = frozenset(a for x in form.cuts if not x.is_sure for a in x.axes)
             new = replace(form, cuts=tuple(kept), varies=tuple(sorted(lost)), known=None)
-            return new.of_ones(after)
+            return replace(new, unsure=new.unsure | (open_ & {*lost})).of_ones(after)
         if is_static(before) and is_static(after):
             return part_of_view(form, view_of(held), view_of(value))
         return form.varying()
@@ -219,8 +223,14 @@ class Values:
         if span is None:
             self.held[owner] = [*entries, (value, None, form)]
             return
-        kept = [x for x in entries if x[1] is None or x[1].boxes != span.boxes]
-        self.held[owner] = [*kept, (value, span, form)]
+        whole = self.span(owner)
+        own = None if whole is None else whole.boxes
+        kept = [x for x in entries if span.boxes not in (own, own if x[1] is None else x[1].boxes)]
+        new = [*kept, (value, span, form)]
+        pieces = [(x[0], x[1]) for x in new if x[1] is not None]
+        if is_all(pieces, data_type(owner.type)[1]):
+            new = [x for x in new if x[1] is not None]
+        self.held[owner] = new
 
     # ---- the walk
 
@@ -246,6 +256,8 @@ class Values:
         kernel = self.kernels.get(op.callee)
         if kernel is None:
             return
+        if isinstance(kernel.main, c.AllReduceOp) and self.reduce_pieces(op, kernel.main):
+            return
         own = tuple(self.read(v) for v in op.ins)
         key = None if any(f.known is not None for f in own) else (op.callee, own)
         if key is None or (results := self.results.get(key)) is None:
@@ -257,6 +269,25 @@ class Values:
         _, writes, new = access(op)
         for target, form in zip([*writes, *new], results, strict=False):
             self.write(target, form)
+
+    def reduce_pieces(self, op: LaunchOp, kernel: c.AllReduceOp) -> bool:
+        """Follow several values that are reduced in one buffer, each alone; return if it is so."""
+        (source,), (target,) = op.ins, op.outs
+        entries, ends = self.held.get(source, []), (self.span(source), self.span(target))
+        pieces = [(v, span, form) for v, span, form in entries if span is not None]
+        is_whole = is_all([(v, span) for v, span, _ in pieces], data_type(source.type)[1])
+        if len(pieces) < 2 or len(pieces) < len(entries) or not is_whole or None in ends \
+                or owner_of(target) is not target:  # fmt: skip
+            return False
+        before, after = (end.boxes[0].low for end in ends if end is not None)
+        found = list[Entry]()
+        for value, span, form in pieces:
+            boxes = tuple(replace(box, low=box.low + after - before) for box in span.boxes)
+            moved = replace(span, memory=(ends[1] or span).memory, boxes=boxes)
+            found.append((value, moved, self.tensors.reduced(kernel, form)))
+        self.held[target] = found
+        self.take_problems(op, f"{name_of(op)}: ")
+        return True
 
     def check_condition(self, value: SSAValue | None, op: Operation) -> None:
         """Check that a condition is the same on all devices that meet behind it."""
@@ -350,7 +381,8 @@ class Values:
             what = f"result {i}"
             stated = self.stated(table, data_type(value.type)[1], what)
             if sharding_of(table) is not None:
-                self.check_result(what, self.read(value), stated, op)
+                form = self.read(value).restated(stated.cuts, data_type(value.type)[1])
+                self.check_result(what, form, stated, op)
         for state in self.states:
             stated = self.stated(state.attributes, data_type(state.result.type)[1], "state")
             self.check_result("state", self.read(state.result), stated, op)
@@ -368,18 +400,56 @@ class Values:
             self.report("D12", f"{what} is terms of a {form.kind} that nobody combines", op)
         by_dim = {cut.dims[0]: cut.axes for cut in stated.cuts}
         for cut in stated.cuts:
-            if set(cut.axes) & {*form.varies, *form.terms, *form.unsure}:
+            if set(cut.axes) & {*form.terms, *form.unsure}:
                 continue
             own = form.cut_at(cut.dims[0], by_dim)
             if own is None and form.drawn:
                 text = f"{what} is cut by {names(cut.axes)}, and all parts are the same random "
                 self.report("D17", f"{text}numbers", op)
-            if own is None and not form.axes & set(cut.axes):
+            is_same = not form.axes & set(cut.axes)
+            if own is None and (form.free or (form.loose and is_same)):
                 continue  # what is the same on all devices may be parts that are equal
+            if own is not None and not own.is_part:
+                self.report("D19", f"{what} is {own.wrong}", op)
             if own is None or own.axes != cut.axes:
-                has = "whole" if own is None else f"cut by {names(own.axes)}"
+                differs = form.axes & set(cut.axes)
+                has = "different in another way" if differs else "whole"
+                has = has if own is None else f"cut by {names(own.axes)}"
                 text = f"{what} says that dimension {cut.dims[0]} is cut by {names(cut.axes)}"
                 self.report("D11", f"{text}, and it is {has}", op)
+
+
+def is_all(pieces: Sequence[tuple[SSAValue, MemrefBytes]], whole: Shape) -> bool:
+    """True if pieces are all of a buffer."""
+    sizes = [data_type(value.type)[1] for value, _ in pieces]
+    if (
+        not is_static(whole)
+        or not all(map(is_static, sizes))
+        or sum(map(prod, sizes)) < prod(whole)
+    ):
+        return False
+    spans = [span for _, span in pieces]
+    return not any(a.overlaps(b) for i, a in enumerate(spans) for b in spans[:i])
+
+
+def starts_of(view: MemoryView, held: MemoryView) -> list[int]:
+    """The element along each dimension of what is held at which a view of some begins."""
+    rest, starts = view.offset - held.offset, [0] * len(held.sizes)
+    for d in sorted(range(len(starts)), key=lambda d: -held.strides[d]):
+        if held.sizes[d] > 1 and held.strides[d]:
+            starts[d], rest = divmod(rest, held.strides[d])
+    return starts
+
+
+def piece(cut: Cut, size: int, count: int, start: int) -> Cut:
+    """The cut of some of the elements, or of more than these. These lie as far apart as parts do;
+    but equal pieces of parts, and what these fill together, follow each other in the order of
+    devices as parts do. How many elements there are of all is not known."""
+    is_equal = not cut.step and (not count % size or not size % count)
+    step = count if is_equal or (count > size and not count % size) else cut.step or size
+    low, high = cut.edges
+    edges = (max(low - start, 0), max(high - (size - start - count), 0)) if count < size else (0, 0)
+    return replace(Cut(cut.axes, cut.dims).of_step(step, count), edges=edges)
 
 
 def check_values(module: ModuleOp, main: FuncOp, mesh: Mesh) -> list[Problem]:

@@ -32,7 +32,7 @@ RULES = {
     "D1": "devices", "D2": "devices", "D3": "devices", "D4": "deadlock", "D5": "deadlock",
     "D6": "race", "D7": "race", "D8": "race", "D9": "devices", "D10": "devices", "D11": "devices",
     "D12": "devices", "D13": "padding", "D14": "capacity", "D15": "figure", "D16": "stages",
-    "D17": "devices", "D18": "devices",
+    "D17": "devices", "D18": "devices", "D19": "devices",
 }  # fmt: skip
 
 

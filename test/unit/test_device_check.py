@@ -476,3 +476,154 @@ func.func @main(%x: tensor<8xf32> {graph.name = "x", graph.whole = array<i64: 32
         ack.detach()
     with pytest.raises(GeError, match="other bits in random timing"):
         Session(module, {}, sanitize=False).fuzz_schedule(given, 8)
+
+
+IMAGE = """graph.mesh @mesh ["tp"=2]
+func.func @main(%x: tensor<1x2x4x4xf32> {
+                    graph.sharding = #graph.sharding<@mesh, [{}, {}, {"tp"}, {}]>,
+                    graph.whole = array<i64: 1, 2, 8, 4>},
+                %w: tensor<2x2x3x1xf32>)
+    -> (tensor<1x2xROWSx4xf32> {graph.sharding = #graph.sharding<@mesh, [{}, {}, {"tp"}, {}]>,
+                             graph.whole = array<i64: 1, 2, WHOLE, 4>}) {
+  %0 = graph.exchange %x shape [1, 2, 8, 4] has <@mesh, [{}, {}, {"tp":(1)2}, {}]>
+      needs <[0 : 1], [0 : 2], ["tp"=2 * 4 + BEGIN : SIZE], [0 : 4]> fill 0.0 : f32
+      : (tensor<1x2x4x4xf32>) -> tensor<1x2xSIZEx4xf32>
+  %y = graph.OP : (tensor<1x2xSIZEx4xf32>ALSO) -> tensor<1x2xROWSx4xf32>
+  return %y : tensor<1x2xROWSx4xf32>
+}"""
+
+
+def image(op: str, begin: int, size: int, rows: int) -> str:
+    """A program in which each device has so many elements of rows, and makes others of them."""
+    also = ", tensor<2x2x3x1xf32>" if "%w" in op else ""
+    text = IMAGE.replace("OP", op).replace("ALSO", also).replace("WHOLE", str(2 * rows))
+    return text.replace("BEGIN", str(begin)).replace("SIZE", str(size)).replace("ROWS", str(rows))
+
+
+@pytest.mark.parametrize(
+    ("op", "begin", "size", "rows"),
+    [
+        ("conv %0, %w", -1, 6, 4),
+        ("conv %0, %w strides [2, 1]", -1, 5, 2),
+        ("conv_transpose %0, %w strides [2, 1] pads [3, 0, 2, 0]", -1, 6, 8),
+        ("pool max %0 kernel [2, 1] strides [2, 1]", 0, 4, 2),
+        ("slice %0 starts [1] ends [5] axes [2]", -1, 6, 4),
+        ("softmax %0 axis 3", 0, 4, 4),
+    ],
+)
+def test_windows_of_parts_are_those_of_the_whole(op: str, begin: int, size: int, rows: int):
+    assert rules(compiled(image(op, begin, size, rows))) == {}
+
+
+@pytest.mark.parametrize(
+    ("op", "begin", "size", "rows", "message"),
+    [
+        ("conv %0, %w pads [1, 0, 1, 0]", 0, 4, 4, "1 first and 1 last elements"),
+        ("conv %0, %w pads [2, 0, 0, 0]", -1, 4, 4, "2 first and 0 last"),
+        ("conv %0, %w", -1, 5, 3, "4 elements apart"),
+        ("conv %0, %w strides [3, 1]", -1, 6, 2, "windows are 3 elements apart, and parts 4"),
+        ("conv_transpose %0, %w strides [2, 1]", 0, 4, 9, "1 first and 1 last"),
+        ("conv_transpose %0, %w strides [2, 1] pads [1, 0, 0, 0]", 0, 4, 8, "last elements"),
+        ("pool max %0 kernel [2, 1] strides [1, 1] pads [0, 0, 1, 0]", 0, 4, 4, "1 last"),
+        ("pad %0 pads [1, 1] axes [2]", 0, 4, 6, "1 first and 1 last"),
+        ("slice %0 starts [0] ends [3] axes [2]", 0, 4, 3, "4 elements apart"),
+        ("softmax %0 axis 2", 0, 4, 4, "different in another way"),
+        ("resize %0 sizes [1, 2, 8, 4] mode linear", 0, 4, 8, "different in another way"),
+    ],
+)
+def test_d19_ops_compute_parts_of_what_they_compute_of_the_whole(
+    op: str, begin: int, size: int, rows: int, message: str
+):
+    found = rules(compiled(image(op, begin, size, rows)))
+    assert message in found.get("D19", "") + found.get("D11", "")
+
+
+def test_d11_parts_of_chunks_are_gathered_in_their_order():
+    """A chunk has a dimension of its own for devices, which comes and goes in views."""
+    program = compiled("""graph.mesh @mesh ["a"=4]
+func.func @main(%x: tensor<1x2x16xf32> {graph.sharding = #graph.sharding<@mesh, [{"a"}, {}, {}]>,
+                                        graph.whole = array<i64: 4, 2, 16>}) -> tensor<4x2x16xf32> {
+  %0 = graph.reshape %x shape [2, 16] : (tensor<1x2x16xf32>) -> tensor<2x16xf32>
+  %1 = graph.tanh %0 : (tensor<2x16xf32>) -> tensor<2x16xf32>
+  %2 = graph.reshape %1 shape [1, 2, 16] : (tensor<2x16xf32>) -> tensor<1x2x16xf32>
+  %3 = graph.all_gather %2 dim 0 over <"a"=4> : (tensor<1x2x16xf32>) -> tensor<4x2x16xf32>
+  return %3 : tensor<4x2x16xf32>
+}""")
+    assert rules(program) == {}
+    other = program.replace('[{"a"}, {}, {}]', '[{"a":(2)2, "a":(1)2}, {}, {}]')
+    assert "in another order" in rules(other)["D11"]
+
+
+def test_d13_columns_of_a_head_are_more_than_heads():
+    """2 heads of 12 columns over 8 devices, of which 2 have one each."""
+    by_head = '[{}, {}, {"tp":(1)2}, {}]>, graph.whole = array<i64: 1, 4, 2, 12>'
+    by_row = '[{"tp":(1)2}, {}]>, graph.whole = array<i64: 24, 5>'
+    program = compiled(f"""graph.mesh @mesh ["tp"=8]
+func.func @main(%x: tensor<1x4x1x12xf32> {{graph.sharding = #graph.sharding<@mesh, {by_head}}},
+                %w: tensor<12x5xf32> {{graph.sharding = #graph.sharding<@mesh, {by_row}}})
+    -> tensor<1x4x5xf32> {{
+  %0 = graph.reshape %x shape [1, 4, 12] : (tensor<1x4x1x12xf32>) -> tensor<1x4x12xf32>
+  %1 = graph.matmul %0, %w : (tensor<1x4x12xf32>, tensor<12x5xf32>) -> tensor<1x4x5xf32>
+  %2 = graph.all_reduce sum %1 over <"tp":(1)2> : (tensor<1x4x5xf32>) -> tensor<1x4x5xf32>
+  return %2 : tensor<1x4x5xf32>
+}}""")
+    assert rules(program) == {}
+
+
+def test_d11_a_reshape_to_what_has_the_same_shape_on_each_device():
+    """It is not in the program: rows and halves of rows are rows of half as many elements."""
+    program = compiled("""graph.mesh @mesh ["a"=2, "b"=2]
+func.func @main(%x: tensor<1x2xf32> {graph.sharding = #graph.sharding<@mesh, [{"b"}, {"a"}]>,
+                                     graph.whole = array<i64: 2, 4>})
+    -> (tensor<1x2xf32> {graph.sharding = #graph.sharding<@mesh, [{"b", "a"}, {}]>,
+                         graph.whole = array<i64: 4, 2>}) {
+  %0 = graph.relu %x : (tensor<1x2xf32>) -> tensor<1x2xf32>
+  return %0 : tensor<1x2xf32>
+}""")
+    assert rules(program) == {}
+    assert "D11" in rules(program.replace('[{"b", "a"}, {}]', '[{"a", "b"}, {}]'))
+
+
+def test_d11_weights_of_two_directions_are_those_of_all_elements_of_a_batch():
+    batch = '[{}, {"tp"}, {}]>, graph.whole = array<i64: 3, 2, 2>'
+    last = '[{}, {"tp"}, {}]>, graph.whole = array<i64: 2, 2, 4>'
+    program = compiled(f"""graph.mesh @mesh ["tp"=2]
+func.func @main(%x: tensor<3x1x2xf32> {{graph.sharding = #graph.sharding<@mesh, {batch}}},
+                %w: tensor<2x12x2xf32>, %r: tensor<2x12x4xf32>)
+    -> (tensor<2x1x4xf32> {{graph.sharding = #graph.sharding<@mesh, {last}}}) {{
+  %0, %1 = graph.gru %x, %w, %r direction bidirectional
+      : (tensor<3x1x2xf32>, tensor<2x12x2xf32>, tensor<2x12x4xf32>)
+      -> (tensor<3x2x1x4xf32>, tensor<2x1x4xf32>)
+  return %1 : tensor<2x1x4xf32>
+}}""")
+    assert rules(program) == {}
+
+
+def test_d19_a_mask_that_counts_from_the_first_query_is_not_that_of_a_part():
+    queries = '[{}, {}, {"tp"}, {}]>, graph.whole = array<i64: 1, 2, 8, 4>'
+    program = compiled(f"""graph.mesh @mesh ["tp"=2]
+func.func @main(%q: tensor<1x2x4x4xf32> {{graph.sharding = #graph.sharding<@mesh, {queries}}},
+                %k: tensor<1x2x8x4xf32>)
+    -> (tensor<1x2x4x4xf32> {{graph.sharding = #graph.sharding<@mesh, {queries}}}) {{
+  %0 = graph.attention %q, %k, %k
+      : (tensor<1x2x4x4xf32>, tensor<1x2x8x4xf32>, tensor<1x2x8x4xf32>) -> tensor<1x2x4x4xf32>
+  return %0 : tensor<1x2x4x4xf32>
+}}""")
+    assert rules(program) == {}
+    causal = program.replace("graph.attention %0, %1, %1", "graph.attention %0, %1, %1 causal true")
+    assert "the further behind" in rules(causal)["D19"]
+
+
+def test_d13_each_device_has_a_group_of_channels():
+    """Of one group the text does not say that there are several."""
+    channels = '[{}, {"tp"}, {}]>, graph.whole = array<i64: 2, SIZE, 2>'
+    inputs, results = channels.replace("SIZE", "2"), channels.replace("SIZE", "8")
+    weight = '[{"tp"}, {}, {}]>, graph.whole = array<i64: 8, 1, 3>'
+    program = compiled(f"""graph.mesh @mesh ["tp"=2]
+func.func @main(%x: tensor<2x1x2xf32> {{graph.sharding = #graph.sharding<@mesh, {inputs}}},
+                %w: tensor<4x1x3xf32> {{graph.sharding = #graph.sharding<@mesh, {weight}}})
+    -> (tensor<2x4x2xf32> {{graph.sharding = #graph.sharding<@mesh, {results}}}) {{
+  %0 = graph.conv %x, %w pads [2, 0] : (tensor<2x1x2xf32>, tensor<4x1x3xf32>) -> tensor<2x4x2xf32>
+  return %0 : tensor<2x4x2xf32>
+}}""")
+    assert rules(program) == {}
