@@ -339,7 +339,7 @@ def local(op: TensorOp, strategy: Strategy, needs: Sequence[Need]) -> list[Tenso
         return new.results[0]
 
     try:
-        results = build(Part(op, strategy, needs, shapes), block.args, add)
+        results = build(Part(op, strategy, needs, shapes), block.args, add, is_known=False)
         if [shape_of(r) for r in results] == shapes:
             return made
     except (VerifyException, ValueError):
