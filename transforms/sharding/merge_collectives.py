@@ -88,7 +88,8 @@ class MergeCollectivesPass(ModulePass):
             for own in exchanges(block):
                 exchange_once(own)
             ops = ops_of(block)
-            together = [own for group in groups(block) for own in parts(group, ops, rates)]
+            seconds = seconds_of(ops, rates) if (found := groups(block)) else {}
+            together = [own for group in found for own in parts(group, seconds, rates)]
             early = [new for own in together for new in merge(own)]
             if early:
                 put_early(block, early)
@@ -251,20 +252,29 @@ def is_short(op: Reduction, rates: Rates) -> bool:
     return sending.seconds(0, 1) <= 2 * rates.spread(op.group())[0].start_us / 1e6
 
 
-def parts(
-    group: Mergeable, ops: Sequence[Operation], rates: Rates
-) -> Iterator[Sequence[Reduction]]:
-    """The reductions of a group that are one, in the order of the program."""
-    at, clock = dict[Operation, float](), 0.0  # the times at which ops have ended
-    before: Operation | None = None
-    for op in ops:
-        if op is group.end:
-            break
-        if isinstance(op, TensorOp) and not isinstance(op, Collective) and op not in group.waiting:
+def seconds_of(ops: Sequence[Operation], rates: Rates) -> dict[Operation, float]:
+    """The time of each op of a block, of what is no collective."""
+    found = dict.fromkeys(ops, 0.0)
+    for before, op in zip((None, *ops), ops, strict=False):
+        if isinstance(op, TensorOp) and not isinstance(op, Collective):
             work = op.work()
             moved = 0 if work is None else work.read + work.written
-            clock += rates.work_s(op, 1, moved) + rates.start_s(op, before)
-        at[op], before = clock, op
+            found[op] = rates.work_s(op, 1, moved) + rates.start_s(op, before)
+    return found
+
+
+def parts(
+    group: Mergeable, seconds: Mapping[Operation, float], rates: Rates
+) -> Iterator[Sequence[Reduction]]:
+    """The reductions of a group that are one, in the order of the program. `seconds`: of all
+    ops."""
+    at, clock = dict[Operation, float](), 0.0  # the times at which ops have ended
+    for op, own in seconds.items():
+        if op is group.end:
+            break
+        if op not in group.waiting:
+            clock += own
+        at[op] = clock
     ready = {m: at.get(m.input.owner, 0.0) if isinstance(m.input.owner, Operation) else 0.0
              for m in group.members}  # fmt: skip
     alone = [m for m in group.members if is_copied(m) and not is_short(m, rates)]
