@@ -55,6 +55,15 @@ class Cut:
         """This cut, for parts of some size that lie so far apart."""
         return replace(self, step=0 if step == size else step)
 
+    def beside(self, other: "Cut") -> "Cut":
+        """Return this cut, of elements of which some are cut as another one is."""
+        low, high = map(max, self.edges, other.edges)
+        return replace(self, whole=None, fill=None, edges=(low, high))
+
+    def likely(self, sizes: Sequence[int]) -> int:
+        """Return the first of its dimensions that has elements besides those at both ends."""
+        return next((d for d in self.dims if sizes[d] > sum(self.edges)), self.dims[0])
+
     def scaled(self, dims: tuple[int, ...], size: int, other: int) -> "Cut":
         """This cut, of dimensions of another size that have the same elements."""
         low, high = (e * other // size for e in self.edges)
@@ -170,7 +179,7 @@ def joined(forms: Sequence[Kind]) -> Kind:
         terms = first.terms if (first.terms, first.kind) == (other.terms, other.kind) else ()
         if same and terms == first.terms and first.varies == other.varies:
             same_step = all((a.step, a.edges) == (b.step, b.edges) for a, b in pairs)
-            cuts = tuple(a if a == b else replace(a, whole=None, fill=None) for a, b in pairs)
+            cuts = tuple(a if a == b else a.beside(b) for a, b in pairs)
             unsure = first.unsure | other.unsure | frozenset(() if same_step else first.axes)
             first = replace(first, cuts=cuts, free=free, unsure=unsure, known=None)
         else:
@@ -216,17 +225,24 @@ def reshaped(form: Kind, source: Shape, target: Shape) -> Kind:
 
 def part_of_view(form: Kind, held: MemoryView, view: MemoryView) -> Kind:
     """The form of some of the elements in a view of other dimensions: a cut stays with the one
-    that has all elements along it, in the same steps."""
-    cuts, lost = list[Cut](), list[Axis]()
+    that has all elements along it, in the same steps; or, which is less sure, with the one that
+    begins anew where its own does."""
+    cuts, lost, doubt = list[Cut](), list[Axis](), set[Axis]()
     for cut in form.cuts:
-        own = held.sizes[cut.dims[0]], held.strides[cut.dims[0]]
-        sizes = zip(view.sizes, view.strides, strict=True)
-        same = [i for i, dim in enumerate(sizes) if dim == own and own[0] > 1]
-        if cut.is_sure and len(same) == 1:
+        likely = cut.likely(held.sizes)
+        size, step = held.sizes[likely], held.strides[likely]
+        sizes = list(enumerate(zip(view.sizes, view.strides, strict=True)))
+        same = [i for i, dim in sizes if dim == (size, step) and size > 1]
+        wider = [i for i, (n, s) in sizes if size > 1 and s < step and n * s == size * step]
+        if len(same) == 1 and (cut.is_sure or any(cut.edges)):
             cuts.append(replace(cut, dims=(same[0],)))
+            doubt |= set() if cut.is_sure else {*cut.axes}
+        elif cut.is_part and len(one := same or wider) == 1:
+            cuts.append(Cut(cut.axes, (one[0],)))
+            doubt |= {*cut.axes}
         else:
             lost += cut.axes
-    varies, unsure = (*form.varies, *lost), form.unsure | frozenset(lost)
+    varies, unsure = (*form.varies, *lost), form.unsure | {*lost, *doubt}
     return replace(form, cuts=tuple(cuts), varies=varies, unsure=unsure, known=None)
 
 
@@ -241,10 +257,16 @@ def viewed(form: Kind, held: MemoryView, view: MemoryView) -> Kind:
         return replace(found, unsure=found.unsure | ones)
     cuts, lost = list[Cut](), list[Axis]()
     for cut in form.cuts:
-        step, size = held.strides[cut.dims[0]], held.sizes[cut.dims[0]]
+        likely = cut.likely(held.sizes)
+        step, size = held.strides[likely], held.sizes[likely]
         end = step * size
         own = [(n, s) for n, s in zip(view.sizes, view.strides, strict=True)]
-        ones = [d for d, (n, s) in enumerate(own) if n == 1 and s % end == 0]
+        above = [s for n, s in own if n > 1 and s >= end]  # steps of dimensions between
+        ones = [
+            d
+            for d, (n, s) in enumerate(own)
+            if n == 1 and s % end == 0 and s <= min(above, default=s)
+        ]
         main = [d for d, (n, s) in enumerate(own) if n > 1 and n * s == end]
         if size == 1:
             main = [d for d, (n, _) in enumerate(own) if n == 1 and d not in ones]

@@ -1,6 +1,6 @@
 """The forms of results of ops, from those of their operands (see `device_values.py`)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from math import inf, prod
 from typing import Any, cast
@@ -16,8 +16,10 @@ from ge.dialects.graph.acknowledge import AcknowledgeOp
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.creation import RandomOp
+from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.indexing import GatherOp, ScatterNdOp
 from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
+from ge.dialects.graph.normalization import SoftmaxLike, TrailingNorm
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TransposeOp, View
@@ -124,6 +126,16 @@ def is_group(op: TensorOp, index: int, cut: Cut, own: Sequence[Kind]) -> bool:
     if not isinstance(op, ConvOp) or index or cut.dims[0] != op.channel_axis or not cut.is_part:
         return False
     return any((x.axes, x.dims) == (cut.axes, (0,)) for x in own[1].cuts)
+
+
+def whole_axes(op: TensorOp, cut: Cut) -> Collection[int]:
+    """Return the dimensions along which each element of a result needs all elements, or neighbors
+    that parts lack, unless they overlap as `cut` says."""
+    if isinstance(op, SoftmaxLike | TrailingNorm):
+        return op.row_axes()
+    if isinstance(op, ResizeOp) and op.mode.data != "nearest" and cut.is_part:
+        return [axis for axis, times in op.repeats().items() if times is None]
+    return ()
 
 
 def may_be_zeros(form: Kind) -> bool:
@@ -246,12 +258,15 @@ class Tensors(Received):
     def local(self, op: TensorOp, own: Sequence[Kind], result: int) -> Kind:
         if isinstance(op, ReshapeOp):
             return reshaped(own[0], shape_of(op.input), shape_of(op.result))
-        if isinstance(op, GatherOp) and (part := self.own_part(op, own)) is not None:
-            return part
+        if isinstance(op, GatherOp):
+            self.check_taken(op, own)
+            if (part := self.own_part(op, own)) is not None:
+                return part
         kinds, cuts, terms = combined(op), dict[frozenset[Axis], Cut](), list[Axis]()
         kind, free = SUM, all(f.free for f in own)
         varies = [a for f in own if not f.free for a in f.varies]
         unsure, looked_up = frozenset(a for f in own for a in f.unsure), list[Axis]()
+        settled = set[Axis]()  # of which it follows which dimension is cut
         takes_places = op.ACCESS is not Access.POINTWISE and any(
             {*f.varies} & ({*f.varies} if f.free else f.unsure) for f in own
         )
@@ -272,10 +287,18 @@ class Tensors(Received):
                         unsure |= frozenset(cut.axes)
                         new = Cut(cut.axes, dims)
                     self.add_cut((op, result), own, i, replace(new, dims=dims), cuts, unsure)
+                    sizes = [shape_of(op.operands[i])[d] for d in cut.dims if d in follows]
+                    if len(dims) == 1 < len(cut.dims) and sizes != [1]:
+                        settled |= {*cut.axes}  # the others are repeated, which no part is
                 elif takes_places:
                     looked_up += cut.axes
                 else:
                     varies += cut.axes
+                    if shape_of(op.operands[i])[first] == 1:  # boxes do not say where it goes
+                        unsure |= frozenset(cut.axes)
+                    elif cut.is_sure and first in whole_axes(op, cut) and not unsure & {*cut.axes}:
+                        text = f"a device has a part of each row, cut along {names(cut.axes)}"
+                        self.report("D19", op, text)
         self.check_places(op, own, cuts, unsure, result)
         terms, kind = self.terms(op, own, terms, kind, varies)
         placed = {a for cut in cuts.values() for a in cut.axes} | set(terms)
@@ -290,7 +313,7 @@ class Tensors(Received):
         varies += [a for cut in cuts.values() if lost & set(cut.axes) for a in cut.axes]
         left = tuple(a for a in dict.fromkeys(terms) if a not in varies)
         form = Kind(tuple(kept), left, kind, tuple(dict.fromkeys(varies)), free)
-        form = replace(form, unsure=unsure & form.axes)
+        form = replace(form, unsure=(unsure - settled) & form.axes)
         return self.filled(op, own, form)
 
     def add_cut(
@@ -333,7 +356,8 @@ class Tensors(Received):
         self, op: TensorOp, index: int, cut: Cut, follows: Mapping[int, int], result: int
     ) -> Cut | None:
         """The cut of a result that needs windows of a cut operand; None where it is not known."""
-        dim, exact = cut.dims[0], through(op, index, result, exactly=True)
+        dim = cut.likely(shape_of(op.operands[index]))
+        exact = through(op, index, result, exactly=True)
         size = shape_of(op.operands[index])[dim]
         along = follows.get(dim)
         count = -1 if along is None else shape_of(op.results[result])[along]
@@ -349,6 +373,14 @@ class Tensors(Received):
             self.report("D19", op, f"{new} on each device along {names(cut.axes)}")
             return None
         return new
+
+    def check_taken(self, op: GatherOp, own: Sequence[Kind]) -> None:
+        """Check that indices that are known take nothing that is none of the whole's."""
+        axis, size = op.axis.value.data, shape_of(op.input)[op.axis.value.data]
+        for cut in own[0].cuts:
+            (low, high), taken = cut.edges, (own[1].known or {}).values()
+            if cut.dims == (axis,) and any(((i < low) | (i >= size - high)).any() for i in taken):
+                self.report("D19", op, f"takes elements of what is {cut.wrong}")
 
     def check_places(
         self, op: TensorOp, own: Sequence[Kind], cuts: Mapping[frozenset[Axis], Cut],

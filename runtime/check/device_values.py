@@ -25,12 +25,15 @@ from typing import Any, TypeAlias
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.graph import collectives as c
+from ge.dialects.graph.acknowledge import AcknowledgeOp
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.constant import WeightAttr
 from ge.dialects.graph.sharding import WHOLE, parts_of, sharding_of
+from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import (
@@ -57,6 +60,7 @@ from ge.runtime.check.device_forms import (
     joined,
     names,
     part_of_view,
+    reshaped,
     viewed,
 )
 from ge.runtime.check.device_ops import Tensors, constant_form
@@ -64,6 +68,7 @@ from ge.runtime.check.memory import MemrefBytes, span_of
 from ge.runtime.check.problems import Problem, name_of
 
 Entry: TypeAlias = tuple[SSAValue, MemrefBytes | None, Kind]
+Row: TypeAlias = tuple[int, Sequence[int], Kind]  # where a value begins in a row, its shape there
 
 
 class Values:
@@ -75,6 +80,7 @@ class Values:
         self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self.problems: dict[Problem, None] = {}
         self.held: dict[SSAValue, list[Entry]] = {}  # by owner of the memory
+        self.rows: dict[SSAValue, list[Row]] = {}  # values beside each other
         self.weights: dict[str, Kind] = {}
         # Of kernels on operands of some forms: launches of one layer are like those of another
         self.results: dict[tuple[str, tuple[Kind, ...]], list[Kind]] = {}
@@ -197,8 +203,7 @@ class Values:
             kept = [
                 x if before[d] == after[d] else piece(x, before[d], after[d], starts[d])
                 for x, d in ((x, x.dims[0]) for x in form.cuts)
-                if before[d] == after[d]
-                or (x.is_sure and (x.edges == (0, 0) or after[d] < before[d]))
+                if before[d] == after[d] or x.is_sure
             ]
             lost = [*{*form.axes} - {a for x in kept for a in x.axes} - {*form.terms}]
             open_ = frozenset(a for x in form.cuts if not x.is_sure for a in x.axes)
@@ -258,6 +263,10 @@ class Values:
             return
         if isinstance(kernel.main, c.AllReduceOp) and self.reduce_pieces(op, kernel.main):
             return
+        if isinstance(kernel.main, c.ReduceScatterOp) and self.scatter_rows(op, kernel.main):
+            return
+        if self.rows_of(op, kernel):
+            return
         own = tuple(self.read(v) for v in op.ins)
         key = None if any(f.known is not None for f in own) else (op.callee, own)
         if key is None or (results := self.results.get(key)) is None:
@@ -285,6 +294,57 @@ class Values:
             boxes = tuple(replace(box, low=box.low + after - before) for box in span.boxes)
             moved = replace(span, memory=(ends[1] or span).memory, boxes=boxes)
             found.append((value, moved, self.tensors.reduced(kernel, form)))
+        self.held[target] = found
+        self.take_problems(op, f"{name_of(op)}: ")
+        return True
+
+    def rows_of(self, op: LaunchOp, kernel: KernelOp) -> bool:
+        """Remember the values that a concat puts beside each other in rows, one for each device, of
+        which a reduce_scatter alone makes something; return if it is such a one."""
+        main, target = kernel.main, op.outs[0] if len(op.outs) == 1 else None
+        if not isinstance(main, ConcatOp) or target is None or main.axis.value.data != 1 \
+                or len(shape_of(main.results[0])) != 2 or owner_of(target) is not target \
+                or len(op.ins) != len(main.operands):  # fmt: skip
+            return False
+        users = [self.kernels.get(u.operation.callee) for u in target.uses
+                 if isinstance(u.operation, LaunchOp) and u.operation is not op]  # fmt: skip
+        mains = [k.main for k in users if k is not None]
+        if not any(isinstance(m, c.ReduceScatterOp) for m in mains) or not all(
+            isinstance(m, c.ReduceScatterOp | AcknowledgeOp) for m in mains
+        ):
+            return False
+        rows, offset = list[Row](), 0
+        for value in op.ins:
+            size = data_type(value.type)[1][1:]
+            rows.append((offset, size, self.read(value)))
+            offset += prod(size)
+        self.rows[target] = rows
+        self.write(target, everywhere({a for _, _, form in rows for a in form.axes}))
+        return True
+
+    def scatter_rows(self, op: LaunchOp, kernel: c.ReduceScatterOp) -> bool:
+        """Follow several values of which each device gets a row of one buffer, each alone; return
+        if it is so. A row is what all views of the result show that begin where a value does."""
+        (source,), (target,) = op.ins, op.outs
+        shape = data_type(source.type)[1]
+        if kernel.dim.value.data or len(shape) != 2 or not is_static(shape) \
+                or owner_of(target) is not target or data_type(target.type)[1][0] != 1:  # fmt: skip
+            return False
+        rows = self.rows.pop(source, None)
+        if rows is None:
+            held = [(view_of(v), form) for v, _, form in self.held.get(source, [])]
+            if len(held) < 2 or any(v.sizes[0] != shape[0] or v.strides[0] != shape[1]
+                                    for v, _ in held):  # fmt: skip
+                return False
+            rows = [(view.offset, view.sizes[1:], form) for view, form in held]
+        found, views = list[Entry](), [u.operation for u in target.uses]
+        for offset, size, form in rows:
+            for view in views:
+                if isinstance(view, ReinterpretCastOp):
+                    after = view_of(view.result)
+                    if after.offset == offset and prod(after.sizes) == prod(size):
+                        own = reshaped(self.tensors.reduced(kernel, form), (1, *size), after.sizes)
+                        found.append((view.result, self.span(view.result), own))
         self.held[target] = found
         self.take_problems(op, f"{name_of(op)}: ")
         return True
@@ -398,6 +458,9 @@ class Values:
                 self.report("D11", text, op)
         if set(form.terms) & said and not set(stated.terms) & set(form.terms):
             self.report("D12", f"{what} is terms of a {form.kind} that nobody combines", op)
+        for own in form.cuts:
+            if any(own.edges):  # in whichever dimension
+                self.report("D19", f"{what} is {own.wrong}", op)
         by_dim = {cut.dims[0]: cut.axes for cut in stated.cuts}
         for cut in stated.cuts:
             if set(cut.axes) & {*form.terms, *form.unsure}:
@@ -409,7 +472,7 @@ class Values:
             is_same = not form.axes & set(cut.axes)
             if own is None and (form.free or (form.loose and is_same)):
                 continue  # what is the same on all devices may be parts that are equal
-            if own is not None and not own.is_part:
+            if own is not None and own.step:
                 self.report("D19", f"{what} is {own.wrong}", op)
             if own is None or own.axes != cut.axes:
                 differs = form.axes & set(cut.axes)
@@ -448,7 +511,10 @@ def piece(cut: Cut, size: int, count: int, start: int) -> Cut:
     is_equal = not cut.step and (not count % size or not size % count)
     step = count if is_equal or (count > size and not count % size) else cut.step or size
     low, high = cut.edges
-    edges = (max(low - start, 0), max(high - (size - start - count), 0)) if count < size else (0, 0)
+    if count > size:  # of all elements those before and behind are taken for edges
+        edges = (low and low - start, high and high + count - size + start)
+    else:
+        edges = (max(low - start, 0), max(high - (size - start - count), 0))
     return replace(Cut(cut.axes, cut.dims).of_step(step, count), edges=edges)
 
 
