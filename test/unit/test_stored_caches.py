@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
-from ge.dialects.fused_op import Body, FusedOp
+from ge.dialects.fused_op import Body, FlashAttentionOp, FusedOp
 from ge.dialects.graph.quantization import DequantizeOp
 from ge.dialects.targets.target import Target
 from ge.dialects.text.reading import SourceText, parse_module
@@ -79,7 +79,7 @@ def test_attention_loads_integers():
 def test_keys_of_many_queries_are_dequantized_before(queries: int, inside: int):
     """Once, not again for each tile of queries."""
     module = lowered(text(24, queries, 512, 64), "fused", MERGED)
-    (op,) = (op for op in module.walk() if isinstance(op, FusedOp))
+    (op,) = (op for op in module.walk() if isinstance(op, FlashAttentionOp))
     assert sum(isinstance(member, DequantizeOp) for member in op.members) == inside
 
 

@@ -259,9 +259,20 @@ assert ge.host.Host is Host
 
 
 INSIDE = {
-    *("alloc", "arguments", "assign", "check_room", "chunk", "cube", "fifos", "load_number"),
-    *("loop", "map", "nth", "reduce", "side_of", "staged", "staging_of", "target", "tile_of"),
-    "vector",
+    *("again", "alloc", "arguments", "assign", "at", "buffer", "check_room", "chunk", "cube"),
+    *(
+        "fifos",
+        "load_number",
+        "loop",
+        "map",
+        "nth",
+        "on_cores",
+        "reduce",
+        "side_of",
+        "spare",
+        "staged",
+    ),
+    *("staging_of", "taken", "target", "tile_of", "vector"),
 }
 
 
