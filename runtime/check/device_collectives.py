@@ -42,9 +42,7 @@ class Received:
             unknown = both & form.unsure and not form.lacks(axes, dim)
             is_one = shape[dim] <= shape_of(op.input)[dim]  # the first part is all there is
             unknown = unknown or (cut is None and (form.free or form.loose or is_one))
-            if cut is not None and not both & {*form.varies} and {*axes} <= {*cut.axes}:
-                # in whichever of its dimensions each digit is, they stand in the cut's order
-                unknown = unknown and tuple(a for a in cut.axes if a in axes) == axes
+            unknown = unknown and not form.contradicts(axes)
             if not unknown and axes != (() if cut is None else cut.axes):
                 what = "the same on all devices" if cut is None else f"cut by {names(cut.axes)}"
                 text = f"dimension {dim} is {what}, and not cut by {names(axes) or 'nothing'}"
@@ -155,5 +153,7 @@ class Received:
             before = next((x for x in cuts if dim in x.dims), None)
             cuts = [x for x in cuts if x is not before]
             own = before.axes if before is not None else ()
+            if before is not None and any(before.edges):
+                self.report("D19", op, f"scatters what is {before.wrong}")
             cuts.append(Cut((*own, *axes), (dim,)))
         return Kind(tuple(cuts), rest, form.kind, varies).after(form)

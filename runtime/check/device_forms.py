@@ -102,6 +102,13 @@ class Kind:
         is_loose = self.loose and not any(dim in cut.dims for cut in self.cuts)
         return not (self.free or is_loose or self.axes >= {*axes})
 
+    def contradicts(self, axes: Axes) -> bool:
+        """Return whether parts are in another order than that of axes, in whichever dimension."""
+        cut = self.cut_of(axes[0]) if axes else None
+        if cut is None or not {*axes} <= {*cut.axes} or {*cut.axes} & {*self.varies}:
+            return False
+        return tuple(a for a in cut.axes if a in axes) != axes
+
     def after(self, other: "Kind") -> "Kind":
         """This form, which follows from another one."""
         return replace(self, unsure=other.unsure & self.axes)

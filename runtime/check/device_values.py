@@ -463,7 +463,7 @@ class Values:
                 self.report("D19", f"{what} is {own.wrong}", op)
         by_dim = {cut.dims[0]: cut.axes for cut in stated.cuts}
         for cut in stated.cuts:
-            if set(cut.axes) & {*form.terms, *form.unsure}:
+            if set(cut.axes) & {*form.terms, *form.unsure} and not form.contradicts(cut.axes):
                 continue
             own = form.cut_at(cut.dims[0], by_dim)
             if own is None and form.drawn:
