@@ -359,7 +359,10 @@ class Tensors(Received):
         dim = cut.likely(shape_of(op.operands[index]))
         exact = through(op, index, result, exactly=True)
         size = shape_of(op.operands[index])[dim]
-        along = follows.get(dim)
+        along, shape = follows.get(dim), shape_of(op.results[result])
+        same_rank = len(shape) == len(shape_of(op.operands[index]))
+        if same_rank and along != dim and shape[dim] == 1 < size:
+            return None  # boxes say nothing of a dimension of which one element is left
         count = -1 if along is None else shape_of(op.results[result])[along]
         is_exact = {follows[d] for d in cut.dims if d in follows} <= {*exact.values()}
         if is_exact and count == size and (size > 1 or not cut.step):  # of one, steps are not seen
