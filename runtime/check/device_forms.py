@@ -268,12 +268,9 @@ def viewed(form: Kind, held: MemoryView, view: MemoryView) -> Kind:
         step, size = held.strides[likely], held.sizes[likely]
         end = step * size
         own = [(n, s) for n, s in zip(view.sizes, view.strides, strict=True)]
-        above = [s for n, s in own if n > 1 and s >= end]  # steps of dimensions between
-        ones = [
-            d
-            for d, (n, s) in enumerate(own)
-            if n == 1 and s % end == 0 and s <= min(above, default=s)
-        ]
+        ones = [d for d, (n, s) in enumerate(own) if n == 1 and s % end == 0]
+        if sum(n == 1 for n in view.sizes) <= sum(n == 1 for n in held.sizes) and size > 1:
+            ones = []  # none is new
         main = [d for d, (n, s) in enumerate(own) if n > 1 and n * s == end]
         if size == 1:
             main = [d for d, (n, _) in enumerate(own) if n == 1 and d not in ones]
