@@ -138,6 +138,15 @@ def whole_axes(op: TensorOp, cut: Cut) -> Collection[int]:
     return ()
 
 
+def is_settled(op: TensorOp, index: int, cut: Cut, follows: Mapping[int, int]) -> bool:
+    """True if an op says which one of several dimensions is cut: it repeats the others, of one
+    element, as no part is."""
+    left = [d for d in cut.dims if d in follows]
+    is_combined = any((index, d) in combined(op) for d in cut.dims)
+    return len(left) == 1 < len(cut.dims) and shape_of(op.operands[index])[left[0]] > 1 \
+        and not is_combined  # fmt: skip
+
+
 def may_be_zeros(form: Kind) -> bool:
     """True for a constant of which no element is known to be another number than 0."""
     return form.free and not any(np.any(array) for array in (form.known or {}).values())
@@ -287,9 +296,7 @@ class Tensors(Received):
                         unsure |= frozenset(cut.axes)
                         new = Cut(cut.axes, dims)
                     self.add_cut((op, result), own, i, replace(new, dims=dims), cuts, unsure)
-                    sizes = [shape_of(op.operands[i])[d] for d in cut.dims if d in follows]
-                    if len(dims) == 1 < len(cut.dims) and sizes != [1]:
-                        settled |= {*cut.axes}  # the others are repeated, which no part is
+                    settled |= {*cut.axes} if is_settled(op, i, cut, follows) else set()
                 elif takes_places:
                     looked_up += cut.axes
                 else:
@@ -381,8 +388,11 @@ class Tensors(Received):
         """Check that indices that are known take nothing that is none of the whole's."""
         axis, size = op.axis.value.data, shape_of(op.input)[op.axis.value.data]
         for cut in own[0].cuts:
-            (low, high), taken = cut.edges, (own[1].known or {}).values()
-            if cut.dims == (axis,) and any(((i < low) | (i >= size - high)).any() for i in taken):
+            if cut.dims != (axis,) or not any(cut.edges):
+                continue
+            low, high = cut.edges
+            places = [index % size for index in (own[1].known or {}).values()]
+            if any(((i < low) | (i >= size - high)).any() for i in places):
                 self.report("D19", op, f"takes elements of what is {cut.wrong}")
 
     def check_places(

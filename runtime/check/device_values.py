@@ -337,7 +337,10 @@ class Values:
                                     for v, _ in held):  # fmt: skip
                 return False
             rows = [(view.offset, view.sizes[1:], form) for view, form in held]
-        found, views = list[Entry](), [u.operation for u in target.uses]
+        # of other elements of it only is known where they may differ
+        axes = {*all_digits(kernel.axes.data), *(a for _, _, form in rows for a in form.axes)}
+        found: list[Entry] = [(target, self.span(target), everywhere(axes))]
+        views = [u.operation for u in target.uses]
         for offset, size, form in rows:
             for view in views:
                 if isinstance(view, ReinterpretCastOp):

@@ -592,6 +592,39 @@ func.func @main(%x: tensor<1x2x4x4xf32> {{graph.sharding = #graph.sharding<@mesh
     assert "1 first and 1 last elements" in rules(compiled(wide))["D19"]
 
 
+@pytest.mark.parametrize("first", [12, 13])
+def test_d11_values_in_rows_that_are_scattered_together(first: int):
+    """Each is scattered as if it were alone; what is none of them differs as they do."""
+    cut = f'[{{"a"}}, {{}}]>, graph.whole = array<i64: 2, {20 - first}>'
+    program = compiled(f"""graph.mesh @mesh ["a"=2]
+func.func @main(
+    %x: tensor<4x8xf32> {{graph.sharding = #graph.sharding<@mesh, [{{}}, {{"a"}}]>,
+                         graph.whole = array<i64: 4, 16>}},
+    %w: tensor<8x6xf32> {{graph.sharding = #graph.sharding<@mesh, [{{"a"}}, {{}}]>,
+                         graph.whole = array<i64: 16, 6>}},
+    %v: tensor<8x4xf32> {{graph.sharding = #graph.sharding<@mesh, [{{"a"}}, {{}}]>,
+                         graph.whole = array<i64: 16, 4>}})
+    -> (tensor<1x12xf32> {{graph.sharding = #graph.sharding<@mesh, [{{"a"}}, {{}}]>,
+                          graph.whole = array<i64: 2, 12>}},
+        tensor<1x{20 - first}xf32> {{graph.sharding = #graph.sharding<@mesh, {cut}}}) {{
+  %0 = graph.matmul %x, %w : (tensor<4x8xf32>, tensor<8x6xf32>) -> tensor<4x6xf32>
+  %1 = graph.matmul %x, %v : (tensor<4x8xf32>, tensor<8x4xf32>) -> tensor<4x4xf32>
+  %2 = graph.reshape %0 shape [2, 12] : (tensor<4x6xf32>) -> tensor<2x12xf32>
+  %3 = graph.reshape %1 shape [2, 8] : (tensor<4x4xf32>) -> tensor<2x8xf32>
+  %4 = graph.concat %2, %3 axis 1 : (tensor<2x12xf32>, tensor<2x8xf32>) -> tensor<2x20xf32>
+  %5 = graph.reduce_scatter sum %4 dim 0 over <"a"=2> : (tensor<2x20xf32>) -> tensor<1x20xf32>
+  %6 = graph.slice %5 starts [0] ends [12] axes [1] : (tensor<1x20xf32>) -> tensor<1x12xf32>
+  %7 = graph.slice %5 starts [{first}] ends [20] axes [1]
+      : (tensor<1x20xf32>) -> tensor<1x{20 - first}xf32>
+  %8 = graph.relu %6 : (tensor<1x12xf32>) -> tensor<1x12xf32>
+  %9 = graph.relu %7 : (tensor<1x{20 - first}xf32>) -> tensor<1x{20 - first}xf32>
+  return %8, %9 : tensor<1x12xf32>, tensor<1x{20 - first}xf32>
+}}""")
+    assert rules(program) == {}
+    whole = program.replace(cut, f"[{{}}, {{}}]>, graph.whole = array<i64: 1, {20 - first}>")
+    assert "result 1 is not the same" in rules(whole)["D11"]
+
+
 def test_where_one_element_goes_is_not_known():
     before = '[{}, {}, {}, {"a"}]>, graph.whole = array<i64: 1, 8, 1, 2>'
     after = '[{}, {}, {}, {"a"}]>, graph.whole = array<i64: 1, 2, 2, 4>'
