@@ -13,6 +13,7 @@ from ge.dialects.fused_op import FusedOp
 from ge.dialects.graph import collectives as c
 from ge.dialects.graph import elementwise as e
 from ge.dialects.graph.acknowledge import AcknowledgeOp
+from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.creation import RandomOp
@@ -126,6 +127,18 @@ def is_group(op: TensorOp, index: int, cut: Cut, own: Sequence[Kind]) -> bool:
     if not isinstance(op, ConvOp) or index or cut.dims[0] != op.channel_axis or not cut.is_part:
         return False
     return any((x.axes, x.dims) == (cut.axes, (0,)) for x in own[1].cuts)
+
+
+def is_shared_head(op: TensorOp, index: int, cut: Cut, queries: Cut) -> bool:
+    """True for a head of keys or values that is that of all query heads on a device and on those
+    beside it: the last digits by which these are cut tell apart devices that have the same one."""
+    if not isinstance(op, AttentionOp) or index not in (1, 2):
+        return False
+    heads = shape_of(op.operands[index])[op.dimension(op.KEYED[index - 1], 1)]
+    are_heads = op.dimension("result", 1) in {*cut.dims} & {*queries.dims}
+    parts = prod(axis.size or 1 for axis in cut.axes)
+    return are_heads and heads == 1 and cut.whole in (None, parts) \
+        and queries.axes[: len(cut.axes)] == cut.axes  # fmt: skip
 
 
 def whole_axes(op: TensorOp, cut: Cut) -> Collection[int]:
@@ -353,7 +366,7 @@ class Tensors(Received):
                     text = f"parts of operands along {names(cut.axes)} lie {known.step} and "
                     self.report("D19", op, f"{text}{cut.step} elements apart")
                 return
-            if not unsure & (key | axes):
+            if not unsure & (key | axes) and not is_shared_head(op, index, cut, known):
                 text = f"operands are cut differently by {names(cut.axes)}"
                 self.report("D11", op, text)
             return

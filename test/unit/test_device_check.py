@@ -697,6 +697,25 @@ func.func @main(%q: tensor<1x2x4x4xf32> {{graph.sharding = #graph.sharding<@mesh
     assert "the further behind" in rules(causal)["D19"]
 
 
+def test_d11_a_key_head_serves_the_query_heads_of_several_devices():
+    """8 query heads and 4 key heads over 8 devices: two of these have the same key head."""
+    queries = '[{}, {"tp"}, {}, {}]>, graph.whole = array<i64: 1, 8, 4, 4>'
+    keys = '[{}, {"tp":(1)4}, {}, {}]>, graph.whole = array<i64: 1, 4, 8, 4>'
+    program = compiled(f"""graph.mesh @mesh ["tp"=8]
+func.func @main(%q: tensor<1x1x4x4xf32> {{graph.sharding = #graph.sharding<@mesh, {queries}}},
+                %k: tensor<1x1x8x4xf32> {{graph.sharding = #graph.sharding<@mesh, {keys}}},
+                %v: tensor<1x1x8x4xf32> {{graph.sharding = #graph.sharding<@mesh, {keys}}})
+    -> (tensor<1x1x4x4xf32> {{graph.sharding = #graph.sharding<@mesh, {queries}}}) {{
+  %0 = graph.attention %q, %k, %v
+      : (tensor<1x1x4x4xf32>, tensor<1x1x8x4xf32>, tensor<1x1x8x4xf32>) -> tensor<1x1x4x4xf32>
+  return %0 : tensor<1x1x4x4xf32>
+}}""")
+    assert rules(program) == {}
+    for wrong in ('{"tp":(2)4}', '{"tp":(4)2, "tp":(1)2}'):
+        assert "D11" in rules(program.replace('{"tp":(1)4}', wrong))
+    assert "D11" in rules(program.replace("1, 4, 8, 4", "1, 8, 8, 4"))
+
+
 def test_d13_each_device_has_a_group_of_channels():
     """Of one group the text does not say that there are several."""
     channels = '[{}, {"tp"}, {}]>, graph.whole = array<i64: 2, SIZE, 2>'
