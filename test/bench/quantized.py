@@ -155,13 +155,15 @@ def quantized_by_others(network: Network, scheme: str, out: Path) -> Iterator[tu
 
 
 def best_of_others(network: Network, scheme: str, folder: Path) -> tuple[float, str]:
-    """The most that is left with one of onnxruntime's quantizers, and its name."""
+    """The most that is left with one of onnxruntime's quantizers that do quantize something of the
+    network, and its name."""
     best = (-np.inf, "")
     found = quantized_by_others(network, scheme, folder / "other.onnx")
     while True:
         try:
             name, path = next(found)
-            best = max(best, (network.left(network.outputs_of(in_onnxruntime(path))), name))
+            left = network.left(network.outputs_of(in_onnxruntime(path)))
+            best = max(best, (left, name)) if np.isfinite(left) else best
         except StopIteration:
             return best
         except Exception as e:  # its quantizers and kernels do not take every network

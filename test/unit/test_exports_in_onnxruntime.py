@@ -225,6 +225,34 @@ def test_activations_are_not_rounded_to_8_bits(
     assert "Transpose" not in {n.op_type for n in written.graph.node}
 
 
+@pytest.mark.parametrize("kind", ["MatMul", "Conv"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_products_of_large_codes(kind: str, turned: bool, tmp_path: Path):
+    """Processors without an instruction for it add two products of an unsigned and a signed code in
+    16 bits, which cut off what is larger; weights are unsigned therefore."""
+    net = Net({"x": (16, 16)})
+    weights = 1 - np.abs(normal(16, 16)) / 64
+    weights[::4] *= -1
+    if kind == "Conv":
+        y = net.add("Conv", "x", net.weight(weights[:, :, None]))
+    elif turned:
+        y = net.add("MatMul", "x", net.add("Transpose", net.weight(weights), perm=[1, 0]))
+    else:
+        y = net.add("MatMul", "x", net.weight(weights))
+    net.saved(tmp_path / "net.onnx", y)
+    x = {"x": 4 - np.abs(normal(16, 16, 16)) / 8}
+    np.savez(tmp_path / "x.npz", **x)
+    export = tmp_path / "q.onnx"
+    program = ge.compile(
+        str(tmp_path / "net.onnx"), quantize="int8", calibration=str(tmp_path / "x.npz"),
+        export_qdq=str(export), ranges="minmax", tiles=False,
+    )  # fmt: skip
+    ours = list(ge.Session(program.module, program.payload).run(x).values())
+    assert left(ours, computed(export, x)) > 45
+    kinds = [t.data_type for t in onnx.load(export).graph.initializer if len(t.dims) > 1]
+    assert kinds == [TensorProto.UINT8]
+
+
 MOVED = {
     "transpose": "graph.transpose %d permutation [1, 0] : (tensor<6x8xf32>) -> tensor<8x6xf32>",
     "reshape": "graph.reshape %d shape [4, 12] : (tensor<6x8xf32>) -> tensor<4x12xf32>",

@@ -35,7 +35,7 @@ from ge.lowering.onnx.export.exporter import Input, ModelWriter, refusal, writes
 from ge.lowering.onnx.export.table import python
 from ge.lowering.onnx.model import ONNX_NUMBERS
 from ge.lowering.onnx.ops.layers import ACTIVATIONS
-from ge.runtime.data.arrays import dtype_of
+from ge.runtime.data.arrays import Array, dtype_of
 
 
 def to(value: Input, t: Attribute, w: ModelWriter) -> str:
@@ -417,14 +417,36 @@ def quantize(op: QuantizeOp, w: ModelWriter) -> str:
 @writes(DequantizeOp)
 def dequantize(op: DequantizeOp, w: ModelWriter) -> str:
     check_storage(op, t := element_type(op.input), w)
+    x: Input = op.input
     zero_point: Input = op.zero_point
     is_plain = is_static(shape_of(op.scale)) and not op.block_size.value.data
-    if zero_point is None and is_plain and bitwidth(t) <= 16:
-        zero_point = zeros(op, t, w)
-    x: Input = op.input
     if turns := is_stored_turned(op, w):
         x = w.array(w.constants.value(op.input).T, w.label(op))
+    if is_plain and is_multiplied_unsigned(op, w):
+        codes, zero = w.constants.value(op.input), op.zero_point
+        codes = codes.T if turns else codes
+        x = w.array(shifted(codes), w.label(op))
+        start = np.zeros(() if is_whole(op, w) else shape_of(op.scale), np.int8)
+        zero = start if zero is None else w.constants.value(zero).reshape(start.shape)
+        zero_point = w.shared(shifted(zero), "zero_point")
+    elif zero_point is None and is_plain and bitwidth(t) <= 16:
+        zero_point = zeros(op, t, w)
     return grid("DequantizeLinear", op, x, zero_point, w, turns)
+
+
+def is_multiplied_unsigned(op: DequantizeOp, w: ModelWriter) -> bool:
+    """Return whether a weight is written with unsigned codes: it meets activations of 8 bits.
+    onnxruntime makes these unsigned on x86, and where a processor has no instruction that adds
+    four products (VNNI), sums of two products with signed weights are cut off at 16 bits."""
+    users = [use.operation for use in op.result.uses]
+    layers = any(isinstance(user, MatmulOp | Convolution) for user in users)
+    fixed = w.is_fixed(op.input) and (op.zero_point is None or w.is_fixed(op.zero_point))
+    return layers and fixed and element_type(op.input) == i8 and not w.codes.isdisjoint((i8, ui8))
+
+
+def shifted(codes: Array) -> Array:
+    """Codes of i8 as ui8."""
+    return (codes.astype(np.int16) + 128).astype(np.uint8)
 
 
 def zeros(op: Granular, t: Attribute, w: ModelWriter) -> str:

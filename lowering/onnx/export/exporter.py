@@ -95,9 +95,7 @@ class ModelWriter:
         self.nodes: list[NodeProto] = []
         self.values: dict[SSAValue, str] = {}
         self.opset, self.ir_version = OPSET, IR_VERSION
-        # Before codes that are floats onnxruntime (1.32) drops a Relu, as if no code were negative,
-        # and fails at a Clip; a maximum and a minimum it leaves alone
-        self.has_float_codes = False
+        self.codes: set[Attribute] = set()  # types that values are quantized to
         # Beside the nodes: further inputs, functions by what they do, and domains of ops
         self.inputs: list[ValueInfoProto] = []
         self.functions: dict[bytes, FunctionProto] = {}
@@ -196,6 +194,12 @@ class ModelWriter:
         if value in self._fixed:
             return self.array(self.constants.value(value).reshape(()), "scalar")
         return self.node("Reshape", value, self.ints(()))
+
+    @property
+    def has_float_codes(self) -> bool:
+        """Before such codes onnxruntime (1.32) drops a Relu, as if no code were negative, and fails
+        at a Clip; a maximum and a minimum it leaves alone."""
+        return any(map(is_float, self.codes))
 
     def is_fixed(self, value: SSAValue) -> bool:
         return value in self._fixed
@@ -358,7 +362,7 @@ def model_and_weights(
     if any(SEQUENCE in t for t in (*inputs, *outputs)):
         raise GeError("inputs and outputs that are sequences cannot be written as ONNX")
     w = writer(payload, (*names_in, *names_out))
-    w.has_float_codes = any(isinstance(o, QuantizeOp) and is_float(o.to) for o in main.walk())
+    w.codes = {o.to for o in main.walk() if isinstance(o, QuantizeOp)}
     infos: list[Any] = []
     for arg, table, label in zip(block.args, inputs, names_in, strict=True):
         w.values[arg] = label
