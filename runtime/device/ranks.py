@@ -8,11 +8,12 @@ others: how long ago this rank got on, that is, computed, or met others that did
 asks those that are missing; when none of these has got on for some time, it ends with an error that
 names the collective and who is missing. A rank that fails tells all others the reason. Where one is
 killed, `mpiexec` ends all others at once: a rank is a child of the process that `mpiexec` knows,
-which says first which rank it was."""
+which says first which rank it was, and ends it where other ranks do not begin."""
 
 import atexit
 import importlib
 import os
+import select
 import signal
 import sys
 import time
@@ -22,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from threading import Event, Thread
-from typing import Any
+from typing import Any, NoReturn
 from zlib import crc32
 
 import numpy as np
@@ -54,7 +55,7 @@ from ge.runtime.device.devices import (
 from ge.runtime.device.function import Driver, Watch, put_into
 from ge.runtime.numbers.collectives import Member
 
-START_S = 60.0  # that a rank which nobody has heard of yet may take to begin
+START_S = 60.0  # that a rank may take to begin
 ASKING_S = 0.5  # between questions to a rank that is missing
 NAP_S = 0.05  # of the thread that answers
 TAGS = 30_000  # MPI promises 32,767
@@ -241,7 +242,8 @@ class Rank:
     ) -> None:
         self.mesh, self.rank, self.peers = mesh, world().rank, Links()
         if mesh.count != world().size:
-            text = f"the program is for {mesh.count} devices, and there are {world().size} ranks"
+            there = "is one rank" if world().size == 1 else f"are {world().size} ranks"
+            text = f"the program is for {mesh.count} devices, and there {there}"
             raise GeError(text, hint=f"start it with mpiexec -n {mesh.count}")
         self.arguments, self.results = spreads(func, mesh)
         with telling_others(self.rank, mesh.count):
@@ -254,8 +256,8 @@ class Rank:
         files = [(path.name, path.stat().st_size) for path in files_of(payload)]
         facts = {
             "program": str(module),
-            "weights": str(files),
-            "versions": f"{version()} {np.__version__}",
+            "file of weights": str(files),
+            "version of ge or numpy": f"{version()} {np.__version__}",
         }
         own = np.concatenate([
             np.frombuffer(sha256(text.encode()).digest(), np.uint8) for text in facts.values()
@@ -288,7 +290,7 @@ class Rank:
                 place = self.mesh.index(own, self.rank)
                 same = [d for d in found if self.mesh.index(own, d) == place]
                 if apart := [d for d in same if found[d][i] != mine[i]]:
-                    raise differs(self.rank, f"values of the weight '{key}'", apart)
+                    raise differs(self.rank, f"part of the weight '{key}'", apart)
 
     def run(
         self,
@@ -333,7 +335,8 @@ def shared(module: ModuleOp, mesh: Mesh) -> dict[str, Axes]:
 
 
 def differs(rank: int, what: str, others: Sequence[int]) -> GeError:
-    text = f"rank {rank} has other {what} than ranks {others} [D1]"
+    whose = f"rank{'s' * (len(others) > 1)} {', '.join(map(str, others))}"
+    text = f"rank {rank} has another {what} than {whose} [D1]"
     return GeError(text, hint="all ranks run the same command on the same files")
 
 
@@ -355,8 +358,9 @@ def telling_others(rank: int, count: int) -> Generator[None]:
 def together(run: Callable[[int], int]) -> int:
     """Run a command, which is given the number of the rank: what it prints and writes is that of
     rank 0. Where it fails on one, it ends on all, with the reason."""
-    go_on_in_a_child()
+    begun = go_on_in_a_child()
     comm = world()
+    begun()
     answering()
     if comm.rank:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
@@ -370,22 +374,36 @@ def together(run: Callable[[int], int]) -> int:
         raise
 
 
-def go_on_in_a_child() -> None:
+def go_on_in_a_child() -> Callable[[], None]:
     """Go on in a child of this process, which waits, and ends as the child does. Where that is
-    killed, it says of which rank."""
-    if not hasattr(os, "fork") or not (child := os.fork()):
-        return
+    killed, it says of which rank. Returns what the child calls when all ranks have begun; where
+    some do not, the parent ends it: MPI would wait for ever."""
+    if not hasattr(os, "fork"):
+        return lambda: None
+    begun, own = os.pipe()
+    if not (child := os.fork()):
+        os.close(begun)
+        return lambda: os.close(own)
+    os.close(own)
 
     def pass_on(number: int, _: object) -> None:
         os.kill(child, number)
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, pass_on)
+    if not select.select([begun], [], [], START_S)[0]:
+        os.kill(child, signal.SIGKILL)
+        end_with(1, f"waits for other ranks, which have not begun after {START_S:.0f} s")
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if status < 0:
-        name = signal.Signals(-status).name
-        os.write(2, f"ge-run: error: rank {own_rank()} was ended by {name}\n".encode())
-    os._exit(status if status >= 0 else 128 - status)
+        end_with(128 - status, f"was ended by {signal.Signals(-status).name}")
+    os._exit(status)
+
+
+def end_with(status: int, what: str) -> NoReturn:
+    """End this process at once, which says what has happened to its rank."""
+    os.write(2, f"ge-run: error: rank {own_rank()} {what}\n".encode())
+    os._exit(status)
 
 
 def require_devices(mesh: Mesh | None, patience_s: float) -> None:

@@ -169,6 +169,17 @@ def test_what_fails_on_a_rank_ends_all(files: Path, how: str, text: str) -> None
     assert seconds < 40
 
 
+@needs_mpi
+def test_a_rank_that_does_not_begin_ends_all(files: Path) -> None:
+    """Another program, of which MPI hears nothing."""
+    quick = "import sys, ge_npu; from ge.runtime.device import ranks; ranks.START_S = 3.0; "
+    run = "-c", quick + RUN[1], files / "p.mlir", "--inputs", files / "in.npz"
+    status, _, error, seconds = start(1, *run, ":", "-n", 1, sys.executable, "-c", "exit()")
+    assert status
+    assert "ge-run: error: rank 0 waits for other ranks, which have not begun after 3 s" in error
+    assert seconds < 40
+
+
 def test_ranks_without_mpi4py(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PMI_RANK", "0")
     monkeypatch.setitem(sys.modules, "mpi4py", None)
@@ -206,9 +217,9 @@ func.func @main() -> (tensor<4xf32>, tensor<2xf32>) {
     ("rank", "number", "error"),
     [
         (0, 0, None),
-        (0, 1, r"rank 0 has other program than ranks \[2\] \[D1\]"),
+        (0, 1, r"rank 0 has another program than rank 2 \[D1\]"),
         (0, 2, None),  # rank 2 has another part of the weight
-        (3, 2, r"rank 3 has other values of the weight 'w.dp' than ranks \[2\] \[D1\]"),
+        (3, 2, r"rank 3 has another part of the weight 'w.dp' than rank 2 \[D1\]"),
     ],
 )
 def test_d1_ranks_have_the_same_weights(rank: int, number: int, error: str | None) -> None:

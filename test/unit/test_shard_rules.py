@@ -131,6 +131,7 @@ def test_the_file_may_have_the_mesh_and_what_is_of_others(tmp_path: Path):
         (MESH, {"nothing": [["dp"]]}, "there is no value 'nothing'"),
         (MESH, {"wp": [["dp"]]}, "did you mean 'w'"),
         (MESH, {"q*": [["dp"]]}, "no value is called like 'q*'"),
+        (MESH, {"": [["dp"]]}, "there is no value ''"),
         (MESH, {"x": [[], [], ["dp"]]}, "'x' has 2 dimensions ([8, 16]), and its sharding has 3"),
         ("dp=3", {"x": [["dp"]]}, "dimension 0 of 'x' has 8 elements, and 'dp' (3 devices)"),
         ("dp=3", {"x": [["dp"]]}, "2 of 3, 1 of 2; cut it over 1 or 2 or 4 or 8 devices, or have"),
@@ -172,6 +173,15 @@ func.func @main(%x: tensor<4xf32> {{graph.name = "x"{PARTS}}})
   func.return %0 : tensor<4xf32>
 }}
 """
+
+
+def test_a_file_may_state_the_mesh_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]):
+    onnx.save(layers(), tmp_path / "m.onnx")
+    given = [str(tmp_path / "m.onnx"), "-o", str(tmp_path / "p.mlir"), "--until", "graph"]
+    assert ge_compile([*given, "--shard", '{"mesh": {"dp": 2}}']) == 0
+    assert 'graph.mesh @mesh ["dp"=2]' in (tmp_path / "p.mlir").read_text()
+    assert ge_compile([*given, "--mesh", "dp=2", "--shard", "auto,rules.json"]) == 1
+    assert "a file and auto as in rules.json,auto" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("way", ["text", "--mesh", "file"])

@@ -181,7 +181,7 @@ class Places:
         for name, values in more.items():
             if len(values) == 1:
                 self._add(name, next(iter(values)))
-            elif name not in self.known:
+            elif name and name not in self.known:
                 self.doubtful[name] = len(values)
 
     def chosen(self, rules: ShardRules) -> Iterator[tuple[str, Sharding]]:

@@ -7,10 +7,10 @@
                "w_*": [[], ["tp"]],        a glob
                "p": [["tp:(1)2", "?"]]}}   along a sub-axis; `?` as in Shardy
 
-The file may have the second table alone. A list "parameters" says which weights count as such in
-reports; others are constants. A list "stages_end_at" has the values (a name, or a list of names)
-with which the stages of `--pipeline` end. What else stands in it is left to others. A rule with the
-whole name of a value comes before globs, and the first of these holds.
+The file may have the second table alone, or the mesh. A list "parameters" says which weights count
+as such in reports; others are constants. A list "stages_end_at" has the values (a name, or a list
+of names) with which the stages of `--pipeline` end. What else stands in it is left to others. A
+rule with the whole name of a value comes before globs, and the first of these holds.
 
 `--shard auto`, or `--shard rules.json,auto`: what no rule states is searched for (`plans.py`)."""
 
@@ -139,14 +139,16 @@ def read_rules(source: str) -> ShardRules:
                 text = file.read()
         except (OSError, UnicodeDecodeError) as e:
             why = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else str(e)
-            raise GeError(f"the rules of --shard cannot be read: {why}", source) from None
+            hint = f"a file, a table, {AUTO}, or a file and {AUTO} as in rules.json,{AUTO}"
+            raise GeError(f"the rules of --shard cannot be read: {why}", source, hint) from None
     try:
         table: Any = json.loads(text, object_pairs_hook=_Table)
     except (ValueError, RecursionError) as e:
         raise GeError(f"the rules of --shard are no JSON: {e}", where) from None
     if not _is_table(table):
         raise GeError('rules are a table, as in {"x": [["dp"], []]}', where)
-    mesh, shard = (table.get("mesh"), table["shard"]) if "shard" in table else (None, table)
+    has_parts = "shard" in table or _is_table(table.get("mesh"))
+    mesh, shard = (table.get("mesh"), table.get("shard", {})) if has_parts else (None, table)
     if mesh is not None and not _is_table(mesh):
         raise GeError('a mesh is a table, as in {"dp": 2, "tp": 4}', where)
     if not _is_table(shard):
@@ -157,11 +159,11 @@ def read_rules(source: str) -> ShardRules:
             raise GeError(what, where, "drop one of the two")
     line = ",".join(f"{name}={size}" for name, size in (mesh or {}).items())
     shardings = {name: _sharding(name, dims, where) for name, dims in shard.items()}
-    parameters = table.get("parameters") if "shard" in table else None
+    parameters = table.get("parameters") if has_parts else None
     if parameters is not None and not isinstance(parameters, list):
         raise GeError('parameters are a list of names of weights, as in ["w", "b"]', where)
     names = None if parameters is None else [str(n) for n in cast("list[Any]", parameters)]
-    ends = _ends(table.get("stages_end_at") or [] if "shard" in table else [], where)
+    ends = _ends(table.get("stages_end_at") or [] if has_parts else [], where)
     return ShardRules(_mesh(line, where), shardings, where, names, ends=ends)
 
 
