@@ -9,14 +9,18 @@ parts: the program is then the same for all devices. Of a weight each device has
 
     module attributes {graph.parts = {"w.tp" = ["w", #graph.sharding<@mesh, [{}, {"tp"}]>]}}
       %w = graph.constant #graph.weight<"w.tp"> : tensor<16x4xf32>      a fourth of tensor "w"
+
+    ["w", #graph.sharding<@mesh, [{}, {"tp"}]>, array<i64: 0, 16, 8, 8>]
+                                     a fourth of each row of 8 columns of "w", from column 8 on
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, cast
+from typing import ClassVar, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     DictionaryAttr,
     ModuleOp,
     StringAttr,
@@ -350,22 +354,37 @@ def whole_shape(table: Mapping[str, Attribute], local: Shape) -> Shape:
     return array_ints(table[WHOLE]) if WHOLE in table else local
 
 
-def parts_of(module: ModuleOp) -> dict[str, tuple[str, Sharding]]:
-    """The parts of weights of one device's program: key -> key of the whole, and how it is cut."""
+class WeightPart(NamedTuple):
+    """A part of a weight: the key of the whole, how it is cut, and what of the whole is cut: the
+    first element and the number of elements along each dimension, () for all."""
+
+    of: str
+    sharding: Sharding
+    spans: tuple[tuple[int, int], ...] = ()
+
+    def attribute(self) -> Attribute:
+        found: list[Attribute] = [StringAttr(self.of), ShardingAttr(self.sharding)]
+        if self.spans:
+            found.append(DenseArrayBase.from_list(i64, [n for span in self.spans for n in span]))
+        return ArrayAttr(found)
+
+
+def parts_of(module: ModuleOp) -> dict[str, WeightPart]:
+    """The parts of weights of one device's program, by key."""
     table = module.attributes.get(PARTS)
-    found: dict[str, tuple[str, Sharding]] = {}
+    found: dict[str, WeightPart] = {}
     for key, entry in table.data.items() if isinstance(table, DictionaryAttr) else ():
         if isinstance(entry, ArrayAttr):
-            of, sharding = cast(ArrayAttr[Attribute], entry).data
+            of, sharding, *others = cast(ArrayAttr[Attribute], entry).data
+            numbers = iter(array_ints(others[0]) if others else ())
             if isinstance(of, StringAttr) and isinstance(sharding, ShardingAttr):
-                found[key] = of.data, sharding.data
+                spans = tuple(zip(numbers, numbers, strict=True))
+                found[key] = WeightPart(of.data, sharding.data, spans)
     return found
 
 
-def state_parts(module: ModuleOp, parts: Mapping[str, tuple[str, Sharding]]) -> None:
-    entries = {
-        key: ArrayAttr([StringAttr(of), ShardingAttr(sharding)])
-        for key, (of, sharding) in sorted(parts.items())
-    }
-    if entries:
+def state_parts(module: ModuleOp, parts: Mapping[str, WeightPart]) -> None:
+    """State the parts of weights that a module has."""
+    if parts:
+        entries = {key: part.attribute() for key, part in sorted(parts.items())}
         module.attributes[PARTS] = DictionaryAttr(entries)

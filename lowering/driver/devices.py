@@ -222,7 +222,7 @@ def parameter_bytes(module: ModuleOp) -> int:
 
 def origins(module: ModuleOp) -> dict[str, set[str]]:
     """The keys of the whole weights that parts, and what is prepared at load, are made of."""
-    of: dict[str, set[str]] = {key: {whole} for key, (whole, _) in parts_of(module).items()}
+    of: dict[str, set[str]] = {key: {part.of} for key, part in parts_of(module).items()}
     prepare = functions(module).get("prepare")
     if prepare is None:
         return of

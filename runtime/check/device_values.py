@@ -89,8 +89,8 @@ class Values:
         self.problems[Problem(rule, text, op)] = None
 
     def check(self) -> list[Problem]:
-        for key, (_, sharding) in parts_of(self.module).items():
-            self.weights[key] = form_of(sharding, self.mesh)
+        for key, part in parts_of(self.module).items():
+            self.weights[key] = form_of(part.sharding, self.mesh)
         for func in functions(self.module).values():
             if func is not self.main:
                 self.prepare(func)

@@ -256,11 +256,14 @@ def weights_of(module: ModuleOp) -> dict[str, AnyTensor]:
 def whole_weights(module: ModuleOp, types: Mapping[str, AnyTensor]) -> dict[str, AnyTensor]:
     """The weights of which the module of one device has parts, at the sizes that all parts have."""
     mesh, whole = mesh_of(module), dict[str, AnyTensor]()
-    for key, (of, sharding) in parts_of(module).items() if mesh is not None else ():
+    for key, part in parts_of(module).items() if mesh is not None else ():
         if mesh is not None and key in types:
-            sizes = zip(types[key].get_shape(), sharding.dims, strict=True)
+            sizes = zip(types[key].get_shape(), part.sharding.dims, strict=True)
             shape = [size * mesh.parts(axes) for size, axes in sizes]
-            whole[of] = tensor(shape, types[key].element_type)
+            if part.spans:  # as far as its parts reach
+                least = whole[part.of].get_shape() if part.of in whole else (0,) * len(shape)
+                shape = [max(n, sum(s)) for n, s in zip(least, part.spans, strict=True)]
+            whole[part.of] = tensor(shape, types[key].element_type)
     return whole
 
 

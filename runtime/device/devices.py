@@ -55,14 +55,14 @@ class WeightParts:
 
     def __init__(self, payload: Payload, module: ModuleOp, mesh: Mesh, device: int) -> None:
         self.payload, self.path = payload, getattr(payload, "path", None)
-        self.parts = {key: (of, s.resolved(mesh)) for key, (of, s) in parts_of(module).items()}
+        self.parts = parts_of(module)
         self.module, self.mesh, self.device = module, mesh, device
 
     def get(self, key: str, /) -> Array | None:
         if key not in self.parts:
             return self.payload.get(key)
-        of, sharding = self.parts[key]
-        whole = part_of(self.payload, of)
+        of, stated, spans = self.parts[key]
+        whole, sharding = part_of(self.payload, of), stated.resolved(self.mesh)
         if whole is None:
             return None
         if whole.dtype == np.uint8 and is_packed(dtype := dtype_of(self.types[key].element_type)):
@@ -70,6 +70,8 @@ class WeightParts:
         if whole.ndim != len(sharding.dims):
             text = f"weight '{of}' has {whole.ndim} dimensions, and is cut along {sharding.dims}"
             raise GeError(text, hint="compile the program anew from the model")
+        if spans:
+            whole = whole[tuple(slice(first, first + size) for first, size in spans)]
         spread = Spread(whole.shape, sharding.local_shape(whole.shape), sharding)
         return spread.part(whole, self.mesh, self.device)
 

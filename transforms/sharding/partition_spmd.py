@@ -14,7 +14,7 @@ in the payload; other constants are taken apart by the place of the device.
 Where a dimension does not divide, the last parts are padded with elements that mean nothing: an op
 that combines elements along it gets the neutral element in their place."""
 
-from collections.abc import Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -59,6 +59,7 @@ from ge.dialects.graph.sharding import (
     Pipeline,
     ShardingAttr,
     ShardOp,
+    WeightPart,
     mesh_of,
     mesh_of_parts,
     parts_of,
@@ -98,6 +99,7 @@ from ge.transforms.sharding.rates import Rates, TimedRates
 from ge.transforms.sharding.resharding import Step, as_needed, count, sent, steps
 from ge.transforms.sharding.strategies import Need, Rules, Strategy, box_needed, of_result
 from ge.transforms.sharding.two_levels import in_two_levels
+from ge.transforms.sharding.weight_pieces import split_weights
 
 NEUTRAL = {"sum": zero, "prod": one, "max": lowest, "min": highest}
 
@@ -121,10 +123,11 @@ class PartitionSpmdPass(ModulePass):
         main = functions(op).get("main")
         if mesh is None or main is None or mesh_of_parts(op) is not None:
             return
+        pieces = split_weights(main, mesh, self.auto)
         assignment, search = self.decided(main, mesh)
         if search is not None:
             search.tell()
-        Partition(op, main, mesh, assignment).run()
+        Partition(op, main, mesh, assignment, pieces).run()
         for inner in all_ops(main.body.blocks):
             if isinstance(inner, Collective) and is_in_time(inner.group()):
                 text = "it needs elements of several microbatches: the batch cannot be cut here"
@@ -160,10 +163,17 @@ class PartitionSpmdPass(ModulePass):
 class Partition:
     """The function of a module, being rewritten."""
 
-    def __init__(self, module: ModuleOp, main: FuncOp, mesh: Mesh, assignment: Assignment) -> None:
+    def __init__(
+        self,
+        module: ModuleOp,
+        main: FuncOp,
+        mesh: Mesh,
+        assignment: Assignment,
+        pieces: Mapping[str, WeightPart],
+    ) -> None:
         self.module, self.main, self.mesh = module, main, mesh
         self.assignment = assignment
-        self.parts = parts_of(module)
+        self.parts = {**parts_of(module), **pieces}
         self.wholes: dict[SSAValue, Shape] = {}  # of results of loops: others keep their types
         self.cut: dict[SSAValue, Sharding] = {}  # results of loops, whose old arguments are gone
         # what there is of each value: by how it is cut, and by what stands beyond its ends
@@ -186,7 +196,8 @@ class Partition:
         for op in reversed(list(block.ops)):
             if isinstance(op, Collective) and not op.result.uses:
                 erase(op)
-        state_parts(self.module, self.parts)
+        used = {o.key for o in all_ops(self.main.body.blocks) if isinstance(o, ConstantOp)}
+        state_parts(self.module, {key: p for key, p in self.parts.items() if key in used})
         self.main.update_function_type()
 
     def replace_argument(self, block: Block, arg: SSAValue, own: Sharding) -> None:
@@ -469,8 +480,10 @@ class Partition:
         if constant_value(op.result) is not None and (value := splat(op.result)) is not None:
             return self.number_of(value, local)
         if isinstance(op.value, WeightAttr) and not is_in_time(need.axes):
-            key = f"{op.value.data} {sharding_text(need)}"
-            self.parts[key] = op.value.data, need
+            key, piece = f"{op.value.data} {sharding_text(need)}", self.parts.get(op.value.data)
+            self.parts[key] = WeightPart(op.value.data, need)
+            if piece is not None:
+                self.parts[key] = piece._replace(sharding=need)
             return self.add(ConstantOp.make(WeightAttr(key), local))
         whole = self.add(ConstantOp.make(op.value, t))
         return self.part(whole, shape, Sharding.whole(len(shape)), need)
