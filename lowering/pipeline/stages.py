@@ -63,7 +63,7 @@ from ge.transforms.memory.recompute_elementwise import RecomputeElementwisePass
 from ge.transforms.memory.rematerialize import RematerializePass
 from ge.transforms.memory.spill_buffers import SpillBuffersPass
 from ge.transforms.memory.write_parts import WritePartsPass
-from ge.transforms.precision.modes import ORIGIN
+from ge.transforms.precision.modes import MODES, ORIGIN
 from ge.transforms.quantization.lower_quantization import LowerQuantizationPass
 from ge.transforms.quantization.schemes import SCHEMES
 from ge.transforms.rewriting.passes import PassSequence
@@ -334,7 +334,8 @@ def quantization(options: Options) -> Passes:
     scheme = options.quantize
     smooth = SmoothActivationsPass(scheme=scheme)
     skip, target = options.quantize_skip, options.target
-    choose = ChoosePrecisionPass("", scheme, skip, True, target, options.accuracy)
+    floats = "" if options.precision == ORIGIN else MODES[options.precision].format
+    choose = ChoosePrecisionPass("", scheme, skip, True, target, options.accuracy, floats=floats)
     insert = InsertQuantizationPass(scheme, skip, True, target)
     fit = [FitWeightsPass("", scheme, skip, True, target)] if options.fit_weights else []
     insertion = [*fit, choose, insert, CorrectBiasPass()]

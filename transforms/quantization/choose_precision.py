@@ -12,6 +12,9 @@ corrected biases, on all samples. Where a time limit comes before, layers have t
 were tried, and the table keeps what was measured, to go on from. Measured noise is kept for reports
 where these are asked for.
 
+Beside a precision of 16 bits, layers whose launch takes longer with activations of 8 bits than in
+that stay floats, such as many depthwise convolutions, of which vector cores widen what they load.
+
 Without an accuracy two kinds of parts have more bits than 8, where outputs are clearly more exact
 then: layers that read inputs of the model, that compute its outputs, or that take least time more,
 are floats if that takes hardly more time and memory; embedding tables, which take no time, have 16
@@ -26,13 +29,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 
+from xdsl.dialects.builtin import bf16, f16
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.ir import Attribute, Operation
 
 from ge.dialects.support.diagnostics import location_of, warning
 from ge.dialects.support.effort import TimeIsUp, effort_at_hand, unlimited
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.types import numel, shape_of
+from ge.dialects.support.types import has_size, numel, shape_of
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
 from ge.runtime.data.accuracy import decibels
@@ -54,6 +58,7 @@ LITTLE_TIME = 0.01  # of all layers, that those at an end, each, or cheap ones m
 LITTLE_SIZE = 0.05  # of all weights, that they may have
 CLEARLY = {FLOAT: 10**-0.03, "int16": 10**-0.2}  # of the noise: 0.3 dB less, for bytes 2 dB
 MENDED_TIME = 0.1  # the same where an output keeps little
+SLOWER = 1.05  # times that of floats: a layer that takes longer in integers is floats
 LEAST_US = 0.05  # that more bits cost: what is below is not known so exactly
 
 Precisions = Mapping[str, str]
@@ -192,7 +197,7 @@ class ChoosePrecisionPass(CalibratedPass):
     """Leave layers in more bits for an accuracy, where there are samples.
     `scheme`, `skip`, `asymmetric`: what insert-quantization has; `target`: what multiplies;
     `accuracy`: a bound such as snr>=25 or cos>=0.999; `data`: a file with samples (.npz), else what
-    is at hand."""
+    is at hand; `floats`: what layers that stay floats have, f16 or bf16 (empty: their own type)."""
 
     name = NAME
 
@@ -201,6 +206,7 @@ class ChoosePrecisionPass(CalibratedPass):
     asymmetric: bool = False
     target: str = DEFAULT_TARGET
     accuracy: str = ""
+    floats: str = ""
 
     def run_within(self, main: FuncOp, calibration: Calibration) -> None:
         self.run(main, calibration)  # what is left is said in any case
@@ -219,6 +225,9 @@ class ChoosePrecisionPass(CalibratedPass):
         if accuracy is None and scheme.activation_bits == BITS:
             with suppress(TimeIsUp):
                 chosen = spared(trials, calibration, costs)
+        if scheme.activation_bits == BITS and self.floats:
+            floats = bf16 if self.floats == "bf16" else f16
+            chosen = {**chosen, **no_faster(trials, calibration, costs, floats)}
         with unlimited():
             left, unchanged = trials.left(chosen)
             if lost := [name for name, db in left.items() if db == -math.inf]:
@@ -326,6 +335,24 @@ def spared(trials: Trials, calibration: Calibration, costs: Costs) -> Precisions
         tell(trials, calibration, dict.fromkeys(names, precision), why)
         chosen, noise = more, left
     return chosen
+
+
+def no_faster(
+    trials: Trials, calibration: Calibration, costs: Costs, floats: Attribute
+) -> Precisions:
+    """Floats for the layers whose launch takes longer in integers, with both times; of layers of
+    unknown sizes none is known to."""
+    found: dict[str, str] = {}
+    for name in costs.sizes.keys() - calibration.table.layers.keys():
+        layer, scheme = trials.layers[name], trials.scheme.name
+        if not all(map(has_size, (*layer.op.operands, *layer.op.results))):
+            continue
+        us, others = costs.integers[name], layer_us(layer, None, trials.target, floats)
+        if us > SLOWER * others:
+            why = f"{us:.1f} us in {scheme}, {others:.1f} in {floats}, on {trials.target.name}"
+            tell(trials, calibration, {name: FLOAT}, why)
+            found[name] = FLOAT
+    return found
 
 
 def tell(trials: Trials, calibration: Calibration, chosen: Precisions, why: str) -> None:

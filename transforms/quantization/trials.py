@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from xdsl.context import Context
 from xdsl.dialects.builtin import IntegerType, ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, Operation, SSAValue
 
 from ge.dialects.graph.attention import AttentionOp
 from ge.dialects.support import diagnostics
@@ -471,9 +471,11 @@ def nearest(op: Operation, some: Container[Operation]) -> list[Operation]:
     return list(found)
 
 
-def layer_us(layer: Layer, scheme: Scheme | None, target: Target) -> float:
-    """Time of the launch of a layer alone, in floats without a scheme. Integer weights of a layer
-    of floats save the time of their bytes."""
+def layer_us(
+    layer: Layer, scheme: Scheme | None, target: Target, floats: Attribute | None = None
+) -> float:
+    """Time of the launch of a layer alone, in floats without a scheme (of a type, or its own).
+    Integer weights of a layer of floats save the time of their bytes."""
     if isinstance(layer.op, AttentionOp):
         is_integer = scheme is not None and scheme.activation_bits == BITS
         us = integers_us(layer.op, target) if is_integer else launch_us(layer.op, target)
@@ -485,6 +487,8 @@ def layer_us(layer: Layer, scheme: Scheme | None, target: Target) -> float:
         bits = [scheme.weight_bits if i == layer.weight else scheme.activation_bits for i in (0, 1)]
         types = [tensor(shape_of(v), IntegerType(b)) for v, b in zip(operands, bits, strict=True)]
         operands = list(Block(arg_types=types).args)
+    elif floats is not None and isinstance(op, LayerOp):
+        operands = list(Block(arg_types=[tensor(shape_of(v), floats) for v in operands]).args)
     elif scheme is not None:
         for weight in (operands[i] for i in layer.weights):
             left = numel(shape_of(weight)) * scheme.weight_bits / 8
