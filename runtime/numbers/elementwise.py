@@ -255,9 +255,12 @@ def mod(op: g.ModOp) -> Fn:
 def power(x: Array, y: Array, out: Array | None = None) -> Array:
     if y.size == 1 and y.ndim <= x.ndim and (exponent := float(y.item())) in (2.0, 3.0):
         return np.multiply(x, x if exponent == 2.0 else x * x, out=out)
-    if x.dtype.kind in "iu" and y.dtype.kind in "iu" and (y >= 0).all():
+    if x.dtype.kind in "iu" and y.dtype.kind in "iu":
         # Modulo 2^64 first: an exponent need not fit into the type of the base.
-        wrapped = np.power(x.astype(np.uint64), y.astype(np.uint64))
+        wrapped = np.power(x.astype(np.uint64), np.maximum(y, 0).astype(np.uint64))
+        if (below := y < 0).any():  # these alone are fractions, whatever other elements are
+            fractions = rounded(np.power(x.astype(np.float64), y.astype(np.float64)), x.dtype)
+            wrapped = np.where(below, fractions, wrapped.astype(x.dtype))
         return rounded(wrapped, x.dtype, out)
     wide = np.float64 if x.dtype.itemsize > 4 or x.dtype.kind in "iu" else np.float32
     base = x.astype(wide)

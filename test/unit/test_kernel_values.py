@@ -364,6 +364,12 @@ def test_exponents_need_not_fit_into_the_type_of_the_base():
     assert got.astype(np.uint8).tolist() == want
 
 
+def test_a_power_is_that_of_its_own_numbers_alone():
+    """A negative exponent beside it does not make it a fraction."""
+    base, exponent = np.full(2, 2, np.int64), np.array([64, -1], np.int64)
+    assert run(elementwise.PowOp, base, exponent).tolist() == [0, 0]
+
+
 def test_means_of_large_integers_are_exact():
     large = np.array([[2**53 + 1, 2**53 + 1], [-(2**53) - 1, -(2**53) - 1], [-3, -4]], np.int64)
     got = run(ReduceOp, large, None, kind="mean", axes=[1])
