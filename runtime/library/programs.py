@@ -31,6 +31,9 @@ T = TypeVar("T")
 class Full(Exception):
     """A memory of the core has no room for the buffers of a program."""
 
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+
 
 class LimitedSide(Side):
     """A program that ends with Full at the first buffer for which there is no room."""
@@ -45,7 +48,7 @@ class LimitedSide(Side):
     def alloc(self, type: TileType | RingType) -> SSAValue:
         self.left[type.space] -= allocated_bytes(type)
         if self.left[type.space] < 0:
-            raise Full
+            raise Full(type.space)
         return super().alloc(type)
 
 
@@ -118,13 +121,19 @@ def program_of(launch: Launch, name: str, written: Written) -> KernelOp:
 
 
 def fitted(launch: Launch, written: Written) -> Written | None:
-    """The same with its program, if all buffers of that have room, else None. Nothing is written
-    behind the first buffer that has none."""
+    """The same with its program, if all buffers of that have room, else None."""
+    found = fitted_or_full(launch, written)
+    return None if isinstance(found, Memory) else found
+
+
+def fitted_or_full(launch: Launch, written: Written) -> Written | Memory:
+    """The same, or the memory that has no room. Nothing is written behind the first buffer that has
+    none."""
     room = launch.target.core_memories
     try:
         program = traced(launch, written, sides=(LimitedSide(room), LimitedSide(room)))
-    except Full:
-        return None
+    except Full as full:
+        return full.memory
     return replace(written, program=program)
 
 

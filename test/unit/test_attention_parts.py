@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from xdsl.dialects.builtin import f16, f32
 
 from ge.dialects.targets.target import Target
+from ge.dialects.tile.types import Memory
 from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.attention.attention import first_that_fits
 from ge.runtime.library.attention.facts import Heads, Way
@@ -104,9 +105,9 @@ def test_few_tiles_are_tried_beside_which_others_do_not_fit(rows: int) -> None:
     ranked = [(heads, None, *way) for _, *way in tiles_for(problem, Target.load("910b2"))]
     tried, program = list[Way](), Written(lambda c, given: None, 1)
 
-    def written(way: Way) -> Written | None:
+    def written(way: Way) -> Written | Memory:
         tried.append(way)
-        return program if way[2].rows <= rows else None
+        return program if way[2].rows <= rows else Memory.L1
 
     if rows:
         assert first_that_fits(ranked, written) is program
@@ -116,3 +117,18 @@ def test_few_tiles_are_tried_beside_which_others_do_not_fit(rows: int) -> None:
             first_that_fits(ranked, written)
     assert len(ranked) > 200
     assert len(tried) <= 2 * len({way[2].rows for way in ranked})
+
+
+def test_tiles_that_fill_more_are_not_tried() -> None:
+    """Where UB is full, ways that have as much in it and more are known to fail."""
+    problem = AttentionProblem(1, 4096, 4096, 128, 128, f16, ())
+    heads = Heads(1, 4096, False)
+    ranked = [(heads, None, *way) for _, *way in tiles_for(problem, Target.load("910b2"))]
+    tried, program = list[Way](), Written(lambda c, given: None, 1)
+
+    def written(way: Way) -> Written | Memory:
+        tried.append(way)
+        return program if way[2].rows * way[2].keys * way[2].copies <= 64 * 128 else Memory.UB
+
+    assert first_that_fits(ranked, written) is program
+    assert 2 * len(tried) < ranked.index(tried[-1])

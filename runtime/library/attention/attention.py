@@ -42,7 +42,7 @@ from ge.dialects.support.boxes import Access, Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, numel, shape_of
-from ge.dialects.tile.types import BLOCK, FRACTAL
+from ge.dialects.tile.types import BLOCK, FRACTAL, Memory
 from ge.runtime.library.attention.cores import Cube, Splits, Vector, several, share_of, why_whole
 from ge.runtime.library.attention.facts import (
     ALWAYS,
@@ -77,7 +77,7 @@ from ge.runtime.library.launch import (
     in_order,
     is_open,
 )
-from ge.runtime.library.programs import fitted
+from ge.runtime.library.programs import fitted_or_full
 from ge.runtime.library.pulling import Pull, is_pointwise
 from ge.runtime.library.tile_ops import GridOp
 
@@ -105,17 +105,15 @@ def lower_attention(launch: Launch) -> Written:
         raise NotLowered("there is none for a `length` of keys that are computed")
     masks = [Mask(v, launch) for v in op.masks]
     others = [out for out in launch.body.outputs if out is not result]
-    stays_whole = False
+    ranked = ways(launch, op, segments)
+    stays_whole = bool(why_whole(Attention(launch, op, result, masks, segments, ranked[0])))
 
-    def written(way: Way) -> Written | None:
-        nonlocal stays_whole
+    def may_be(way: Way) -> bool:
+        return (last is op.result or way[0].count == 1) and not (way[3] > 1 and stays_whole)
+
+    def written(way: Way) -> Written | Memory:
         heads, query, _, splits = way
-        if (last is not op.result and heads.count > 1) or (splits > 1 and stays_whole):
-            return None
         attention = Attention(launch, op, result, masks, segments, way)
-        stays_whole = bool(why_whole(attention))
-        if splits > 1 and stays_whole:
-            return None
         shapes: dict[SSAValue, Shape] = {v: (1,) for v in launch.body.inputs if not shape_of(v)}
         shapes[result] = heads.shape(op.sizes("result"))
         for name in ("key", "value") if op.table is not None else ():
@@ -126,28 +124,39 @@ def lower_attention(launch: Launch) -> Written:
         cores = min(attention.items * splits, launch.target.cube_cores)
         found = Written(partial(attention.write, final=last, others=others), cores, shapes)
         alone = len(launch.body.ops) == 1 and splits == 1
-        return found if alone else fitted(launch, found)
+        return found if alone else fitted_or_full(launch, found)
 
-    return first_that_fits(ways(launch, op, segments), written)
+    return first_that_fits(list(filter(may_be, ranked)), written)
 
 
-def first_that_fits(ranked: Sequence[Way], written: Callable[[Way], Written | None]) -> Written:
-    """The program of the first way that has one. Where tiles of so many rows do not fit, the
-    smallest ones with as many are tried: if these do not, no others of as many rows or more do.
-    Raises NotLowered."""
+def first_that_fits(ranked: Sequence[Way], written: Callable[[Way], Written | Memory]) -> Written:
+    """The program of the first way that has one; others have the memory that is full. Where tiles
+    of so many rows do not fit, the smallest ones with as many are tried: if these do not, no others
+    of as many rows or more do. Raises NotLowered."""
     most, tried = dict[int, int](), set[tuple[int, int]]()  # by heads in a tile
+    full = list[Way]()  # of UB
     for way in ranked if is_open() else in_order(ranked, text_of):
         count, rows = kind = way[0].count, way[2].rows
-        if rows >= most.get(count, rows + 1):
+        if rows >= most.get(count, rows + 1) or any(fills_ub_as(way, other) for other in full):
             continue
-        if (found := written(way)) is not None:
+        if isinstance(found := written(way), Written):
             return found
+        if found is Memory.UB:
+            full.append(way)
         if kind not in tried:
             tried.add(kind)
             alike = [w for w in ranked if (w[0].count, w[2].rows) == kind]
-            if written(min(alike, key=lambda w: (w[3], *w[2]))) is None:
+            if not isinstance(written(min(alike, key=lambda w: (w[3], *w[2]))), Written):
                 most[count] = rows
     raise NotLowered("no tiles fit beside those of what it is fused with")
+
+
+def fills_ub_as(way: Way, other: Way) -> bool:
+    """Return whether the buffers that a way has in UB are as large as those of another one, or
+    larger: queries in L1, sums in L0C and parts in L0A and L0B may be others."""
+    a, b = way[2], other[2]
+    sizes = zip((*a[:6], a.copies, a.back), (*b[:6], b.copies, b.back), strict=True)
+    return (*way[:2], way[3]) == (*other[:2], other[3]) and all(x >= y for x, y in sizes)
 
 
 def text_of(way: Way) -> str:
