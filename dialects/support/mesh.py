@@ -134,8 +134,8 @@ class Sharding:
 
     def local_shape(self, shape: Shape) -> Shape:
         """The shape of a part; of resolved axes."""
-        parts = [prod(a.size for a in own) for own in self.dims]
-        return tuple(-(-d // n) for d, n in zip(shape, parts, strict=True))
+        pairs = zip(shape, self.dims, strict=True)
+        return tuple([-(-d // prod([a.size for a in own])) if own else d for d, own in pairs])
 
     def box(self, shape: Shape, mesh: Mesh, device: int) -> list[tuple[int, int]]:
         """First element and size along each dimension of what a device has of a value: less than

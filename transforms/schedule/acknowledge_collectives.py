@@ -46,12 +46,14 @@ def add_acknowledgements(module: ModuleOp) -> None:
     if main is None or mesh is None:
         return
     kernels, known = kernels_of(module), dict[tuple[Attribute, ...], KernelOp]()
-    received = 0
+    received, brought = 0, dict[Collective, int]()
     for launch in list(all_ops(main.body.blocks)):
         after, met = launch.next_op, met_in(launch, kernels)
         if not isinstance(met, Collective):
             continue
-        received += received_bytes(met, mesh)
+        if met not in brought:  # many launches have one kernel
+            brought[met] = received_bytes(met, mesh)
+        received += brought[met]
         if isinstance(met_in(after, kernels), AcknowledgeOp):
             continue
         values = list(dict.fromkeys((*operands_of(launch), *launch.results)))

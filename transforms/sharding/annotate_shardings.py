@@ -110,6 +110,8 @@ def annotate(module: ModuleOp, rules: ShardRules, pad: bool = False) -> None:
     if rules.parameters is not None:
         module.attributes[PARAMETERS] = ArrayAttr([StringAttr(n) for n in rules.parameters])
     places = Places(main)
+    if rules.shard or rules.ends:
+        places.find()
     for name, sharding in places.chosen(rules):
         try:
             places.state(name, sharding, mesh, pad)
@@ -147,6 +149,10 @@ class Places:
         self.results = _tables(main.res_attrs, len(main.function_type.outputs))
         self.known: dict[str, Place] = {}
         self.doubtful: dict[str, int] = {}  # names of several values, and of how many
+
+    def find(self) -> None:
+        """Find the values that have names."""
+        main = self.main
         for arg, table in zip(main.args, self.arguments, strict=True):
             self._add(name_of(table), arg)
         for i, table in enumerate(self.results):

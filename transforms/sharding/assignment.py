@@ -65,6 +65,8 @@ class OpNode:
     suggested: object = None  # what they follow from: shardings around it, and what is proposed
     needs: list[tuple[Need | None, ...]] = field(default_factory=list[tuple[Need | None, ...]])
     results: list[Sharding] = field(default_factory=list[Sharding])
+    # Of each value: how it is cut by these, where that has been asked for
+    shardings: dict[int, list[Sharding]] = field(default_factory=dict[int, list[Sharding]])
     others: Sequence[Sharding] | None = None  # of each value: of loops
     work: list[float] = field(default_factory=list[float])
     parameters: list[float] = field(default_factory=list[float])  # bytes of constants
@@ -109,6 +111,7 @@ class Group:
     shape: tuple[int, ...] | None  # None: not known
     bits: int
     costs: dict[int, dict[int, float]]  # of one value, by its form and the one that is needed
+    known: dict[int, Mapping[int, float]]  # the costs of all that its users may need, by its form
     is_new: bool = True
     table: tuple[dict[int, int], np.ndarray] | None = None  # costs by strategy and by need
 
@@ -295,7 +298,7 @@ class Assignment:
             shape = _static_shape(value)
             bits = 0 if shape is None else bitwidth(element_type(value))
             costs = self._costs.setdefault((shape, bits), {})
-            group = Group(source, index, own, 1, shape, bits, costs)
+            group = Group(source, index, own, 1, shape, bits, costs, {})
             groups[key] = group
             source.outputs.append(group)
             for node, i in own:
@@ -307,14 +310,22 @@ class Assignment:
         """Seconds to bring the values of a group to each form that is needed, so many times."""
         if group.shape is None:
             return 0.0
-        seconds, known = 0.0, group.costs.setdefault(have, {have: 0.0})
+        seconds, known = 0.0, self._costs_of(group, have)
         for need, times in wants:
-            if (cost := known.get(need)) is None:
-                own, goal = self.forms[have], self.forms[need]
-                assert isinstance(own, Sharding)
-                cost = known[need] = self._sent(own, goal, group.shape, group.bits)
-            seconds += cost * times * group.count
+            seconds += known[need] * times * group.count
         return seconds
+
+    def _costs_of(self, group: Group, have: int) -> Mapping[int, float]:
+        """Seconds to bring one value of a group, whose shape is known, from a form to each of those
+        that its users may need."""
+        if (known := group.known.get(have)) is None:
+            known = group.known[have] = group.costs.setdefault(have, {have: 0.0})
+            own, shape = self.forms[have], group.shape
+            assert isinstance(own, Sharding)
+            assert shape is not None
+            for need in {w[i] for user, i in group.users for w in user.wants} - known.keys():
+                known[need] = self._sent(own, self.forms[need], shape, group.bits)
+        return known
 
     def _number(self, form: Need | None) -> int:
         if (number := self._numbers.get(form)) is None:
@@ -339,9 +350,9 @@ class Assignment:
 
     def _work(self, op: TensorOp, strategy: Strategy, needs: Sequence[Need | None]) -> float:
         cut = (*strategy.dims, *strategy.sums)
-        parts = count([a for axes in cut for a in axes])
+        parts, own = count([a for axes in cut for a in axes]), strategy.result
         moved = [bytes_of(v, n) for v, n in zip(op.operands, needs, strict=True)]
-        moved += [bytes_of(r, of_result(strategy.result, _rank(r))) for r in op.results]
+        moved += [bytes_of(r, of_result(own, _rank(r))) for r in op.results]
         return self.rates.work_s(op, parts, sum(moved))
 
     # ---- 1. strategies
@@ -372,6 +383,8 @@ class Assignment:
                 assert isinstance(op, TensorOp)
                 pairs = list(zip(node.strategies, node.needs, strict=True))
                 node.work = [self._work(op, s, n) * node.times * node.count for s, n in pairs]
+            for group in node.outputs:
+                group.known, group.table = {}, None
             node.parameters = [parameter_bytes(op, needs) * node.count for needs in node.needs]
             node.wants, node.asked = [[self._number(n) for n in own] for own in node.needs], {}
             every = range(len(node.strategies))
@@ -405,24 +418,29 @@ class Assignment:
         node.suggested = suggested
         found = rules.strategies(known, wanted)
         every = dict.fromkeys([*found[:1], *proposed, *found[1:], *node.strategies])
-        able = (s for s in every if self._can(node, s))
-        node.strategies = list(islice(able, max(MOST, len(proposed) + MOST // 3)))
-        node.needs = [rules.needs(s) or () for s in node.strategies]
+        able = ((s, needs) for s in every if (needs := self._needs(node, s)) is not None)
+        most = max(MOST, len(proposed) + MOST // 3)
+        pairs = list(islice(able, most))
+        node.strategies, node.needs = [s for s, _ in pairs], [needs for _, needs in pairs]
         node.results = [s.result for s in node.strategies]
-        node.work = []
+        node.work, node.shardings = [], {}
 
     @staticmethod
-    def _can(node: OpNode, strategy: Strategy) -> bool:
-        """Return whether an op can be computed so: constants are no sums that are not complete."""
+    def _needs(node: OpNode, strategy: Strategy) -> tuple[Need, ...] | None:
+        """Return what an op needs to be computed so; None where it cannot be: constants are no sums
+        that are not complete."""
         assert node.rules is not None
-        taken = strategy.takes if strategy.through else ()
-        return all(node.inputs[i] for i in taken) and node.rules.needs(strategy) is not None
+        if strategy.through and not all(node.inputs[i] for i in strategy.takes):
+            return None
+        return node.rules.needs(strategy)
 
     @staticmethod
     def _shardings(group: Group) -> list[Sharding]:
-        source = group.source
-        found = [source.result(k, group.index) for k in range(len(source.strategies))]
-        return list(dict.fromkeys(found))
+        source, index = group.source, group.index
+        if (known := source.shardings.get(index)) is None:
+            found = [source.result(k, index) for k in range(len(source.strategies))]
+            known = source.shardings[index] = list(dict.fromkeys(found))
+        return known
 
     def _suggest_argument(self, node: OpNode, wanted: Sequence[Sharding]) -> None:
         """An argument may be cut as its users want it, into parts of one size."""
@@ -432,6 +450,7 @@ class Assignment:
         for own in wanted:
             even = all(d % count(axes) == 0 for d, axes in zip(shape, own.dims, strict=True))
             if even and own not in node.results and len(node.results) < MOST:
+                node.shardings = {}
                 node.strategies.append(Strategy(own.dims))
                 node.results.append(own)
                 node.needs.append(())
@@ -510,16 +529,29 @@ class Assignment:
         if group.table is None:
             needs = dict.fromkeys(w[i] for user, i in group.users for w in user.wants)
             forms = group.source.has[group.index]
-            table = [[self.sending(group, form, [(need, 1)]) for need in needs] for form in forms]
-            group.table = {need: i for i, need in enumerate(needs)}, np.array(table)
+            rows = dict[int, list[float]]()
+            for form in dict.fromkeys(forms):
+                known = dict.fromkeys(needs, 0.0)
+                if group.shape is not None:
+                    known = self._costs_of(group, form)
+                rows[form] = [known[need] for need in needs]
+            table = np.array([rows[form] for form in forms]) * group.count
+            group.table = {need: i for i, need in enumerate(needs)}, table
         return group.table
 
     def _add_onward(self, group: Group, costs: dict[int, float]) -> None:
         """Add what the users of a value cost as they are chosen, by the strategy that makes it."""
+        if group.shape is None:
+            return
         wants, forms = group.wants(), group.source.has[group.index]
-        by_form = {form: self.sending(group, form, wants) for form in {forms[k] for k in costs}}
+        by_form = dict[int, float]()
         for k in costs:
-            costs[k] += by_form[forms[k]]
+            if (form := forms[k]) not in by_form:
+                seconds, known = 0.0, self._costs_of(group, form)
+                for need, times in wants:
+                    seconds += known[need] * times * group.count
+                by_form[form] = seconds
+            costs[k] += by_form[form]
 
     # ---- 3. rounds
 
@@ -591,18 +623,22 @@ class Assignment:
         self, node: OpNode, group: Group, own: Sequence[int], costs: dict[int, float]
     ) -> None:
         """Add what an op needs of a value that no other user of it needs."""
-        have = group.source.has[group.index][group.source.chosen]
+        if group.shape is None:
+            return
+        known = self._costs_of(group, group.source.has[group.index][group.source.chosen])
         others = {(u.wants[u.chosen][i], u.times) for u, i in group.users if u is not node}
-        added: dict[frozenset[int], float] = {}
+        added, times = dict[frozenset[int], float](), node.times
         asked = node.asked.get(group)
         if asked is None:
             asked = node.asked[group] = [frozenset([w[i] for i in own]) for w in node.wants]
         for k in costs:
-            wants = asked[k]
-            if (cost := added.get(wants)) is None:
-                new = {(need, node.times) for need in wants} - others
-                cost = added[wants] = self.sending(group, have, new) if new else 0.0
-            costs[k] += cost
+            if (wants := asked[k]) not in added:
+                seconds = 0.0
+                for need in wants:
+                    if (need, times) not in others:
+                        seconds += known[need] * times * group.count
+                added[wants] = seconds
+            costs[k] += added[wants]
 
     def _improve(self, node: OpNode) -> bool:
         before, costs = node.chosen, self.beside(node, node.allowed)

@@ -97,16 +97,18 @@ class Search:
         self.axes = [Axis(name, 1, size) for name, size in axes if size > 1]
         self.places: dict[OpNode, list[Mapping[str, str]]] = {}  # of strategies of products
         self.plans: list[ShardPlan] = []
+        self.bytes_of_values: dict[tuple[OpNode, int, int], float] = {}  # by how they are cut
 
     def run(self) -> list[ShardPlan]:
         """Choose the best plan; return the plans that were compared, the best one first."""
-        nodes = self.assignment.nodes
+        nodes, names = self.assignment.nodes, {a.name for a in self.axes}
         if MICROBATCH in self.assignment.mesh.sizes:
             self.assignment.collect()  # how microbatches are cut, which all ways keep to
         proposals = {n: p for n in nodes if (p := list(self.proposed(n)))}
         self.assignment.collect(proposals)
         for node in proposals:
-            self.places[node] = [self.place(node, s) for s in node.strategies]
+            places = (self.place(node, s) for s in node.strategies)
+            self.places[node] = [{a: p for a, p in own.items() if a in names} for own in places]
         for uses in self.uses():
             self.begin(uses)
         for plan in sorted(self.plans, key=self.rank)[:2]:
@@ -133,15 +135,11 @@ class Search:
         self.add(uses)
 
     def allow(self, uses: Uses) -> None:
+        every = product(uses.items(), (ROWS, COLUMNS, ANY))
+        taken = {(axis, kind) for (axis, use), kind in every if ANY in (kind, use) or kind == use}
         for node, places in self.places.items():
-            node.allowed = [
-                k
-                for k in in_time(node.strategies) or range(len(places))
-                if all(
-                    ANY in (p, uses.get(axis, ANY)) or p == uses[axis]
-                    for axis, p in places[k].items()
-                )
-            ]
+            able = in_time(node.strategies) or range(len(places))
+            node.allowed = [k for k in able if places[k].items() <= taken]
 
     def find_fit(self) -> None:
         """Search on with a price for parameters, until a plan fits."""
@@ -228,7 +226,7 @@ class Search:
     def most_values(self) -> float:
         """Return the bytes of values at once, at most, in the order of the program: each from the
         op that gives it to the last that uses it. A view has none."""
-        sizes = [bytes_of(n.values[i], n.result(n.chosen, i)) for n, i in self.lives[0]]
+        sizes = [self.value_bytes(n, i) for n, i in self.lives[0]]
         now = most = 0.0
         for begins, ends in self.lives[1]:
             for value in begins:
@@ -237,6 +235,14 @@ class Search:
             for value in ends:
                 now -= sizes[value]
         return most
+
+    def value_bytes(self, node: OpNode, index: int) -> float:
+        """Return the bytes of a part of a value, as it is cut now."""
+        form = node.has[index][node.chosen]
+        if (node, index, form) not in self.bytes_of_values:
+            size = bytes_of(node.values[index], node.result(node.chosen, index))
+            self.bytes_of_values[node, index, form] = size
+        return self.bytes_of_values[node, index, form]
 
     @cached_property
     def lives(self) -> tuple[list[tuple[OpNode, int]], list[tuple[list[int], list[int]]]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Operation
 
-from ge.dialects.support.boxes import Access
+from ge.dialects.support.boxes import Access, Work
 from ge.dialects.support.mesh import Axis, Mesh, Sharding, is_in_time
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type
@@ -35,6 +35,9 @@ class Rates:
     memory: float = field(init=False)
     _links: dict[tuple[Axis, ...], float] = field(
         init=False, default_factory=dict[tuple[Axis, ...], float]
+    )
+    _works: dict[TensorOp, Work | None] = field(
+        init=False, default_factory=dict[TensorOp, Work | None]
     )
     _spreads: dict[tuple[Axis, ...], tuple[Cluster, tuple[int, ...]]] = field(
         init=False, default_factory=dict[tuple[Axis, ...], tuple[Cluster, tuple[int, ...]]]
@@ -79,7 +82,9 @@ class Rates:
     def work_s(self, op: TensorOp, parts: int, moved: float) -> float:
         """Return the time of one of some parts of an op, with the bytes that are read and written.
         Those of elementwise ops do not count: they are taken to be fused."""
-        if (work := op.work()) is None:
+        if op not in self._works:
+            self._works[op] = op.work()
+        if (work := self._works[op]) is None:
             return 0.0
         seconds = 0.0
         if work.macs:

@@ -39,7 +39,7 @@ class Step:
 
 
 def count(axes: Sequence[Axis]) -> int:
-    return prod(a.size for a in axes)
+    return prod([a.size for a in axes]) if axes else 1
 
 
 @lru_cache(maxsize=1 << 16)

@@ -137,7 +137,8 @@ def linear(op: TensorOp) -> tuple[tuple[int, ...], ...]:
 def of_result(own: Sharding, rank: int) -> Sharding:
     """Return how a result is cut of which the first one is cut so: one with fewer dimensions has
     the last ones."""
-    return replace(own, dims=own.dims[len(own.dims) - rank :])
+    more = len(own.dims) - rank
+    return replace(own, dims=own.dims[more:]) if more else own
 
 
 def united(found: Sequence[list[Span]]) -> list[Span] | None:
@@ -183,12 +184,13 @@ class Rules:
 
     def needs(self, strategy: Strategy) -> tuple[Need, ...] | None:
         """Return what the op needs of each operand; None where it cannot be computed so."""
-        if strategy not in self._needs:
+        found = self._needs.get(strategy)
+        if found is None and strategy not in self._needs:
             found = self._needed(strategy)
             if found is not None and strategy.axes and not self.builds(self.op, strategy, found):
                 found = None
             self._needs[strategy] = found
-        return self._needs[strategy]
+        return found
 
     def _needed(self, strategy: Strategy) -> tuple[Need, ...] | None:
         if not strategy.axes:
