@@ -37,6 +37,7 @@ grows.
 Launches of a kernel share what does not depend on the operands that L2 holds."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
@@ -71,7 +72,16 @@ from ge.dialects.support.types import (
 from ge.dialects.targets.target import Target
 from ge.runtime.clock.issue import Issue, IssueQueue
 from ge.runtime.clock.simulation import Simulation
-from ge.runtime.clock.timeline import COMPUTE, COPY, DMA_IN, DMA_OUT, Task, Timeline, capacities
+from ge.runtime.clock.timeline import (
+    COMM,
+    COMPUTE,
+    COPY,
+    DMA_IN,
+    DMA_OUT,
+    Task,
+    Timeline,
+    capacities,
+)
 from ge.runtime.clock.traffic import Moved, Traffic, bytes_read
 from ge.runtime.library.asking import estimated_times, plain_figures
 from ge.runtime.library.costs.collectives import collective_us
@@ -210,6 +220,20 @@ class Launched:
                 self.lacks, core = f"{e.where}: {e.message}", self.plain().time(held)
             time = self.times[moved] = task_time(core, self.core, moved, self.reads, held, target)
         return time
+
+    def least_us(self, target: Target, count: int) -> float:
+        """Return what one of `count` pieces takes at least, without its launch: a start, and its
+        share of the rest, where L2 holds all operands. 0 where the time is not known."""
+        start, whole = 0.0, 0.0
+        if self.core is not None:
+            with suppress(GeError):  # what the program needs is no fact of the target
+                start, rest, *_ = self.core.time((1.0,) * self.inputs)
+                whole = start + rest
+        elif self.alone is not None:
+            start, whole = 0.0, self.alone.total_us
+            if self.engine == COMM and target.cluster is not None:
+                start = target.cluster.start_us
+        return start + (whole - start) / count
 
     def held(self, moved: Moved) -> tuple[float, ...]:
         """The parts of the operands that L2 holds, in steps of a sixteenth."""
@@ -499,15 +523,18 @@ class ProgramClock:
         else:
             self.copy(builder, issue, op.operands[0], (*op.operands, *op.results)[1])
 
-    def launch(self, builder: TaskBuilder, issue: Issue, op: LaunchOp) -> None:
-        known = self._known.get(op.callee)
-        if known is None:
-            if op.callee not in self.kernels:
-                raise GeError(f"there is no kernel @{op.callee}", str(location_of(op)))
-            kernel = self.kernels[op.callee]
+    def launched(self, name: str) -> Launched:
+        """Return the facts that all launches of a kernel share."""
+        if (known := self._known.get(name)) is None:
+            kernel = self.kernels[name]
             core = None if kernel.tiles is None else self.tiles.get(kernel.tiles.data)
-            known = launched(kernel, self.target, self.rows, core)
-            self._known[op.callee] = known
+            known = self._known[name] = launched(kernel, self.target, self.rows, core)
+        return known
+
+    def launch(self, builder: TaskBuilder, issue: Issue, op: LaunchOp) -> None:
+        if op.callee not in self.kernels:
+            raise GeError(f"there is no kernel @{op.callee}", str(location_of(op)))
+        known = self.launched(op.callee)
         kernel, operands = self.kernels[op.callee], op.operands
         ins = operands[: known.inputs]
         writes = (*operands[known.inputs :], *op.results)

@@ -28,8 +28,9 @@ from ge.runtime.profile.tables import time_report
 from ge.transforms.memory.plan_memory import PlanMemoryPass
 from ge.transforms.schedule.acknowledge_collectives import AcknowledgeCollectivesPass
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
-from ge.transforms.schedule.pieces import Grouping
-from ge.transforms.schedule.split_launches import SplitLaunchesPass, splitter
+from ge.transforms.schedule.list_scheduling import ListScheduler
+from ge.transforms.schedule.pieces import Grouping, LaunchGroup
+from ge.transforms.schedule.split_launches import SplitLaunchesPass, Splitter, splitter
 
 TARGET = Target.load()
 LAYERS = """
@@ -193,3 +194,74 @@ def test_what_is_sent_hides_behind_launches_that_take_as_long(tmp_path: Path) ->
     times = [found.makespan([op]) for op in group.members]
     assert 0 < first < last - 1
     assert sum(times[first + 1 : last]) < times[last] <= sum(times[first:last])
+
+
+def on_buffers(plan: str, rows: int, n: int, m: int, tmp_path: Path) -> ModuleOp:
+    """The layers by a plan over four devices, before anything comes apart."""
+    (rules := tmp_path / "rules.json").write_text(json.dumps(PLANS[plan]))
+    module = layers(rows, n, m)
+    lower(module, Options(mesh="tp=4", shard=str(rules), chunks=False), until="buffers")
+    return module
+
+
+@pytest.mark.parametrize("plan", PLANS)
+def test_no_pieces_are_faster_than_their_bound(
+    plan: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which says without a program of theirs that they cannot win: the choice is the same."""
+    module = on_buffers(plan, 2048, 4096, 8192, tmp_path)
+    found: list[tuple[float, float]] = []
+    pieces, at_least = Splitter.pieces, Splitter.at_least_us
+
+    def judged(self: Splitter, group: LaunchGroup, count: int) -> Any:
+        made = pieces(self, group, count)
+        if made is not None:
+            found.append((at_least(self, group, count), self.makespan(made)))
+        return made
+
+    def choices() -> Any:
+        main = main_function(module)
+        assert main is not None
+        return splitter(module, TARGET, collectives=True).promising(main)
+
+    monkeypatch.setattr(Splitter, "pieces", judged)
+    chosen, few = choices(), len(found)
+    assert all(0 < least <= us for least, us in found)
+    monkeypatch.setattr(Splitter, "at_least_us", lambda *args: 0.0)
+    assert choices() == chosen
+    assert 0 < few <= len(found) - few
+
+
+def test_pieces_that_cannot_win_are_not_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nor are more launches tried than those beside a collective where these are slower so."""
+    module, tried = on_buffers("all_reduce", 64, 4096, 65536, tmp_path), list[int]()
+    fastest = Splitter.fastest
+    monkeypatch.setattr(Splitter, "at_least_us", lambda *args: 1e9)
+    monkeypatch.setattr(Splitter, "pieces", lambda *args: pytest.fail("pieces are made"))
+    monkeypatch.setattr(
+        Splitter,
+        "fastest",
+        lambda self, group, *args: tried.append(len(group.members)) or fastest(self, group, *args),  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType, reportUnknownMemberType]
+    )
+    main = main_function(module)
+    assert main is not None
+    found = splitter(module, TARGET, collectives=True)
+    longest = max(len(group.members) for group in found.groups(main))
+    assert not found.promising(main)
+    assert max(tried) < longest
+
+
+def test_no_schedule_is_made_twice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A patient schedule is that in program order where no task would wait."""
+    played: list[ListScheduler] = []
+    play = ListScheduler.play
+    monkeypatch.setattr(ListScheduler, "play", lambda self: played.append(self) or play(self))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    for plan in PLANS:
+        module = on_buffers(plan, 512, 1024, 4096, tmp_path)
+        AcknowledgeCollectivesPass().apply(Context(), module)
+        AssignStreamsPass().apply(Context(), module)
+    patient = [s for s in played if s.patient]
+    assert len(patient) < len(PLANS)
+    assert all(s.held for s in patient)

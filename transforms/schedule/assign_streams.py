@@ -21,8 +21,8 @@ clock is chosen:
   the order of the program as the priority, on several streams for each engine, so that independent
   launches overlap. These never keep more bytes live than the limit: that of the caller, or the
   peak of the program's own order, with what one collective takes where devices send each other
-  something. There a third schedule is tried, in which no launch overtakes one that is about to be
-  ready and makes what is sent (`patient`).
+  something. Where a launch would overtake one that is about to be ready and makes what is sent, a
+  third schedule is tried, in which none does (`patient`).
 
 Only the first is timed where it is as fast as the lower bound, and inside branches and loops, where
 the host issues one task after the other. Gears of the same structure take the schedule of the
@@ -333,10 +333,7 @@ class StreamAssignment:
             t.engine: [shared[stream]]
             for t, stream in zip(tasks, map(self.engine_stream, segment.tasks), strict=True)
         }
-        ways = [(paths, False), (in_order, False)]
-        if Engine.COMM in engines:
-            ways.append((in_order, True))
-        for priority, patient in ways:
+        for priority, patient in ((paths, False), (in_order, False), (in_order, True)):
             own = {engine: list(streams) for engine, streams in engines.items()}
             streams = Streams(list(range(self.own, self.streams)), STREAMS_OF_ENGINE, own)
             memory = MemoryCap(window, self.cap)
@@ -345,6 +342,8 @@ class StreamAssignment:
             )
             scheduler.play()
             yield scheduler.schedule
+            if priority is in_order and not scheduler.overtakes:
+                return  # a patient one would do the same
 
     def time(self, segment: Segment, schedule: Schedule, before: Timeline | None) -> Timeline:
         """Return when the tasks of a schedule run, or those of another one `before`. Raises GeError

@@ -210,6 +210,7 @@ class ListScheduler(Simulation):
         # Launch nothing for a busy engine while a task of a higher priority only waits for what
         # runs there: what devices send each other begins earlier if its chunk is made first.
         self.patient = patient
+        self.overtakes = False  # a patient scheduler would do something else
         self.held: dict[int, list[int]] = {}  # task -> those that it waits for by patience
         # For each engine a heap of candidates, and the tasks that are launched but do not run yet.
         self.candidates: dict[str, list[tuple[float, int]]] = {t.engine: [] for t in tasks}
@@ -256,7 +257,7 @@ class ListScheduler(Simulation):
         while heap and chosen is None and len(passed) < LOOK_AHEAD:
             entry = heappop(heap)
             i = entry[1]
-            if self.has_room(engine, i) and self.memory.allows(i) and not self.is_early(engine, i):
+            if self.has_room(engine, i) and self.memory.allows(i) and not self.waits(engine, i):
                 chosen = entry
             else:
                 passed.append(entry)
@@ -288,25 +289,32 @@ class ListScheduler(Simulation):
                 free[name] -= cores
         return all(free[name] >= cores for name, cores in self.tasks[i].cores)
 
+    def waits(self, engine: str, i: int) -> bool:
+        """Return whether this scheduler waits with the launch of a task for one that comes before
+        it. It then also waits for what runs there: streams would start it earlier."""
+        if self.overtakes or not self.is_early(engine, i):
+            return False
+        if not self.patient:
+            self.overtakes = True
+            return False
+        self.held[i] = [j for j in self.running if self.tasks[j].engine == engine]
+        return True
+
     def is_early(self, engine: str, i: int) -> bool:
         """Return whether a patient scheduler waits for a task that comes before this one, with the
-        launch of this one, as long as the engine is busy. This one then also waits for what runs
-        there: streams would start it earlier."""
-        if not self.patient or engine == COMM:
+        launch of this one, as long as the engine is busy."""
+        if engine == COMM or COMM not in self.candidates:
             return False
         if all(self.free[name] >= cores for name, cores in self.tasks[i].cores):
             return False
         running = [j for j in self.running if self.tasks[j].engine == engine]
-        early = any(
+        return any(
             self.tasks[j].engine == engine
             and self.priority[j] > self.priority[i]
             and self.missing[j] == sum(before in running for before in self.before[j])
             for r in running
             for j in self.followers[r]
         )
-        if early:
-            self.held[i] = running
-        return early
 
     def stream_for(self, i: int) -> int | None:
         """A stream of the engine on which nothing is under way; None when there is none."""

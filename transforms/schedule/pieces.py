@@ -204,6 +204,15 @@ class LaunchGroup:
         op, cut = self.members[member], self.cuts[member]
         yield from zip((*op.ins, *op.outs), (*cut.operands, *cut.results), strict=True)
 
+    def needs(self) -> list[list[int]]:
+        """For each launch those before it that write what it uses: part i needs their part i."""
+        writer, found = dict[SSAValue, int](), list[list[int]]()
+        for member, op in enumerate(self.members):
+            buffers = dict.fromkeys(owner_of(v) for v in (*op.ins, *op.outs))
+            found.append([writer[b] for b in buffers if b in writer])
+            writer |= dict.fromkeys(map(owner_of, op.outs), member)
+        return found
+
     def is_independent(self, op: Operation) -> bool:
         """Return whether a task may move before the group."""
         reads, writes = accesses(op)
@@ -252,20 +261,17 @@ class Pipeline:
     def of(cls, group: LaunchGroup, kernels: Mapping[str, KernelOp]) -> "Pipeline":
         """The stages of a group: a launch is one further than those before it on other engines."""
         stages: list[int] = []
-        writer: dict[SSAValue, int] = {}
         first: dict[SSAValue, int] = {}
         last: dict[SSAValue, int] = {}
         engines = [kernels[op.callee].engine.data for op in group.members]
-        for op, engine in zip(group.members, engines, strict=True):
+        for op, engine, earlier in zip(group.members, engines, group.needs(), strict=True):
             buffers = [owner_of(v) for v in (*op.ins, *op.outs)]
-            earlier = [writer[b] for b in buffers if b in writer]
             stage = max((stages[j] + (engines[j] is not engine) for j in earlier), default=0)
             # Readers of a buffer are issued before it is written again.
             stage = max([stage, *(last[owner_of(v)] for v in op.outs if owner_of(v) in last)])
             for buffer in buffers:
                 first.setdefault(buffer, stage)
                 last[buffer] = max(last.get(buffer, 0), stage)
-            writer |= {owner_of(v): len(stages) for v in op.outs}
             stages.append(stage)
         internal = (b for b in group.written if group.is_internal(b))
         return cls(stages, {b: last[b] - first[b] + 2 for b in internal})

@@ -15,6 +15,7 @@ second matmul is issued before the first softmax), and the values between the tw
 These have as many buffers as pieces are under way, which the next pieces reuse. `pieces.py` says
 what may come apart together. The number of pieces is the one with the shortest makespan by the
 clock, each with its best schedule; none where that gains less than `GAIN`: pieces cost launches.
+Where a lower bound says so already (`at_least_us`), no programs of pieces are written to ask it.
 What is faster in isolation need not be faster in the program: all such groups come apart if that
 makes the whole program faster, else those that do so one after the other, the most promising first.
 The search works on a copy of the module.
@@ -29,6 +30,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import TypeAlias
 
 from xdsl.context import Context
@@ -50,7 +52,9 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import operands_of
 from ge.dialects.support.types import element_type, set_type, shape_of, tensor
 from ge.dialects.targets.target import Target, target_for
+from ge.runtime.clock.bounds import Job, lower_bound
 from ge.runtime.clock.clock import ProgramClock, UnknownShapes
+from ge.runtime.clock.timeline import capacities
 from ge.runtime.library.asking import answers_in
 from ge.runtime.library.costs.collectives import collective_us
 from ge.transforms.analysis.dependencies import Segment, segments
@@ -242,26 +246,27 @@ class Splitter:
     def tried(self, group: LaunchGroup) -> list[Choice]:
         """The ways to cut launches of a group that gain something. Groups with collectives may lose
         launches at both ends; and those beside each collective that take as long as it does are
-        tried, with more and with fewer launches as long as these gain more."""
+        tried, with more and with fewer launches as long as these gain more. Where pieces of all of
+        these are slower than the whole, those of the group are not tried."""
         size, found = len(group.members), dict[tuple[int, int], Choice]()
 
         def gain(first: int, end: int, counts: Sequence[int]) -> Choice:
-            best = found.get((first, end), Choice(first, end, 1, 0.0))
-            part = group.between(first, end)
+            best, part = Choice(first, end, 1, 0.0), group.between(first, end)
             if part is not None and (not self.collectives or self.sent_us(part)):
-                more = self.fastest(part, first, end, counts)
-                best = max(best, more, key=lambda choice: choice.gain_us)
-            found[first, end] = best
-            return best
+                best = self.fastest(part, first, end, counts)
+            before = found.get((first, end), best)
+            found[first, end] = max(before, best, key=lambda choice: choice.gain_us)
+            return found[first, end]
 
         starts: list[tuple[Choice, Sequence[tuple[int, int]]]] = []
-        starts.append((gain(0, size, COUNTS), ((1, 0), (0, -1))))
         near = [i for i, op in enumerate(group.members) if self.grouping.is_collective(op)]
         for i in near if self.collectives and size > 2 else ():
             if i and (first := self.reach(group, range(i, -1, -1))) is not None:
                 starts.append((gain(first, i + 1, COUNTS[:1]), ((-1, 0), (1, 0), (0, 1))))
             if (last := self.reach(group, range(i, size))) is not None:
                 starts.append((gain(i, last + 1, COUNTS[:1]), ((-1, 0), (0, -1), (0, 1))))
+        if not starts or any(best.gain_us >= 0 for best, _ in starts):
+            starts.insert(0, (gain(0, size, COUNTS), ((1, 0), (0, -1))))
         for best, steps in starts:
             better = self.collectives and best.count > 1
             while better:
@@ -293,26 +298,43 @@ class Splitter:
 
     def fastest(self, group: LaunchGroup, first: int, end: int, counts: Sequence[int]) -> Choice:
         """The number of pieces with the shortest makespan in isolation. More are tried while they
-        are faster."""
+        are faster. The gain is negative where two pieces are slower than the whole."""
         best, whole = 1, self.makespan(group.members)
         if whole < LEAST_LAUNCHES * self.target.launch_us or (
             self.collectives and self.sent_us(group) < whole * GAIN
         ):
             return Choice(first, end, best, 0.0)
-        fastest, before = whole * (1 - GAIN), whole
+        fastest, before, least = whole * (1 - GAIN), whole, inf
         for count in counts:
-            pieces = self.pieces(group, count)
-            if pieces is None:
-                break
-            latency = self.makespan(pieces)
-            for op in reversed(pieces):
-                op.erase()
+            if (latency := self.at_least_us(group, count)) < fastest:
+                if (pieces := self.pieces(group, count)) is None:
+                    break
+                latency = self.makespan(pieces)
+                for op in reversed(pieces):
+                    op.erase()
+            least = min(least, latency)
             if latency < fastest:
                 best, fastest = count, latency
             elif best > 1 or latency > before:
                 break
             before = latency
-        return Choice(first, end, best, whole - fastest if best > 1 else 0.0)
+        gain = 0.0 if least == inf else whole - least
+        return Choice(first, end, best, gain if best > 1 else min(gain, 0.0))
+
+    def at_least_us(self, group: LaunchGroup, count: int) -> float:
+        """Return a lower bound of the makespan of pieces, for which no program is written: each has
+        the start of the whole launch and its share of the rest, as that is where L2 has all
+        operands. That cores take no less for all pieces than for the whole is an assumption."""
+        known = [self.clock.launched(op.callee) for op in group.members]
+        times = [one.least_us(self.target, count) for one in known]
+        capacity, places, jobs = capacities(self.target), dict[tuple[int, int], int](), list[Job]()
+        before = group.needs()
+        for i, member in Pipeline.of(group, self.grouping.kernels).order(count):
+            needs = [places[i, m] for m in before[member]]
+            shares = {name: n / capacity[name] for name, n in known[member].cores}
+            places[i, member] = len(jobs)
+            jobs.append(Job(times[member], needs, shares, 0.0))
+        return lower_bound(jobs, self.target.launch_us)[0]
 
     def sent_us(self, group: LaunchGroup) -> float:
         """Return how long the collectives of a group take: no more can be hidden."""
