@@ -80,7 +80,9 @@ class Pull:
     known: dict[Block, dict[Key, v.Expression]] = field(
         default_factory=dict[Block, dict[Key, v.Expression]]
     )
-    buffers: list[tuple[Block, Any, int]] = field(default_factory=list[tuple[Block, Any, int]])
+    buffers: list[tuple[Block | None, Any, int]] = field(
+        default_factory=list[tuple[Block | None, Any, int]]
+    )
 
     # ---- values
 
@@ -120,11 +122,20 @@ class Pull:
             with self.c.vector.at(self._level(box)):
                 return self._keep(value, box, column, self.reduced(op, value, box, column))
         new = self.computed(op, value, box, column)
-        if len(list(value.uses)) > 1 and op.VECTOR_COST > CHEAP and not isinstance(new, v.Tile):
+        is_kept = op.VECTOR_COST > CHEAP or self.repeats_operand(op, box)
+        if len(list(value.uses)) > 1 and is_kept and not isinstance(new, v.Tile):
             target = self.buffer(tile_shape(box, column), value)
             self.c.assign(target, new)
-            new = target
+            self._keep(value, box, column, target)
+            self._release(op)
+            return target
         return self._keep(value, box, column, new)
+
+    def repeats_operand(self, op: TensorOp, box: Box) -> bool:
+        """True if a row or a column meets all others, for each of which there is an instruction."""
+        size = numel(box.sizes)
+        needed = (op.operand_box(i, box) for i in range(len(op.operands)))
+        return any(b is not None and 1 < numel(b.sizes) < size for b in needed)
 
     def computed(self, op: TensorOp, value: SSAValue, box: Box, column: bool) -> v.Expression:
         """The expression that an op computes. Raises NotLowered if it has no tiles."""
@@ -472,6 +483,24 @@ class Pull:
             box.sizes,
             column and len(long_dims(box)) == 1,
         )
+
+    def _release(self, op: TensorOp) -> None:
+        """Let others use the buffers of operands of an op that is computed, if all that is computed
+        of them is in tiles; what asks for such a value nevertheless has it computed again."""
+        here = self.known.get(self.here, {})
+        tiles = {key[0] for key, found in here.items() if isinstance(found, v.Tile)}
+        for operand in op.operands:
+            users = [r for use in operand.uses for r in use.operation.results]
+            if operand in self.launch.body.outputs or not tiles.issuperset(users):
+                continue
+            for key in [key for key in here if key[0] is operand]:
+                self._free(here.pop(key))
+
+    def _free(self, tile: v.Expression) -> None:
+        """Let others use a buffer of the innermost loop."""
+        for i, (owner, buffer, depth) in enumerate(self.buffers):
+            if buffer is tile and owner is self.here:
+                self.buffers[i] = None, buffer, depth
 
     def _keep(self, value: SSAValue, box: Box, column: bool, found: v.Expression) -> v.Expression:
         self.known.setdefault(self.here, {})[self._key(value, box, column)] = found

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.ir import Attribute
 
-from ge.dialects.graph.elementwise import AddOp
+from ge.dialects.graph.elementwise import AddOp, SubOp
+from ge.dialects.tile.buffers import AllocOp
 from ge.runtime.check.tile_device import Use
 from ge.runtime.check.tiles import check_kernel
 from ge.runtime.data.arrays import Array
@@ -66,6 +67,25 @@ func.func @main(%x: {x}, %y: {x}, %w: {w}, %b: {w}) -> {x} {{
     ((_, tiles),) = found.pairs
     types = [str(op.result.type) for op in tiles.walk() if isinstance(op, AddOp)]
     assert [t for t in types if "f16" in t] == ["tensor<9x1024xf16>"]
+
+
+def test_rows_less_their_means_are_computed_once_where_the_rows_were():
+    """A mean meets each row by an instruction: what is left stays in a tile, and squares lie over
+    the rows that are needed no more."""
+    x = "tensor<2048x768xf32>"
+    found = compare(
+        f"""
+func.func @main(%x: {x}, %w: tensor<768xf32>) -> {x} {{
+  %0 = graph.layer_norm %x, %w, %w axis 1 : ({x}, tensor<768xf32>, tensor<768xf32>) -> {x}
+  func.return %0 : {x}
+}}""",
+        all_lowered=True,
+        orders=1,
+    )
+    ((_, tiles),) = found.pairs
+    assert sum(isinstance(op, SubOp) for op in tiles.walk()) == 1
+    allocs = [op for op in tiles.walk() if isinstance(op, AllocOp)]
+    assert sum(op.copies == 1 and op.tile.rows.data > 1 < op.tile.cols.data for op in allocs) == 2
 
 
 def test_costly_values_of_several_users_are_computed_once():
