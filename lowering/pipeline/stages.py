@@ -278,13 +278,15 @@ def lowered_quantization(options: Options) -> Passes:
 
 
 def inlined(options: Options) -> Passes:
-    """Return passes that let kernels hold the biases and scales of integers as they hold biases of
-    floats."""
+    """Return passes that have vector cores compute codes in few instructions, and kernels hold the
+    biases and scales of integers as they hold biases of floats."""
     if not options.quantize:
         return []
     from ge.transforms.graph.inline_vectors import InlineVectorsPass
+    from ge.transforms.quantization.narrow_codes import NarrowCodesPass
 
-    return [InlineVectorsPass()]
+    exact = options.fusion in ("off", "conservative")
+    return [*([] if exact else [NarrowCodesPass()]), InlineVectorsPass()]
 
 
 def quantized_cache(options: Options) -> Passes:

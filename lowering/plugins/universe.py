@@ -45,8 +45,8 @@ PASSES = {
     "transforms.precision": "refine-precision",
     "transforms.quantization": """
         calibrate choose-precision correct-bias equalize-channels fit-weights
-        insert-quantization judge-attention lower-quantization quantize-cache search-ranges
-        smooth-activations
+        insert-quantization judge-attention lower-quantization narrow-codes quantize-cache
+        search-ranges smooth-activations
     """,
     "transforms.sharding": """
         annotate-shardings choose-algorithms merge-collectives partition-spmd

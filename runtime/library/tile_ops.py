@@ -86,7 +86,10 @@ def on_grid(pull: TileSource, op: GridOp, box: Box, column: bool) -> v.Expressio
         target == f16 == element_type(op.scale) and not is_float(source) and bitwidth(source) <= 8
     )
     kind = f16 if short and isinstance(op, DequantizeOp) else f32
-    x = v.cast(pull.expression(op.input, box, column), kind)
+    x = pull.expression(op.input, box, column)
+    if isinstance(op, QuantizeOp) and is_conversion(pull.launch, op):
+        return v.saturated(x, target)
+    x = v.cast(x, kind)
     scale = scale_of(pull, op, box, column, kind)
     zero = whole_of(pull, op, op.zero_point, box, column, kind)
     if isinstance(op, DequantizeOp):
@@ -118,6 +121,14 @@ def on_grid(pull: TileSource, op: GridOp, box: Box, column: bool) -> v.Expressio
         return v.saturated(x if high == highest(target) else v.minimum(x, high), target)
     rounding = f" by rounding {op.rounding.data}" if isinstance(op, RequantizeOp) else ""
     raise NotLowered(f"{op.name} of {source} to {target}{rounding} is not computed in f32")
+
+
+def is_conversion(launch: Launch, op: QuantizeOp) -> bool:
+    """True if f16 is rounded to codes of 8 bits, by a scale of 1 and without a zero point."""
+    narrow = element_type(op.input) == f16 and bitwidth(op.to) == 8 and not is_float(op.to)
+    return (
+        narrow and known_number(launch, op.scale) == 1 and known_number(launch, op.zero_point) == 0
+    )
 
 
 class Form(NamedTuple):

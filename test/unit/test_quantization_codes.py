@@ -8,16 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx import TensorProto
-from xdsl.dialects.builtin import f32, i8
+from xdsl.dialects.builtin import f16, f32, i8
 from xdsl.dialects.test import TestOp as Op
 
 from ge.dialects.graph.quantization import DequantizeOp, LookupOp, QuantizeOp
-from ge.dialects.support.types import tensor
+from ge.dialects.support.types import element_type, tensor
+from ge.dialects.text.reading import SourceText, parse_module
+from ge.lowering.driver.compiler import context
 from ge.lowering.pipeline.options import Options
+from ge.runtime.device.session import Session
 from ge.runtime.numbers import prepare
+from ge.transforms.quantization.narrow_codes import NarrowCodesPass
 
 sys.path.insert(0, str(Path(__file__).parent))
 from qdq_models import Qdq
+from tile_lowering import compare
 
 KINDS = [np.int8, np.uint8]
 
@@ -112,3 +117,29 @@ def test_large_arrays_are_gone_through_in_blocks() -> None:
     back = prepare(DequantizeOp.of(op.result, *values[1:]))
     floats = back(codes, scale, zero)
     np.testing.assert_array_equal(floats[:1, :50_000], back(rows[0], scale, zero))
+
+
+@pytest.mark.parametrize("name", ["gelu", "silu", "sigmoid", "tanh"])
+def test_codes_of_all_numbers_of_f16_are_near_those_of_the_definition(name: str) -> None:
+    """They are computed in f16 (`narrow-codes`), by the tile program too; a step is at most one."""
+    x, codes = "tensor<64x1024xf16>", "tensor<64x1024xi8>"
+    text = f"""
+func.func @main(%x: {x} {{graph.name = "x"}}) -> ({codes} {{graph.name = "y"}}) {{
+  %s = graph.constant dense<0.0178> : tensor<f32>
+  %z = graph.constant dense<-111> : tensor<i8>
+  %0 = graph.{name} %x : ({x}) -> {x}
+  %1 = graph.quantize %0, %s, %z to i8 : ({x}, tensor<f32>, tensor<i8>) -> {codes}
+  func.return %1 : {codes}
+}}"""
+    numbers = np.arange(1 << 16, dtype=np.uint16).view(np.float16).reshape(64, 1024)
+    before = parse_module(context(), SourceText(name, text))
+    want = Session(before).run({"x": numbers})["y"]
+    after = parse_module(context(), SourceText(name, text))
+    NarrowCodesPass().apply(context(), after)
+    (op,) = (o for o in after.walk() if isinstance(o, QuantizeOp))
+    assert element_type(op.input) == f16
+    assert not any(o.name == f"graph.{name}" for o in after.walk())
+    got = Session(after).run({"x": numbers})["y"]
+    assert (abs(got.astype(int) - want) <= 1).all()
+    assert (got != want).mean() < 0.02
+    compare(str(after), all_lowered=True, exact=True, make=lambda *_: numbers, orders=1)

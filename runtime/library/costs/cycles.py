@@ -50,8 +50,9 @@ runs.
 
 What the vector unit executes for an op (`INSTRUCTIONS`) counts where the target states cycles of
 its instructions (`vector_cycles`). An instruction works on repeats of 256 bytes, and starts once a
-tile. Floats are computed in 32 bits where they are bf16, which has no arithmetic, or where an op
-divides or takes exponentials or roots; casts stand where a kernel loads or stores fewer bits.
+tile. Floats are computed in 32 bits where they are bf16, which has no arithmetic, or where an op of
+several instructions divides or takes exponentials or roots; casts stand where a kernel loads or
+stores fewer bits.
 Integers of 8 bits are computed in 16."""
 
 from collections.abc import Collection, Iterator, Mapping
@@ -138,18 +139,26 @@ ELEMENTWISE: dict[str, tuple[str, ...]] = {
     "transpose": ("transpose",),
 }
 
-SLOW = frozenset({"exp", "ln", "div", "sqrt", "rsqrt"})  # in 32 bits
+# An element of f16 takes as long as one of f32 (pto-isa: 4 and 8 cycles for 2 and 4 a repeat)
+SLOW = frozenset({"exp", "ln", "div", "sqrt", "rsqrt"})
 
 
 def bits_of(op: TensorOp) -> int:
-    """Bits of the elements that instructions work on."""
+    """Bits of the elements that instructions work on. What is several instructions with a slow one
+    among them is computed in f32 (CANN's kernels do); a slow one alone is of f16 too."""
     ends = *op.operands[:2], *op.results
     values = [v for v in ends if numel(shape_of(v)) > 1] or ends
     widest = max((bitwidth(element_type(v)) for v in values), default=16)
-    slow = op.ACCESS is Access.ROWS or SLOW & set(ELEMENTWISE.get(op.name[6:], ()))
+    names = ELEMENTWISE.get(op.name[6:], ())
+    slow = op.ACCESS is Access.ROWS or (len(names) > 1 and SLOW & set(names))
     if op.ACCESS not in MOVING and (slow or any(element_type(v) == bf16 for v in values)):
         widest = max(widest, 32)
     return max(widest, 16)
+
+
+def bits_for(name: str, bits: int) -> int:
+    """Bits of elements that an instruction is as fast with as with those of `bits`."""
+    return max(bits, 32) if name in SLOW else bits
 
 
 # Share of the full rate at which rows are loaded, whose stride is a multiple of so many bytes
@@ -580,7 +589,8 @@ def map_op_cycles(
     numbers = [v in scalars or is_one_number(v) for v in op.operands]
     if names[:1] and names[0] in SCALAR_FORMS and any(numbers):
         names = ("scalar",)
-    cycles = sum(vector_cycles(n, rows, cols * bits // 8, apart, target) for n in names)
+    sizes = [(n, cols * bits_for(n, bits) // 8) for n in names]
+    cycles = sum(vector_cycles(n, rows, size, apart, target) for n, size in sizes)
     for (count, width), is_number in zip(shapes, numbers, strict=True):
         if (
             width < cols and not is_number and not isinstance(op, LookupOp)

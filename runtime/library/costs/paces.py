@@ -21,6 +21,7 @@ from ge.dialects.tile.types import BLOCK, Memory
 from ge.runtime.library.costs.cycles import (
     MOST_STRIDE,
     REPEAT_BYTES,
+    bits_for,
     bits_of,
     instructions_of,
     l0_cycles,
@@ -52,6 +53,7 @@ def applied_by(ops: Sequence[TensorOp], bits: int) -> Applied:
         meets_row = any(1 < numel(shape_of(v)) < whole for v in op.operands)
         found += [(name, bits_of(op), meets_row) for name in instructions_of(op)]
     wide = max([size for _, size, _ in found], default=bits)
+    found = [(name, bits_for(name, size), meets_row) for name, size, meets_row in found]
     return (*found, *[("cast", wide, False)] * (2 * (wide > bits)))
 
 
@@ -157,7 +159,8 @@ class Core:
     def each(self, ops: Sequence[TensorOp]) -> float:
         """Cycles of an element of all of these, without the starts of instructions."""
         cycles = self.target.vector_cycles_of
-        bits = [cycles(name) * bits_of(op) for op in ops for name in instructions_of(op)]
+        names = [(name, bits_of(op)) for op in ops for name in instructions_of(op)]
+        bits = [cycles(name) * bits_for(name, size) for name, size in names]
         return sum(bits) / 8 / REPEAT_BYTES
 
     @lru_cache(4096)
