@@ -32,16 +32,17 @@ class Received:
         form, shape = own[0], op.whole
         has = [all_digits(axes) for axes in op.has.data.dims]
         senders, sure = {a for axes in has for a in axes}, set[Axis]()
-        said = tuple(Cut(axes, (d,), shape[d]) for d, axes in enumerate(has) if axes)
+        said = tuple(Cut(axes, d, shape[d]) for d, axes in enumerate(has) if axes)
         form = form.restated(said, shape_of(op.input))
         for dim, axes in enumerate(has):
-            cut = form.cut_at(dim, dict(enumerate(has)))
-            if cut is not None and cut.axes == axes:  # whichever of its dimensions it might be
+            cut = form.cut_at(dim, axes)
+            if cut is not None and cut.axes == axes:
                 sure |= {*axes} - {*form.varies}
             both = {*axes, *(() if cut is None else cut.axes)}
             unknown = both & form.unsure and not form.lacks(axes, dim)
+            is_loose = form.loose and not form.axes & {*axes}
             is_one = shape[dim] <= shape_of(op.input)[dim]  # the first part is all there is
-            unknown = unknown or (cut is None and (form.free or form.loose or is_one))
+            unknown = unknown or (cut is None and (form.free or is_loose or is_one))
             unknown = unknown and not form.contradicts(axes)
             if not unknown and axes != (() if cut is None else cut.axes):
                 what = "the same on all devices" if cut is None else f"cut by {names(cut.axes)}"
@@ -54,14 +55,17 @@ class Received:
                 self.report("D19", op, f"sends what is {cut.wrong}")
         if senders & set(form.terms):
             self.report("D12", op, "sends terms of a sum before they are combined")
-        kept = tuple(a for a in (*form.varies, *form.terms) if a not in senders)
+        kept = tuple(a for a in form.varies if a not in senders)
+        terms = tuple(a for a in form.terms if a not in senders)
         form = replace(form, unsure=form.unsure - sure)
         if isinstance(op, c.AllToAllOp):
             spans = [all_digits(axes) for axes in op.to.data.dims]
-            cuts = [Cut(a, (d,), shape[d]) for d, a in enumerate(spans) if a]
-            return Kind(tuple(cuts), varies=kept).after(form)
+            cuts = [Cut(a, d, shape[d]) for d, a in enumerate(spans) if a]
+            return Kind(tuple(cuts), terms, form.kind, kept).after(form)
         assert isinstance(op, c.ExchangeOp)
-        result = self.exchanged(op, Kind(varies=kept))
+        fills_terms = op.fill is not None and (form.kind != SUM or op.fill.value.data != 0)
+        sent = Kind((), terms, form.kind, kept)
+        result = self.exchanged(op, sent.varying() if fills_terms and terms else sent)
         return result if op.onto is None else self.onto(op, result, own[1])
 
     def exchanged(self, op: c.ExchangeOp, form: Kind) -> Kind:
@@ -81,7 +85,7 @@ class Received:
             if axes:
                 step = terms[-1][1]
                 tiles = place.constant == 0 and step == size
-                cut = Cut(axes, (dim,), whole if tiles else None, fill).of_step(step, size)
+                cut = Cut(axes, dim, whole if tiles else None, fill).of_step(step, size)
                 cuts.append(cut)
                 places = [place.constant + step * self.mesh.index(axes, d) for d in self.devices]
                 if places != firsts:
@@ -94,9 +98,9 @@ class Received:
     def onto(self, op: c.ExchangeOp, new: Kind, old: Kind) -> Kind:
         """A box put onto a value: parts where one of both is, as the other adds elements."""
         cuts = {cut.axes: replace(cut, whole=None) for cut in (*old.cuts, *new.cuts)}
-        both = {(x.axes, x.dims) for x in old.cuts} & {(x.axes, x.dims) for x in new.cuts}
+        both = {*old.places} & {*new.places}
         varies = tuple(dict.fromkeys((*new.varies, *old.varies)))
-        if old.terms:
+        if old.terms or new.terms:
             self.report("D12", op, "takes terms of a sum before they are combined")
         form = Kind(tuple(cuts.values()), varies=varies)
         sure = {a for axes, _ in both for a in axes} - {*old.unsure, *new.unsure}
@@ -107,7 +111,7 @@ class Received:
         cut = next((x for x in form.cuts if set(x.axes) & set(axes)), None)
         both = {*axes, *(() if cut is None else cut.axes)}
         doubt = both & form.unsure and not form.lacks(axes, dim)
-        is_cut = any(dim in x.dims for x in form.cuts)  # by others
+        is_cut = any(x.dim == dim for x in form.cuts)  # by others
         doubt = doubt or (cut is None and (form.free or (form.loose and not is_cut)))
         if set(axes) & set(form.terms):
             self.report("D12", op, "gathers terms of a sum before they are combined")
@@ -115,8 +119,8 @@ class Received:
             what = "no part" if {*axes} & {*form.varies} else "the same on all devices"
             self.report("D11", op, f"gathers along {names(axes)} what is {what}")
         elif cut is not None:
-            if dim not in cut.dims and not doubt:
-                text = f"gathers along dimension {dim} what is cut along {cut.dims[0]}"
+            if dim != cut.dim and not doubt:
+                text = f"gathers along dimension {dim} what is cut along {cut.dim}"
                 self.report("D11", op, text)
             if (not cut.is_part and not doubt) or any(cut.edges):
                 self.report("D19", op, f"gathers what is {cut.wrong}")
@@ -129,7 +133,7 @@ class Received:
         gone = set(axes)
         cuts = [x for x in form.cuts if not set(x.axes) & gone]
         if cut is not None and (rest := tuple(a for a in cut.axes if a not in gone)):
-            cuts.append(Cut(rest, cut.dims, cut.whole))
+            cuts.append(Cut(rest, cut.dim, cut.whole))
         varies = tuple(a for a in form.varies if a not in gone)
         terms = tuple(a for a in form.terms if a not in gone)
         return Kind(tuple(cuts), terms, form.kind, varies).after(form)
@@ -147,13 +151,13 @@ class Received:
         rest = tuple(a for a in form.terms if a not in axes)
         varies = tuple(a for a in form.varies if a not in axes)
         left = [(x, tuple(a for a in x.axes if a not in axes)) for x in form.cuts]
-        cuts = [x if own == x.axes else Cut(own, x.dims) for x, own in left if own]
+        cuts = [x if own == x.axes else Cut(own, x.dim) for x, own in left if own]
         if isinstance(op, c.ReduceScatterOp):
             dim = op.dim.value.data
-            before = next((x for x in cuts if dim in x.dims), None)
+            before = next((x for x in cuts if x.dim == dim), None)
             cuts = [x for x in cuts if x is not before]
             own = before.axes if before is not None else ()
             if before is not None and any(before.edges):
                 self.report("D19", op, f"scatters what is {before.wrong}")
-            cuts.append(Cut((*own, *axes), (dim,)))
+            cuts.append(Cut((*own, *axes), dim))
         return Kind(tuple(cuts), rest, form.kind, varies).after(form)

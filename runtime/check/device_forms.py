@@ -1,8 +1,13 @@
 """How the values of devices differ: forms, and those of the same elements in another shape or view
-(see `device_values.py`)."""
+(see `device_values.py`).
+
+To transpose dimensions that have one element on a device moves nothing, and a view of memory does
+not say which ops made it. So a value may have one of several forms: ops and collectives go on with
+those that they can be right with, and where none is left there is a fault."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations_with_replacement, product
 from math import prod
 from typing import Any, TypeAlias
 
@@ -15,26 +20,22 @@ from ge.dialects.support.types import Shape
 Numbers: TypeAlias = Mapping[int, Any]  # the elements of a value, on some devices
 
 MOST_KNOWN = 1 << 14  # elements of a value that are computed
+MOST_FORMS = 32  # that a value may have
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Parts along a dimension, by digits from major to minor. After a reshape there may be several
-    dimensions of which it is one, the likely one first. `whole` is the size of the dimension on all
-    devices, if known; `fill` what stands behind the last element, None for what means nothing.
-    `step` is how far the first elements of two parts lie apart, 0 for as many elements as each part
-    has; `edges` the number of elements at both ends that are none of the whole's."""
+    """Parts along a dimension, by digits from major to minor. `whole` is the size of the dimension
+    on all devices, if known; `fill` what stands behind the last element, None for what means
+    nothing. `step` is how far the first elements of two parts lie apart, 0 for as many elements as
+    each part has; `edges` the number of elements at both ends that are none of the whole's."""
 
     axes: Axes
-    dims: tuple[int, ...]
+    dim: int
     whole: int | None = None
     fill: float | None = None
     step: int = 0
     edges: tuple[int, int] = (0, 0)
-
-    @property
-    def is_sure(self) -> bool:
-        return len(self.dims) == 1
 
     @property
     def is_part(self) -> bool:
@@ -60,14 +61,10 @@ class Cut:
         low, high = map(max, self.edges, other.edges)
         return replace(self, whole=None, fill=None, edges=(low, high))
 
-    def likely(self, sizes: Sequence[int]) -> int:
-        """Return the first of its dimensions that has elements besides those at both ends."""
-        return next((d for d in self.dims if sizes[d] > sum(self.edges)), self.dims[0])
-
-    def scaled(self, dims: tuple[int, ...], size: int, other: int) -> "Cut":
-        """This cut, of dimensions of another size that have the same elements."""
+    def scaled(self, dim: int, size: int, other: int) -> "Cut":
+        """This cut, of a dimension of another size that has the same elements."""
         low, high = (e * other // size for e in self.edges)
-        return Cut(self.axes, dims, step=self.step * other // size, edges=(low, high))
+        return Cut(self.axes, dim, step=self.step * other // size, edges=(low, high))
 
     def padded(self, each: int) -> bool:
         return self.whole is not None and self.whole < each * prod(a.size for a in self.axes)
@@ -84,7 +81,7 @@ class Kind:
     varies: Axes = ()
     free: bool = False
     loose: bool = False
-    unsure: frozenset[Axis] = frozenset()  # by which it is not known which dimension is cut
+    unsure: frozenset[Axis] = frozenset()  # by which it may be cut in any other way
     drawn: bool = False  # random numbers, which are the same in two parts by chance alone
     hole: bool = False  # some elements are not there yet: another exchange puts them onto it
     known: Numbers | None = field(default=None, compare=False)
@@ -93,59 +90,102 @@ class Kind:
     def axes(self) -> set[Axis]:
         return {*self.terms, *self.varies, *(a for cut in self.cuts for a in cut.axes)}
 
+    @property
+    def places(self) -> list[tuple[Axes, int]]:
+        """By what each dimension is cut that is."""
+        return [(cut.axes, cut.dim) for cut in self.cuts]
+
     def cut_of(self, axis: Axis) -> Cut | None:
         return next((cut for cut in self.cuts if axis in cut.axes), None)
 
     def lacks(self, axes: Axes, dim: int) -> bool:
         """Tell whether devices along some axes surely have the same, and no equal parts along a
         dimension, which others may cut."""
-        is_loose = self.loose and not any(dim in cut.dims for cut in self.cuts)
+        is_loose = self.loose and not any(cut.dim == dim for cut in self.cuts)
         return not (self.free or is_loose or self.axes >= {*axes})
 
     def contradicts(self, axes: Axes) -> bool:
-        """Return whether parts are in another order than that of axes, in whichever dimension."""
-        cut = self.cut_of(axes[0]) if axes else None
-        if cut is None or not {*axes} <= {*cut.axes} or {*cut.axes} & {*self.varies}:
-            return False
-        return tuple(a for a in cut.axes if a in axes) != axes
+        """Return whether parts are in another order than that of axes, in whichever dimensions."""
+        own = sorted(self.cuts, key=lambda cut: cut.dim)
+        found = tuple(a for cut in own for a in cut.axes if a in axes)
+        is_all = bool(axes) and {*found} == {*axes} and not {*axes} & {*self.varies}
+        return is_all and found != axes
 
     def after(self, other: "Kind") -> "Kind":
         """This form, which follows from another one."""
-        return replace(self, unsure=other.unsure & self.axes)
+        return replace(self, unsure=other.unsure & self.axes, loose=other.loose)
 
     def varying(self) -> "Kind":
         """The form of some of the elements."""
         form = everywhere(self.axes - {*self.terms}, self.free)
         return replace(form, terms=self.terms, kind=self.kind)
 
-    def of_ones(self, shape: Shape) -> "Kind":
-        """This form, of a value that comes from elsewhere: to transpose dimensions of one element
+    def of_ones(self, shape: Shape) -> "Forms":
+        """The forms of a value that comes from elsewhere: to transpose dimensions of one element
         moves nothing, and is not in a program. So a cut of one may be that of any of them."""
-        if not any(shape[cut.dims[0]] == 1 for cut in self.cuts):
-            return self
         ones = [d for d, size in enumerate(shape) if size == 1]
-        cuts = [
-            replace(cut, dims=tuple(dict.fromkeys((*cut.dims, *ones))))
-            if shape[cut.dims[0]] == 1
-            else cut
-            for cut in self.cuts
-        ]
-        return replace(self, cuts=tuple(cuts))
+        ways = [ones if shape[cut.dim] == 1 else [cut.dim] for cut in self.cuts]
+        if len(ones) < 2 or all(len(dims) == 1 for dims in ways):
+            return (self,)
+        return self.placed([[replace(x, dim=d) for d in (x.dim, *dims)]
+                            for x, dims in zip(self.cuts, ways, strict=True)])  # fmt: skip
+
+    def placed(self, ways: Sequence[Sequence[Cut]], are_new: bool = False) -> "Forms":
+        """The forms in which each cut is one of several, no two of them of one dimension; or of
+        dimensions that `are_new` shared out to these. One of which there is none is lost."""
+        lost = [a for x, own in zip(self.cuts, ways, strict=True) if not own for a in x.axes]
+        varies, unsure = (*self.varies, *lost), self.unsure | {*lost}
+        base = replace(self, varies=varies, unsure=unsure, known=None)
+        split = shared if are_new else singly
+        found = [sum(way, ()) for way in product(*(split(own) for own in ways if own))]
+        apart = [cuts for cuts in found if len({x.dim for x in cuts}) == len(cuts)]
+        kept = apart or [tuple(own[0] for own in ways if own)]
+        return forms(replace(base, cuts=cuts) for cuts in kept)
 
     def restated(self, cuts: tuple[Cut, ...], shape: Shape) -> "Kind":
         """This form with other cuts, if these are those of the same elements: a reshape to what
         has the same shape on each device is not in a program."""
-        if all(x.is_part and not x.padded(shape[x.dims[0]]) for x in (*self.cuts, *cuts)) and \
+        if all(x.is_part and not x.padded(shape[x.dim]) for x in (*self.cuts, *cuts)) and \
                 digits_of(self.cuts, shape) == digits_of(cuts, shape):  # fmt: skip
             return replace(self, cuts=cuts)
         return self
 
-    def cut_at(self, dim: int, stated: Mapping[int, Axes]) -> Cut | None:
-        """The cut of a dimension, one as is stated if there are several that it may have."""
-        own = [cut for cut in self.cuts if dim in cut.dims]
-        exact = next((cut for cut in own if cut.axes == stated.get(dim)), None)
-        elsewhere = [x for x in own if any(x.axes == stated.get(d) for d in x.dims)]
-        return exact or next((cut for cut in own if cut not in elsewhere), None)
+    def cut_at(self, dim: int, axes: Axes) -> Cut | None:
+        """The cut of a dimension, that by some axes if there are several."""
+        own = [cut for cut in self.cuts if cut.dim == dim]
+        return next((cut for cut in own if cut.axes == axes), own[0] if own else None)
+
+
+def singly(own: Sequence[Cut]) -> list[tuple[Cut, ...]]:
+    """The ways in which a cut is one of several."""
+    return [(x,) for x in own]
+
+
+def shared(own: Sequence[Cut]) -> list[tuple[Cut, ...]]:
+    """The ways in which a dimension whose parts may be those of some others becomes these: the
+    parts are of one of them, or, by their major digits, of one before that of the others."""
+    ways, axes, dims = singly(own), own[0].axes, sorted({x.dim for x in own})
+    if not all(x.is_part for x in own):
+        return ways
+    for ends in combinations_with_replacement(range(len(axes) + 1), len(dims) - 1):
+        pairs = zip((0, *ends), (*ends, len(axes)), dims, strict=True)
+        cuts = tuple(Cut(axes[i:j], d) for i, j, d in pairs if i < j)
+        ways += [cuts] if len(cuts) > 1 else []
+    return ways
+
+
+Forms: TypeAlias = tuple[Kind, ...]  # that a value may have, the likely one first
+
+
+def forms(found: Iterable[Kind]) -> Forms:
+    """Those of some kinds that differ; of too many only where the value differs."""
+    kinds = tuple(dict.fromkeys(found))
+    return kinds if len(kinds) <= MOST_FORMS else (kinds[0].varying(),)
+
+
+def axes_of(kinds: Forms) -> set[Axis]:
+    """By which a value may differ."""
+    return {a for kind in kinds for a in kind.axes}
 
 
 def digits_of(cuts: Sequence[Cut], shape: Shape) -> list[Axis | int]:
@@ -153,7 +193,7 @@ def digits_of(cuts: Sequence[Cut], shape: Shape) -> list[Axis | int]:
     a part."""
     found = list[Axis | int]()
     for dim, size in enumerate(shape):
-        found += [a for cut in cuts if cut.dims[0] == dim for a in cut.axes]
+        found += [a for cut in cuts if cut.dim == dim for a in cut.axes]
         found += [size] if size > 1 else []
     return found
 
@@ -164,9 +204,7 @@ EMPTY = Kind(free=True, loose=True)
 
 def form_of(sharding: Sharding, mesh: Mesh, whole: Shape | None = None) -> Kind:
     dims = [all_digits(map(mesh.resolved, own)) for own in sharding.dims]
-    cuts = [
-        Cut(own, (i,), None if whole is None else whole[i]) for i, own in enumerate(dims) if own
-    ]
+    cuts = [Cut(own, i, None if whole is None else whole[i]) for i, own in enumerate(dims) if own]
     return Kind(tuple(cuts), all_digits(map(mesh.resolved, sharding.unreduced)), sharding.kind)
 
 
@@ -175,35 +213,43 @@ def everywhere(axes: set[Axis], free: bool = False) -> Kind:
     return Kind(varies=tuple(sorted(axes)), free=free, unsure=frozenset(axes))
 
 
-def joined(forms: Sequence[Kind]) -> Kind:
-    """The form of a value that is one of several, or put together of them."""
-    first, *others = [f for f in forms if f.axes or not f.free] or forms
+def joined(first: Kind, other: Kind, is_sure: bool = False) -> Kind:
+    """The form of a value that is one of two, or put together of them: in no way cut along one
+    dimension where these `is_sure`ly are so in two ways."""
+    free, pairs = first.free and other.free, list(zip(first.cuts, other.cuts, strict=False))
+    terms = first.terms if (first.terms, first.kind) == (other.terms, other.kind) else ()
+    if first.places == other.places and terms == first.terms and first.varies == other.varies:
+        same_step = all((a.step, a.edges) == (b.step, b.edges) for a, b in pairs)
+        cuts = tuple(a if a == b else a.beside(b) for a, b in pairs)
+        unsure = first.unsure | other.unsure | frozenset(() if same_step else first.axes)
+        return replace(first, cuts=cuts, free=free, unsure=unsure, known=None)
+    form = everywhere((first.axes | other.axes) - {*terms}, free)
+    unsure = first.unsure | other.unsure if is_sure else form.unsure
+    return replace(form, terms=terms, kind=first.kind, unsure=unsure)
+
+
+def together(parts: Sequence[Forms], are_apart: bool = False) -> Forms:
+    """The forms of a value that is one of several, or put together of them, which `are_apart`: all
+    are cut alike, if they may be."""
+    first, *others = [own for own in parts if any(f.axes or not f.free for f in own)] or parts
     for other in others:
-        free, pairs = first.free and other.free, list(zip(first.cuts, other.cuts, strict=False))
-        same = len(first.cuts) == len(other.cuts) and all(
-            (a.axes, a.dims) == (b.axes, b.dims) for a, b in pairs
-        )
-        terms = first.terms if (first.terms, first.kind) == (other.terms, other.kind) else ()
-        if same and terms == first.terms and first.varies == other.varies:
-            same_step = all((a.step, a.edges) == (b.step, b.edges) for a, b in pairs)
-            cuts = tuple(a if a == b else a.beside(b) for a, b in pairs)
-            unsure = first.unsure | other.unsure | frozenset(() if same_step else first.axes)
-            first = replace(first, cuts=cuts, free=free, unsure=unsure, known=None)
-        else:
-            form = everywhere((first.axes | other.axes) - {*terms}, free)
-            first = replace(form, terms=terms, kind=first.kind)
-    return replace(first, loose=any(f.loose for f in forms))
+        pairs = list(product(first, other))
+        alike = [(a, b) for a, b in pairs if a.places == b.places]
+        is_sure = are_apart and all(a.axes and b.axes for a, b in pairs)
+        first = forms(joined(a, b, is_sure) for a, b in alike or pairs[:1])
+    loose = any(f.loose for own in parts for f in own)
+    return tuple(replace(f, loose=loose) for f in first)
 
 
-def reshaped(form: Kind, source: Shape, target: Shape) -> Kind:
-    """The form of a value of another shape. A cut stays with the major dimension of those that a
-    dimension becomes."""
+def reshaped(form: Kind, source: Shape, target: Shape) -> Forms:
+    """The forms of a value of another shape. A cut stays with the major dimension of those that a
+    dimension becomes, or with one of one element before it."""
     if 0 in source or not form.axes:
-        return replace(form, known=None)
+        return (replace(form, known=None),)
     kept = 0
     while kept < min(len(source), len(target)) and source[kept] == target[kept]:
         kept += 1
-    cuts, varies, lost = list[Cut](), list(form.varies), set(form.unsure)
+    cuts, ways, doubt = list[Cut](), list[list[Cut]](), set[Axis]()
     ends = [(i + 1, i + 1) for i in range(kept)]
     ends += [(i + kept, j + kept) for i, j in groups(source[kept:], target[kept:])]
     # a dimension of one element that comes first is of the dimension behind it
@@ -211,79 +257,66 @@ def reshaped(form: Kind, source: Shape, target: Shape) -> Kind:
     ends = [*ends[:-1], (len(source), len(target))]
     first = begin = 0
     for i, j in ends:
-        own = [cut for cut in form.cuts if first <= cut.dims[0] < i]
-        for cut in own:
-            leading = next((d for d in range(begin, j) if target[d] > 1), j - 1)
-            dims = tuple(range(begin, leading + 1))
-            if source[first:i] == target[begin:j]:
-                cuts.append(replace(cut, dims=(cut.dims[0] - first + begin,)))
-            elif len(own) > 1 or prod(source[first : cut.dims[0]]) > 1 or not dims:
-                varies += cut.axes
-                lost |= set(cut.axes)
-            else:
-                cuts.append(cut.scaled(dims, source[cut.dims[0]], target[leading]))
-                # one element may be a term that is left of a sum, too
-                is_open = len(dims) > 1 or source[cut.dims[0]] == 1
-                lost |= set(cut.axes) if is_open else set()
+        own = sorted((x for x in form.cuts if first <= x.dim < i), key=lambda x: x.dim)
+        leading = next((d for d in range(begin, j) if target[d] > 1), j - 1)
+        cuts += own
+        if source[first:i] == target[begin:j]:
+            ways += [[replace(cut, dim=cut.dim - first + begin)] for cut in own]
+        elif len(own) == 1 and prod(source[first : own[0].dim]) == 1:
+            (cut,), size = own, source[own[0].dim]
+            ways.append([cut.scaled(d, size, target[d]) for d in range(begin, leading + 1)])
+            # one element may be a term that is left of a sum, too
+            doubt |= {*cut.axes} if size == 1 else set()
+        else:
+            ways += [[] for _ in own]
         first, begin = i, j
-    form = replace(form, cuts=tuple(cuts), varies=tuple(varies), known=None)
-    return replace(form, unsure=frozenset(lost))
+    found = replace(form, cuts=tuple(cuts)).placed(ways, are_new=True)
+    return forms(replace(kind, unsure=kind.unsure | doubt) for kind in found)
 
 
-def part_of_view(form: Kind, held: MemoryView, view: MemoryView) -> Kind:
-    """The form of some of the elements in a view of other dimensions: a cut stays with the one
+def part_of_view(form: Kind, held: MemoryView, view: MemoryView) -> Forms:
+    """The forms of some of the elements in a view of other dimensions: a cut stays with the one
     that has all elements along it, in the same steps; or, which is less sure, with the one that
     begins anew where its own does."""
-    cuts, lost, doubt = list[Cut](), list[Axis](), set[Axis]()
+    ways, doubt = list[list[Cut]](), set[Axis]()
     for cut in form.cuts:
-        likely = cut.likely(held.sizes)
-        size, step = held.sizes[likely], held.strides[likely]
+        size, step = held.sizes[cut.dim], held.strides[cut.dim]
         sizes = list(enumerate(zip(view.sizes, view.strides, strict=True)))
         same = [i for i, dim in sizes if dim == (size, step) and size > 1]
         wider = [i for i, (n, s) in sizes if size > 1 and s < step and n * s == size * step]
-        if len(same) == 1 and (cut.is_sure or any(cut.edges)):
-            cuts.append(replace(cut, dims=(same[0],)))
-            doubt |= set() if cut.is_sure else {*cut.axes}
-        elif cut.is_part and len(one := same or wider) == 1:
-            cuts.append(Cut(cut.axes, (one[0],)))
+        if size == 1:
+            ways.append([Cut(cut.axes, i) for i, (n, _) in sizes if n == 1])
+        elif same:
+            ways.append([replace(cut, dim=d) for d in same])
+        elif cut.is_part and len(wider) == 1:
+            ways.append([Cut(cut.axes, wider[0])])
             doubt |= {*cut.axes}
         else:
-            lost += cut.axes
-    varies, unsure = (*form.varies, *lost), form.unsure | {*lost, *doubt}
-    return replace(form, cuts=tuple(cuts), varies=varies, unsure=unsure, known=None)
+            ways.append([])
+    found = form.placed(ways)
+    return forms(replace(kind, unsure=kind.unsure | doubt) for kind in found)
 
 
-def viewed(form: Kind, held: MemoryView, view: MemoryView) -> Kind:
-    """The form of the same elements in another view. A cut stays with the dimension of the longest
+def viewed(form: Kind, held: MemoryView, view: MemoryView) -> Forms:
+    """The forms of the same elements in another view. A cut stays with the dimension of the longest
     steps among those inside of its own, or with one of size 1 above these."""
     if (held.sizes, held.strides) == (view.sizes, view.strides):
-        return form
+        return (form,)
     if len(view.sizes) < len(held.sizes) and in_order(held) and in_order(view):
-        found = reshaped(form, held.sizes, view.sizes)
-        ones = {a for x in form.cuts if held.sizes[x.dims[0]] == 1 for a in x.axes}
-        return replace(found, unsure=found.unsure | ones)
-    cuts, lost = list[Cut](), list[Axis]()
+        return reshaped(form, held.sizes, view.sizes)
+    own, ways = list(zip(view.sizes, view.strides, strict=True)), list[list[Cut]]()
+    is_new = sum(n == 1 for n in view.sizes) > sum(n == 1 for n in held.sizes)
     for cut in form.cuts:
-        likely = cut.likely(held.sizes)
-        step, size = held.strides[likely], held.sizes[likely]
+        step, size = held.strides[cut.dim], held.sizes[cut.dim]
         end = step * size
-        own = [(n, s) for n, s in zip(view.sizes, view.strides, strict=True)]
-        ones = [d for d, (n, s) in enumerate(own) if n == 1 and s % end == 0]
-        if sum(n == 1 for n in view.sizes) <= sum(n == 1 for n in held.sizes) and size > 1:
-            ones = []  # none is new
-        main = [d for d, (n, s) in enumerate(own) if n > 1 and n * s == end]
+        dims = [d for d, (n, s) in enumerate(own) if n > 1 and n * s == end]
         if size == 1:
-            main = [d for d, (n, _) in enumerate(own) if n == 1 and d not in ones]
-        dims = (*ones, *main)
-        if dims:
-            is_same = len(dims) == 1 and view.sizes[dims[0]] == size
-            new = cut.scaled(dims, size, view.sizes[dims[-1]])
-            cuts.append(replace(cut, dims=dims) if is_same else new)
-        else:
-            lost += cut.axes
-    varies = (*form.varies, *lost)
-    unsure = {*form.unsure, *lost, *(a for x in cuts if not x.is_sure for a in x.axes)}
-    return replace(form, cuts=tuple(cuts), varies=varies, unsure=frozenset(unsure), known=None)
+            dims = [d for d, (n, _) in enumerate(own) if n == 1]
+        elif is_new and cut.is_part:
+            dims += [d for d, (n, s) in enumerate(own) if n == 1 and s % end == 0]
+        ways.append([replace(cut, dim=d) if view.sizes[d] == size
+                     else cut.scaled(d, size, view.sizes[d]) for d in dims])  # fmt: skip
+    return form.placed(ways, is_new)
 
 
 def in_order(view: MemoryView) -> bool:

@@ -1,7 +1,8 @@
 """The forms of results of ops, from those of their operands (see `device_values.py`)."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from math import inf, prod
 from typing import Any, cast
 
@@ -33,7 +34,17 @@ from ge.dialects.support.mesh import SUM, Axis
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, element_type, is_static, rank_of, shape_of
 from ge.runtime.check.device_collectives import Received
-from ge.runtime.check.device_forms import EMPTY, MOST_KNOWN, Cut, Kind, Numbers, names, reshaped
+from ge.runtime.check.device_forms import (
+    EMPTY,
+    MOST_KNOWN,
+    Cut,
+    Forms,
+    Kind,
+    Numbers,
+    forms,
+    names,
+    reshaped,
+)
 from ge.runtime.check.device_parts import depends_on_place, part_of
 
 NEUTRAL: Mapping[str, Callable[[Attribute], int | float]] = {
@@ -42,6 +53,8 @@ NEUTRAL: Mapping[str, Callable[[Attribute], int | float]] = {
 REDUCES = {"sum": SUM, "sum_square": SUM, "l1": SUM, "max": "max", "min": "min", "prod": "prod"}
 MOVES = View | TransposeOp | BroadcastToOp | SliceOp | e.CastOp
 MOVING = Access.VIEW, Access.MOVEMENT
+
+MOST_CHOICES = 64  # of forms of the operands of an op
 
 COMPUTED: Mapping[type[Operation], Any] = {
     e.AddOp: np.add, e.SubOp: np.subtract, e.MulOp: np.multiply, e.MinimumOp: np.minimum,
@@ -124,9 +137,9 @@ def combined(op: TensorOp) -> dict[tuple[int, int], str]:
 
 def is_group(op: TensorOp, index: int, cut: Cut, own: Sequence[Kind]) -> bool:
     """True for channels of which each device has one group, with the weights of that group."""
-    if not isinstance(op, ConvOp) or index or cut.dims[0] != op.channel_axis or not cut.is_part:
+    if not isinstance(op, ConvOp) or index or cut.dim != op.channel_axis or not cut.is_part:
         return False
-    return any((x.axes, x.dims) == (cut.axes, (0,)) for x in own[1].cuts)
+    return any((cut.axes, 0) == place for place in own[1].places)
 
 
 def is_shared_head(op: TensorOp, index: int, cut: Cut, queries: Cut) -> bool:
@@ -135,29 +148,27 @@ def is_shared_head(op: TensorOp, index: int, cut: Cut, queries: Cut) -> bool:
     if not isinstance(op, AttentionOp) or index not in (1, 2):
         return False
     heads = shape_of(op.operands[index])[op.dimension(op.KEYED[index - 1], 1)]
-    are_heads = op.dimension("result", 1) in {*cut.dims} & {*queries.dims}
+    are_heads = op.dimension("result", 1) == cut.dim == queries.dim
     parts = prod(axis.size or 1 for axis in cut.axes)
     return are_heads and heads == 1 and cut.whole in (None, parts) \
         and queries.axes[: len(cut.axes)] == cut.axes  # fmt: skip
 
 
-def whole_axes(op: TensorOp, cut: Cut) -> Collection[int]:
-    """Return the dimensions along which each element of a result needs all elements, or neighbors
-    that parts lack, unless they overlap as `cut` says."""
+def needs_whole(op: TensorOp, cut: Cut) -> bool:
+    """True if each element of a result needs all elements along a dimension, or neighbors that
+    parts lack, unless they overlap as `cut` says."""
     if isinstance(op, SoftmaxLike | TrailingNorm):
-        return op.row_axes()
+        return cut.dim in op.row_axes()
     if isinstance(op, ResizeOp) and op.mode.data != "nearest" and cut.is_part:
-        return [axis for axis, times in op.repeats().items() if times is None]
-    return ()
+        return op.repeats().get(cut.dim, 1) is None
+    return False
 
 
-def is_settled(op: TensorOp, index: int, cut: Cut, follows: Mapping[int, int]) -> bool:
-    """True if an op says which one of several dimensions is cut: it repeats the others, of one
-    element, as no part is."""
-    left = [d for d in cut.dims if d in follows]
-    is_combined = any((index, d) in combined(op) for d in cut.dims)
-    return len(left) == 1 < len(cut.dims) and shape_of(op.operands[index])[left[0]] > 1 \
-        and not is_combined  # fmt: skip
+def repeats(op: TensorOp, index: int, dim: int, result: int) -> bool:
+    """True if an op repeats a dimension of one element of an operand."""
+    own, shape = shape_of(op.operands[index]), shape_of(op.results[result])
+    is_repeat = op.ACCESS is Access.POINTWISE or isinstance(op, BroadcastToOp)
+    return is_repeat and own[dim] == 1 < shape[dim + len(shape) - len(own)]
 
 
 def may_be_zeros(form: Kind) -> bool:
@@ -186,70 +197,107 @@ def keeps_terms(op: TensorOp, own: set[int], kind: str) -> bool:
     return (isinstance(op, e.NegOp | e.DivOp | GatherOp) and own == {0}) or is_sum
 
 
+def choices(own: Sequence[Forms]) -> Sequence[Sequence[Kind]]:
+    """One form of each value, in all ways; where there are too many, those that have the same ones
+    have the same one."""
+    if prod(map(len, own)) <= MOST_CHOICES:
+        return list(product(*own))
+    differ = list(dict.fromkeys(own))
+    if prod(map(len, differ)) <= MOST_CHOICES:
+        ways = (
+            dict(zip(differ, at, strict=True)) for at in product(*(range(len(x)) for x in differ))
+        )
+        return [[x[way[x]] for x in own] for way in ways]
+    return [[kinds[0] if len(kinds) == 1 else kinds[0].varying() for kinds in own]]
+
+
 class Tensors(Received):
     """Follows ops on tensors, those in which devices send each other something too."""
 
-    def block(self, block: Block, forms: dict[SSAValue, Kind]) -> list[Kind]:
+    def block(self, block: Block, found: dict[SSAValue, Forms]) -> list[Forms]:
         """Follow a block from the forms of its arguments; return those of what it ends with."""
         for op in block.ops:
             if isinstance(op, TensorOp):
-                own = [forms[v] for v in op.operands]
-                forms |= zip(op.results, self.op(op, own), strict=True)
+                own = [found[v] for v in op.operands]
+                found |= zip(op.results, self.op(op, own), strict=True)
             elif op is block.last_op:
-                return [forms[v] for v in op.operands]
+                return [found[v] for v in op.operands]
         return []
 
-    def op(self, op: TensorOp, own: list[Kind]) -> Sequence[Kind]:
+    def op(self, op: TensorOp, own: Sequence[Forms]) -> Sequence[Forms]:
+        """The forms of the results of an op."""
+        if isinstance(op, FusedOp):
+            return self.block(op.block, dict(zip(op.block.args, own, strict=True)))
+        return self.of_each(own, lambda kinds: self.of_kinds(op, kinds))
+
+    def of_each(
+        self, own: Sequence[Forms], step: Callable[[Sequence[Kind]], Sequence[Forms]]
+    ) -> Sequence[Forms]:
+        """Return what a step makes of values, of which it may have some forms: without problems."""
+        problems, wrong, found = self.problems, list[Any](), list[Any]()
+        for kinds in choices(own):
+            self.problems = []
+            results = step(kinds)
+            (wrong if self.problems else found).append((results, self.problems))
+        self.problems = problems
+        if not found:
+            problems += wrong[0][1]
+        rows = [results for results, _ in found or wrong[:1]]
+        return [forms(kind for own in column for kind in own) for column in zip(*rows)]
+
+    def of_kinds(self, op: TensorOp, own: Sequence[Kind]) -> Sequence[Forms]:
+        """The forms of results, for one form of each operand."""
         if op.results and all(0 in shape_of(r) for r in op.results):
-            return [EMPTY] * len(op.results)
+            return [(EMPTY,)] * len(op.results)
         for i, form in enumerate(own):
             is_place = isinstance(op, c.ExchangeOp) and i == 1
             if form.hole and not is_place and not isinstance(op, AcknowledgeOp):
                 text = f"reads operand {i} with elements beyond the ends of a value, of which "
                 self.report("D10", op, f"{text}nothing is said")
         match op:
-            case FusedOp():
-                inner = dict[SSAValue, Kind](zip(op.block.args, own, strict=True))
-                return self.block(op.block, inner)
             case GraphConstantOp():
-                return [constant_form(op.value, shape_of(op.result), self.devices)]
+                return [(constant_form(op.value, shape_of(op.result), self.devices),)]
             case AxisIndexOp():
                 axes = op.axes.data
                 known = {d: np.array(self.mesh.index(axes, d)) for d in self.devices}
-                return [Kind(varies=all_digits(axes), free=True, known=known)]
+                return [(Kind(varies=all_digits(axes), free=True, known=known),)]
             case AcknowledgeOp():
                 return []
             case ShardOp():
-                return own
+                return [(form,) for form in own]
             case c.OfWhole():
-                return [self.moved(op, own)]
+                return [(self.moved(op, own),)]
             case c.AllGatherOp():
-                return [self.gathered(op, own[0])]
+                return [(self.gathered(op, own[0]),)]
             case c.AllReduceOp() | c.ReduceScatterOp():
-                return [self.reduced(op, own[0])]
+                return [(self.reduced(op, own[0]),)]
             case RandomOp():
                 if differs := own[0].axes:
                     text = f"draws by seeds that differ along {names(differs)}: other numbers than "
                     self.report("D17", op, f"{text}one device draws")
-                return [Kind(drawn=not differs, varies=tuple(sorted(differs)))]
+                return [(Kind(drawn=not differs, varies=tuple(sorted(differs))),)]
             case _:
-                known = self.known(op, own)
-                if not any(f.axes for f in own):
-                    free = all(f.free for f in own)
-                    found = [
-                        Kind(free=free, known=known, drawn=self.draws(op, own, r))
-                        for r in range(len(op.results))
-                    ]
-                else:
-                    found = [self.local(op, own, r) for r in range(len(op.results))]
-                # what is repeated along a dimension is the same in all parts of it
-                is_view = isinstance(op, View | BroadcastToOp)
-                grows = is_view and rank_of(op.results[0]) > rank_of(op.operands[0])
-                repeats = isinstance(op, BroadcastToOp) or grows
-                # one element of an index repeats nothing
-                is_index = isinstance(op, GatherOp) and shape_of(op.indices) in ((), (1,))
-                loose = repeats or any(f.loose for f in (own[:1] if is_index else own))
-                return [replace(f, known=known, loose=loose) for f in found]
+                return self.local(op, own)
+
+    def local(self, op: TensorOp, own: Sequence[Kind]) -> Sequence[Forms]:
+        """The forms of results of an op on what a device has."""
+        known = self.known(op, own)
+        if not any(f.axes for f in own):
+            free = all(f.free for f in own)
+            draws = [self.draws(op, own, r) for r in range(len(op.results))]
+            found: list[Forms] = [(Kind(free=free, known=known, drawn=drawn),) for drawn in draws]
+        elif isinstance(op, ReshapeOp):
+            found = [reshaped(own[0], shape_of(op.input), shape_of(op.result))]
+        else:
+            found = [(self.of_parts(op, own, r),) for r in range(len(op.results))]
+        # what is repeated along a dimension is the same in all parts of it
+        is_view = isinstance(op, View | BroadcastToOp)
+        grows = is_view and rank_of(op.results[0]) > rank_of(op.operands[0])
+        repeats = isinstance(op, BroadcastToOp) or grows
+        # one element of an index repeats nothing
+        is_index = isinstance(op, GatherOp) and shape_of(op.indices) in ((), (1,))
+        loose = repeats or any(f.loose for f in (own[:1] if is_index else own))
+        return [tuple(replace(f, known=known, loose=loose) for f in kinds) for kinds in found]
 
     def draws(self, op: TensorOp, own: Sequence[Kind], result: int) -> bool:
         """True for a result that has another random number for each of its elements."""
@@ -277,9 +325,7 @@ class Tensors(Received):
 
     # ---- ops on what a device has
 
-    def local(self, op: TensorOp, own: Sequence[Kind], result: int) -> Kind:
-        if isinstance(op, ReshapeOp):
-            return reshaped(own[0], shape_of(op.input), shape_of(op.result))
+    def of_parts(self, op: TensorOp, own: Sequence[Kind], result: int) -> Kind:
         if isinstance(op, GatherOp):
             self.check_taken(op, own)
             if (part := self.own_part(op, own)) is not None:
@@ -288,40 +334,45 @@ class Tensors(Received):
         kind, free = SUM, all(f.free for f in own)
         varies = [a for f in own if not f.free for a in f.varies]
         unsure, looked_up = frozenset(a for f in own for a in f.unsure), list[Axis]()
-        settled = set[Axis]()  # of which it follows which dimension is cut
         takes_places = op.ACCESS is not Access.POINTWISE and any(
             {*f.varies} & ({*f.varies} if f.free else f.unsure) for f in own
         )
         for i, form in enumerate(own):
             follows = through(op, i, result) if form.cuts else {}
             for cut in form.cuts:
-                dims = tuple(dict.fromkeys(follows[d] for d in cut.dims if d in follows))
-                first = cut.dims[0]
                 if is_group(op, i, cut, own):
-                    self.add_cut((op, result), own, i, Cut(cut.axes, (1,)), cuts, unsure)
-                elif first not in follows and (i, first) in kinds:
-                    kind = kinds[i, first]
+                    self.add_cut((op, result), own, i, Cut(cut.axes, 1), cuts, unsure)
+                elif cut.dim not in follows and (i, cut.dim) in kinds:
+                    kind = kinds[i, cut.dim]
                     terms += cut.axes
                     self.check_combined(op, i, cut, kind, own)
-                elif dims:
+                elif needs_whole(op, cut) and not i and not unsure & {*cut.axes}:
+                    varies += cut.axes
+                    text = f"a device has a part of each row, cut along {names(cut.axes)}"
+                    self.report("D19", op, text)
+                elif cut.dim in follows:
                     new = self.through_windows(op, i, cut, follows, result)
                     if new is None:
                         unsure |= frozenset(cut.axes)
-                        new = Cut(cut.axes, dims)
-                    self.add_cut((op, result), own, i, replace(new, dims=dims), cuts, unsure)
-                    settled |= {*cut.axes} if is_settled(op, i, cut, follows) else set()
+                        new = Cut(cut.axes, follows[cut.dim])
+                    new = replace(new, dim=follows[cut.dim])
+                    self.add_cut((op, result), own, i, new, cuts, unsure)
                 elif takes_places:
                     looked_up += cut.axes
                 else:
                     varies += cut.axes
-                    if shape_of(op.operands[i])[first] == 1:  # boxes do not say where it goes
+                    if repeats(op, i, cut.dim, result) and not unsure & {*cut.axes}:
+                        text = f"a device's element along {names(cut.axes)} is repeated, as if it "
+                        self.report("D19", op, f"{text}were all there is")
+                    elif shape_of(op.operands[i])[cut.dim] == 1:  # boxes do not say where it goes
                         unsure |= frozenset(cut.axes)
-                    elif cut.is_sure and first in whole_axes(op, cut) and not unsure & {*cut.axes}:
-                        text = f"a device has a part of each row, cut along {names(cut.axes)}"
-                        self.report("D19", op, text)
         self.check_places(op, own, cuts, unsure, result)
         terms, kind = self.terms(op, own, terms, kind, varies)
-        placed = {a for cut in cuts.values() for a in cut.axes} | set(terms)
+        parts = {a for cut in cuts.values() for a in cut.axes}
+        if both := (parts & {*terms}) - unsure:
+            text = f"has parts along {names(both)} of one operand, and terms of a sum of another"
+            self.report("D12", op, text)
+        placed = parts | {*terms}
         by_place = [a for f in own if f.free for a in f.varies if a not in placed]
         varies += by_place
         varies += [a for a in looked_up if a not in placed]
@@ -333,8 +384,7 @@ class Tensors(Received):
         varies += [a for cut in cuts.values() if lost & set(cut.axes) for a in cut.axes]
         left = tuple(a for a in dict.fromkeys(terms) if a not in varies)
         form = Kind(tuple(kept), left, kind, tuple(dict.fromkeys(varies)), free)
-        form = replace(form, unsure=(unsure - settled) & form.axes)
-        return self.filled(op, own, form)
+        return self.filled(op, own, replace(form, unsure=unsure & form.axes))
 
     def add_cut(
         self, of: tuple[TensorOp, int], own: Sequence[Kind], index: int, cut: Cut,
@@ -350,18 +400,17 @@ class Tensors(Received):
                 continue
             sizes = shape_of(op.operands[other])
             ways = through(op, other, result, exactly=True)
-            if cut.is_sure and any(m == cut.dims[0] and sizes[d] > 1 for d, m in ways.items()):
+            if any(m == cut.dim and sizes[d] > 1 for d, m in ways.items()):
                 axes = names(cut.axes)
                 text = f"operand {index} is cut along {axes}, and operand {other}, the same on all "
                 self.report("D11", op, f"{text}devices, is taken for a part")
         for axes, known in list(cuts.items()):
             if not axes & key:
                 continue
-            dims = tuple(d for d in cut.dims if d in known.dims)
-            if axes == key and known.axes == cut.axes and dims:
+            if axes == key and (known.axes, known.dim) == (cut.axes, cut.dim):
                 whole = cut.whole if known.whole is None else known.whole
                 edges = tuple(map(max, cut.edges, known.edges))
-                cuts[key] = Cut(cut.axes, dims, whole, step=cut.step, edges=(edges[0], edges[1]))
+                cuts[key] = Cut(cut.axes, cut.dim, whole, step=cut.step, edges=(edges[0], edges[1]))
                 if cut.step != known.step and not unsure & key:
                     text = f"parts of operands along {names(cut.axes)} lie {known.step} and "
                     self.report("D19", op, f"{text}{cut.step} elements apart")
@@ -376,21 +425,21 @@ class Tensors(Received):
         self, op: TensorOp, index: int, cut: Cut, follows: Mapping[int, int], result: int
     ) -> Cut | None:
         """The cut of a result that needs windows of a cut operand; None where it is not known."""
-        dim = cut.likely(shape_of(op.operands[index]))
+        dim = cut.dim
         exact = through(op, index, result, exactly=True)
         size = shape_of(op.operands[index])[dim]
         along, shape = follows.get(dim), shape_of(op.results[result])
         same_rank = len(shape) == len(shape_of(op.operands[index]))
-        if same_rank and along != dim and shape[dim] == 1 < size:
+        if op.ACCESS in MOVING and same_rank and along != dim and shape[dim] == 1 < size:
             return None  # boxes say nothing of a dimension of which one element is left
         count = -1 if along is None else shape_of(op.results[result])[along]
-        is_exact = {follows[d] for d in cut.dims if d in follows} <= {*exact.values()}
+        is_exact = along in exact.values()
         if is_exact and count == size and (size > 1 or not cut.step):  # of one, steps are not seen
             return cut
-        if along is None or not cut.is_sure or not is_static((size, count)):
+        if along is None or not is_static((size, count)):
             return None
         if isinstance(op, ConcatOp) and along == op.axis.value.data:
-            return replace(cut.of_step(cut.step or size, count), dims=(along,), whole=None)
+            return replace(cut.of_step(cut.step or size, count), dim=along, whole=None)
         new = part_of(op, index, cut, (dim, along), result)
         if isinstance(new, str):
             self.report("D19", op, f"{new} on each device along {names(cut.axes)}")
@@ -401,7 +450,7 @@ class Tensors(Received):
         """Check that indices that are known take nothing that is none of the whole's."""
         axis, size = op.axis.value.data, shape_of(op.input)[op.axis.value.data]
         for cut in own[0].cuts:
-            if cut.dims != (axis,) or not any(cut.edges):
+            if cut.dim != axis or not any(cut.edges):
                 continue
             low, high = cut.edges
             places = [index % size for index in (own[1].known or {}).values()]
@@ -415,12 +464,12 @@ class Tensors(Received):
         """Check that no element of a part needs other elements of an operand, of which devices have
         the same, than it would if its part were the first one."""
         for cut in cuts.values():
-            if not cut.is_sure or unsure & {*cut.axes} or op.ACCESS is Access.POINTWISE:
+            if unsure & {*cut.axes} or op.ACCESS is Access.POINTWISE:
                 continue
             for i, form in enumerate(own):
                 if form.axes & {*cut.axes} or form.free or form.loose:
                     continue
-                if depends_on_place(op, i, cut.dims[0], result):
+                if depends_on_place(op, i, cut.dim, result):
                     text = f"an element along {names(cut.axes)} needs other elements of operand {i}"
                     self.report("D19", op, f"{text} the further behind it is in its part")
 
@@ -428,7 +477,7 @@ class Tensors(Received):
         self, op: TensorOp, index: int, cut: Cut, kind: str, own: Sequence[Kind]
     ) -> None:
         """Check that all that is combined is there in parts, and nothing behind the last one."""
-        dim = cut.dims[0]
+        dim = cut.dim
         if isinstance(op, ScatterNdOp) and not may_be_zeros(own[0]):
             text = "adds parts of a sum to elements that each device has: these count several times"
             self.report("D12", op, text)
@@ -443,7 +492,7 @@ class Tensors(Received):
                 match = form.cut_of(cut.axes[0])
                 if match is not None and {*match.axes} & (form.unsure | own[index].unsure):
                     continue  # it may be another dimension that is cut
-                if match is not None and match.dims == (d,) and match.axes != cut.axes:
+                if match is not None and match.dim == d and match.axes != cut.axes:
                     self.report("D12", op, "parts that are multiplied are in different orders")
                 if match is None or match.whole is None:
                     continue
@@ -495,7 +544,7 @@ class Tensors(Received):
         mask says how many elements there are where that is not known."""
         if not cut.is_part:
             return cut
-        dim, each, whole = cut.dims[0], shape[cut.dims[0]], cut.whole
+        dim, each, whole = cut.dim, shape[cut.dim], cut.whole
         rows = {d: np.moveaxis(np.broadcast_to(m, shape), dim, 0) for d, m in inside.items()}
         firsts = {d: self.mesh.index(cut.axes, d) * each for d in rows}
         if whole is None:
@@ -517,17 +566,17 @@ class Tensors(Received):
             wanted = np.minimum(first + np.arange(each), size - 1)
             if not np.array_equal(np.clip(index.known[device], 0, size - 1), wanted):
                 return None
-        before = next((cut for cut in data.cuts if cut.dims == (dim,)), None)
+        before = next((cut for cut in data.cuts if cut.dim == dim), None)
         others = tuple(cut for cut in data.cuts if cut is not before)
         if before is not None and (twice := set(index.varies) & set(before.axes)):
             text = f"takes a part by the place along {names(twice)} of a value that is cut along "
             self.report("D11", op, f"{text}it: what is left is in no part")
-        if set(index.varies) & data.axes or any(dim in cut.dims for cut in others):
+        if set(index.varies) & data.axes or any(cut.dim == dim for cut in others):
             return None
         if before is not None and not before.is_part:
             return None
         if before is None:
-            new = Cut(index.varies, (dim,), size)
+            new = Cut(index.varies, dim, size)
         else:
-            new = Cut((*before.axes, *index.varies), (dim,), before.whole)
+            new = Cut((*before.axes, *index.varies), dim, before.whole)
         return replace(data, cuts=(*others, new), known=None)

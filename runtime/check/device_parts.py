@@ -82,7 +82,7 @@ def part_of(
     first = next((j for j in range(count) if is_inside(j)), count)
     last = next((j for j in range(count - 1, first, -1) if is_inside(j)), first)
     edges = (first, max(count - 1 - last, 0))
-    return replace(cut.of_step(apart // far * each, count), dims=(along,), whole=None, edges=edges)
+    return replace(cut.of_step(apart // far * each, count), dim=along, whole=None, edges=edges)
 
 
 def depends_on_place(op: TensorOp, index: int, along: int, result: int) -> bool:

@@ -18,7 +18,7 @@ in the middle, its last ones.
 `device_forms.py` says what forms are, `device_ops.py` and `device_collectives.py` what those of
 results of ops are. Here is the program, and what its memory holds."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any, TypeAlias
@@ -54,21 +54,24 @@ from ge.dialects.support.types import Shape, array_ints, is_static, shape_of
 from ge.runtime.check.device_forms import (
     EMPTY,
     Cut,
+    Forms,
     Kind,
+    axes_of,
     everywhere,
     form_of,
-    joined,
+    forms,
     names,
     part_of_view,
     reshaped,
+    together,
     viewed,
 )
 from ge.runtime.check.device_ops import Tensors, constant_form
 from ge.runtime.check.memory import MemrefBytes, span_of
 from ge.runtime.check.problems import Problem, name_of
 
-Entry: TypeAlias = tuple[SSAValue, MemrefBytes | None, Kind]
-Row: TypeAlias = tuple[int, Sequence[int], Kind]  # where a value begins in a row, its shape there
+Entry: TypeAlias = tuple[SSAValue, MemrefBytes | None, Forms]
+Row: TypeAlias = tuple[int, Sequence[int], Forms]  # where a value begins in a row, its shape there
 
 
 class Values:
@@ -81,26 +84,26 @@ class Values:
         self.problems: dict[Problem, None] = {}
         self.held: dict[SSAValue, list[Entry]] = {}  # by owner of the memory
         self.rows: dict[SSAValue, list[Row]] = {}  # values beside each other
-        self.weights: dict[str, Kind] = {}
+        self.weights: dict[str, Forms] = {}
         # Of kernels on operands of some forms: launches of one layer are like those of another
-        self.results: dict[tuple[str, tuple[Kind, ...]], list[Kind]] = {}
+        self.results: dict[tuple[str, tuple[Forms, ...]], list[Forms]] = {}
 
     def report(self, rule: str, text: str, op: Operation) -> None:
         self.problems[Problem(rule, text, op)] = None
 
     def check(self) -> list[Problem]:
         for key, part in parts_of(self.module).items():
-            self.weights[key] = form_of(part.sharding, self.mesh)
+            self.weights[key] = (form_of(part.sharding, self.mesh),)
         for func in functions(self.module).values():
             if func is not self.main:
                 self.prepare(func)
         for i, arg in enumerate(self.main.body.block.args):
             table = self.tables(self.main.arg_attrs, i)
             form = self.stated(table, data_type(arg.type)[1], f"argument {i}")
-            self.held[arg] = [(arg, None, form)]
+            self.held[arg] = [(arg, None, (form,))]
         for state in self.states:
             form = self.stated(state.attributes, data_type(state.result.type)[1], "state")
-            self.held[state.result] = [(state.result, None, form)]
+            self.held[state.result] = [(state.result, None, (form,))]
         self.walk(self.main.body.block)
         return list(self.problems)
 
@@ -139,23 +142,23 @@ class Values:
     def prepare(self, func: FuncOp) -> None:
         """The forms of weights that are computed when the program is loaded."""
         block = func.body.block
-        forms: dict[SSAValue, Kind] = {
-            arg: self.stated(self.tables(func.arg_attrs, i), shape_of(arg), f"argument {i}")
+        made: dict[SSAValue, Forms] = {
+            arg: (self.stated(self.tables(func.arg_attrs, i), shape_of(arg), f"argument {i}"),)
             for i, arg in enumerate(block.args)
         }
         for op in block.ops:
             if isinstance(op, TensorOp):
-                own = [forms[v] for v in op.operands]
+                own = [made[v] for v in op.operands]
                 found = list(self.tensors.op(op, own))
                 if isinstance(op, GraphConstantOp) and isinstance(op.value, WeightAttr):
-                    found = [self.weights.get(op.value.data, Kind())]
-                forms |= zip(op.results, found, strict=True)
+                    found = [self.weights.get(op.value.data, (Kind(),))]
+                made |= zip(op.results, found, strict=True)
                 self.take_problems(op)
             elif isinstance(op, ReturnOp):
                 for i, value in enumerate(op.operands):
                     name = self.tables(func.res_attrs, i).get("graph.name")
                     if isinstance(name, StringAttr):
-                        self.weights[name.data] = forms[value]
+                        self.weights[name.data] = made[value]
 
     def take_problems(self, op: Operation, where: str = "") -> None:
         for rule, text in self.tensors.problems:
@@ -170,13 +173,12 @@ class Values:
         except ValueError:
             return None
 
-    def read(self, value: SSAValue) -> Kind:
+    def read(self, value: SSAValue) -> Forms:
         owner = owner_of(value)
         if 0 in data_type(value.type)[1]:
-            return EMPTY
+            return (EMPTY,)
         if isinstance(owner.owner, ConstantOp):
-            form = self.constant(owner.owner)
-            return self.viewed(form, owner, value)
+            return self.viewed(self.constant(owner.owner), owner, value)
         entries = self.held.get(owner, [])
         if value is not owner or len(entries) > 1:
             span = self.span(value)
@@ -185,40 +187,50 @@ class Values:
                 same = [i for i, x in enumerate(entries) if x[1] and x[1].boxes == span.boxes]
                 entries = entries[same[-1] :] if same else entries  # the others are written over
         if not entries:
-            return Kind()
-        forms = [self.viewed(form, held, value) for held, _, form in entries]
-        return forms[0] if len(forms) == 1 else joined(forms)
+            return (Kind(),)
+        if len(entries) > 1 and value is not owner and is_view(value, owner):
+            return self.viewed(self.read(owner), owner, value)
+        spans = [span for _, span, _ in entries if span is not None]
+        ranks = {len(data_type(v.type)[1]) for v in (value, *(held for held, _, _ in entries))}
+        are_apart = (
+            len(spans) == len(entries)
+            and len(ranks) == 1  # of another one, dimensions may be shared out in other ways
+            and not any(a.overlaps(b) for i, a in enumerate(spans) for b in spans[:i])
+        )
+        return together([self.viewed(own, held, value) for held, _, own in entries], are_apart)
 
-    def viewed(self, form: Kind, held: SSAValue, value: SSAValue) -> Kind:
-        """The form of a view of what is held."""
+    def viewed(self, own: Forms, held: SSAValue, value: SSAValue) -> Forms:
+        """The forms of a view of what is held, which may have some."""
+        shape = data_type(value.type)[1]
+        found = (kind for form in own for kind in self.of_view(form, held, value))
+        return forms(kind for form in found for kind in form.of_ones(shape))
+
+    def of_view(self, form: Kind, held: SSAValue, value: SSAValue) -> Forms:
         before, after = data_type(held.type)[1], data_type(value.type)[1]
         if len(after) > len(before):  # a new dimension may be that of parts that are all equal
             form = replace(form, loose=True)
         if held is value or not form.axes:
-            return form.of_ones(after)
+            return (form,)
         if is_static(before) and is_static(after) and prod(before) == prod(after):
             return viewed(form, view_of(held), view_of(value))
         if len(before) == len(after):
             starts = starts_of(view_of(value), view_of(held)) if form.cuts else ()
-            kept = [
-                x if before[d] == after[d] else piece(x, before[d], after[d], starts[d])
-                for x, d in ((x, x.dims[0]) for x in form.cuts)
-                if before[d] == after[d] or x.is_sure
-            ]
-            lost = [*{*form.axes} - {a for x in kept for a in x.axes} - {*form.terms}]
-            open_ = frozenset(a for x in form.cuts if not x.is_sure for a in x.axes)
-            new = replace(form, cuts=tuple(kept), varies=tuple(sorted(lost)), known=None)
-            return replace(new, unsure=new.unsure | (open_ & {*lost})).of_ones(after)
+            cuts = [
+                x if before[x.dim] == after[x.dim]
+                else piece(x, before[x.dim], after[x.dim], starts[x.dim])
+                for x in form.cuts
+            ]  # fmt: skip
+            return (replace(form, cuts=tuple(cuts), known=None),)
         if is_static(before) and is_static(after):
             return part_of_view(form, view_of(held), view_of(value))
-        return form.varying()
+        return (form.varying(),)
 
-    def constant(self, op: ConstantOp) -> Kind:
+    def constant(self, op: ConstantOp) -> Forms:
         if isinstance(op.value, WeightAttr):
-            return self.weights.get(op.value.data, Kind())
-        return constant_form(op.value, data_type(op.result.type)[1], self.tensors.devices)
+            return self.weights.get(op.value.data, (Kind(),))
+        return (constant_form(op.value, data_type(op.result.type)[1], self.tensors.devices),)
 
-    def write(self, value: SSAValue, form: Kind) -> None:
+    def write(self, value: SSAValue, form: Forms) -> None:
         owner = owner_of(value)
         entries = self.held.get(owner, [])
         if value is owner:
@@ -268,10 +280,10 @@ class Values:
         if self.rows_of(op, kernel):
             return
         own = tuple(self.read(v) for v in op.ins)
-        key = None if any(f.known is not None for f in own) else (op.callee, own)
+        key = None if any(f.known is not None for kinds in own for f in kinds) else (op.callee, own)
         if key is None or (results := self.results.get(key)) is None:
-            forms = dict[SSAValue, Kind](zip(kernel.body.block.args, own, strict=True))
-            results = self.tensors.block(kernel.body.block, forms)
+            given = dict[SSAValue, Forms](zip(kernel.body.block.args, own, strict=True))
+            results = self.tensors.block(kernel.body.block, given)
             if key is not None and not self.tensors.problems:
                 self.results[key] = results
             self.take_problems(op, f"{name_of(op)}: ")
@@ -293,10 +305,17 @@ class Values:
         for value, span, form in pieces:
             boxes = tuple(replace(box, low=box.low + after - before) for box in span.boxes)
             moved = replace(span, memory=(ends[1] or span).memory, boxes=boxes)
-            found.append((value, moved, self.tensors.reduced(kernel, form)))
+            found.append((value, moved, self.reduced(kernel, form)))
         self.held[target] = found
         self.take_problems(op, f"{name_of(op)}: ")
         return True
+
+    def reduced(self, kernel: c.AllReduceOp | c.ReduceScatterOp, form: Forms) -> Forms:
+        """The forms of one of several values that are reduced together."""
+        (found,) = self.tensors.of_each(
+            [form], lambda own: [(self.tensors.reduced(kernel, own[0]),)]
+        )
+        return found
 
     def rows_of(self, op: LaunchOp, kernel: KernelOp) -> bool:
         """Remember the values that a concat puts beside each other in rows, one for each device, of
@@ -319,7 +338,7 @@ class Values:
             rows.append((offset, size, self.read(value)))
             offset += prod(size)
         self.rows[target] = rows
-        self.write(target, everywhere({a for _, _, form in rows for a in form.axes}))
+        self.write(target, (everywhere({a for _, _, own in rows for a in axes_of(own)}),))
         return True
 
     def scatter_rows(self, op: LaunchOp, kernel: c.ReduceScatterOp) -> bool:
@@ -338,23 +357,25 @@ class Values:
                 return False
             rows = [(view.offset, view.sizes[1:], form) for view, form in held]
         # of other elements of it only is known where they may differ
-        axes = {*all_digits(kernel.axes.data), *(a for _, _, form in rows for a in form.axes)}
-        found: list[Entry] = [(target, self.span(target), everywhere(axes))]
+        axes = {*all_digits(kernel.axes.data), *(a for _, _, own in rows for a in axes_of(own))}
+        found: list[Entry] = [(target, self.span(target), (everywhere(axes),))]
         views = [u.operation for u in target.uses]
         for offset, size, form in rows:
             for view in views:
                 if isinstance(view, ReinterpretCastOp):
                     after = view_of(view.result)
                     if after.offset == offset and prod(after.sizes) == prod(size):
-                        own = reshaped(self.tensors.reduced(kernel, form), (1, *size), after.sizes)
-                        found.append((view.result, self.span(view.result), own))
+                        reduced = self.reduced(kernel, form)
+                        own = (reshaped(f, (1, *size), after.sizes) for f in reduced)
+                        kinds = forms(kind for some in own for kind in some)
+                        found.append((view.result, self.span(view.result), kinds))
         self.held[target] = found
         self.take_problems(op, f"{name_of(op)}: ")
         return True
 
     def check_condition(self, value: SSAValue | None, op: Operation) -> None:
         """Check that a condition is the same on all devices that meet behind it."""
-        if value is None or not (axes := self.read(value).axes):
+        if value is None or not (axes := axes_of(self.read(value))):
             return
         for inner in op.walk():
             kernel = self.kernels.get(inner.callee) if isinstance(inner, LaunchOp) else None
@@ -366,8 +387,8 @@ class Values:
     def branch(self, op: IfOp | CaseOp) -> None:
         self.check_condition(op.condition if isinstance(op, IfOp) else op.index, op)
         before, ends = self.copied(), list[dict[SSAValue, list[Entry]]]()
-        results: list[list[Kind]] = [[] for _ in op.results]
-        decided = self.read(op.condition if isinstance(op, IfOp) else op.index).axes
+        results: list[list[Forms]] = [[] for _ in op.results]
+        decided = axes_of(self.read(op.condition if isinstance(op, IfOp) else op.index))
         for region in op.regions:
             self.held = {owner: list(entries) for owner, entries in before.items()}
             self.walk(region.block)
@@ -380,13 +401,13 @@ class Values:
             for owner, entries in self.held.items():
                 if entries != before.get(owner):
                     self.held[owner] = [
-                        (v, span, everywhere(f.axes | decided)) for v, span, f in entries
+                        (v, span, (everywhere(axes_of(f) | decided),)) for v, span, f in entries
                     ]
-        for value, forms in zip(op.results, results, strict=True):
-            form = joined(forms)
-            self.write(value, everywhere(form.axes | decided) if decided else form)
+        for value, parts in zip(op.results, results, strict=True):
+            found = together(parts)
+            self.write(value, (everywhere(axes_of(found) | decided),) if decided else found)
 
-    def yielded(self, block: Block, results: Sequence[list[Kind]]) -> None:
+    def yielded(self, block: Block, results: Sequence[list[Forms]]) -> None:
         last, new = block.last_op, iter(results)
         if not isinstance(last, YieldOp):
             return
@@ -395,9 +416,10 @@ class Values:
             given = given[1:]
         for move, form in given:
             if move.target is None:
-                next(new, list[Kind]()).append(form)
+                next(new, list[Forms]()).append(form)
             elif owner_of(move.value) is not owner_of(move.target):
-                self.write(move.target, replace(form, cuts=()).varying() if move.row else form)
+                row = forms(replace(kind, cuts=()).varying() for kind in form)
+                self.write(move.target, row if move.row else form)
 
     def loop(self, op: LoopOp) -> None:
         """Go through the body until nothing changes: forms only become less certain."""
@@ -407,11 +429,11 @@ class Values:
         carried = args[2:]  # after the number of the iteration and the condition
         for arg, init in zip(carried, op.inits, strict=False):
             self.write(arg, self.read(init))
-        results: list[list[Kind]] = [[self.read(i)] for i in op.inits]
+        results: list[list[Forms]] = [[self.read(i)] for i in op.inits]
         results += [[] for _ in op.results[len(op.inits) :]]
         for _ in range(6):
             before = self.copied()
-            new: list[list[Kind]] = [[] for _ in op.results]
+            new: list[list[Forms]] = [[] for _ in op.results]
             self.walk(op.body.block)
             if isinstance(last := op.body.block.last_op, YieldOp):
                 self.check_condition(last.values[0], op)
@@ -420,11 +442,11 @@ class Values:
                 own += found
             self.join(before)
             for arg, own in zip(carried, results, strict=False):
-                self.write(arg, joined(own))
+                self.write(arg, together(own))
             if self.held == before:
                 break
         for value, own in zip(op.results, results, strict=True):
-            self.write(value, joined(own) if own else Kind())
+            self.write(value, together(own) if own else (Kind(),))
 
     def copied(self) -> dict[SSAValue, list[Entry]]:
         return {owner: list(entries) for owner, entries in self.held.items()}
@@ -435,7 +457,7 @@ class Values:
             if mine is None or mine == entries:
                 self.held[owner] = list(entries)
                 continue
-            form = joined([f for _, _, f in (*mine, *entries)])
+            form = together([f for _, _, f in (*mine, *entries)])
             self.held[owner] = [(mine[0][0] if len(mine) == 1 else owner, None, form)]
 
     def returned(self, op: ReturnOp) -> None:
@@ -444,45 +466,49 @@ class Values:
             what = f"result {i}"
             stated = self.stated(table, data_type(value.type)[1], what)
             if sharding_of(table) is not None:
-                form = self.read(value).restated(stated.cuts, data_type(value.type)[1])
-                self.check_result(what, form, stated, op)
+                own = [f.restated(stated.cuts, data_type(value.type)[1]) for f in self.read(value)]
+                self.check_result(what, own, stated, op)
         for state in self.states:
             stated = self.stated(state.attributes, data_type(state.result.type)[1], "state")
             self.check_result("state", self.read(state.result), stated, op)
 
-    def check_result(self, what: str, form: Kind, stated: Kind, op: ReturnOp) -> None:
-        said = stated.axes
-        for axis in sorted(form.axes - said):
-            if axis in form.terms:
-                text = f"{what} is terms of a {form.kind} along {axis.name} that nobody combines"
-                self.report("D12", text, op)
-            else:
-                text = f"{what} is not the same on devices along {axis.name}, as it says"
-                self.report("D11", text, op)
-        if set(form.terms) & said and not set(stated.terms) & set(form.terms):
-            self.report("D12", f"{what} is terms of a {form.kind} that nobody combines", op)
-        for own in form.cuts:
-            if any(own.edges):  # in whichever dimension
-                self.report("D19", f"{what} is {own.wrong}", op)
-        by_dim = {cut.dims[0]: cut.axes for cut in stated.cuts}
-        for cut in stated.cuts:
-            if set(cut.axes) & {*form.terms, *form.unsure} and not form.contradicts(cut.axes):
-                continue
-            own = form.cut_at(cut.dims[0], by_dim)
-            if own is None and form.drawn:
-                text = f"{what} is cut by {names(cut.axes)}, and all parts are the same random "
-                self.report("D17", f"{text}numbers", op)
-            is_same = not form.axes & set(cut.axes)
-            if own is None and (form.free or (form.loose and is_same)):
-                continue  # what is the same on all devices may be parts that are equal
-            if own is not None and own.step:
-                self.report("D19", f"{what} is {own.wrong}", op)
-            if own is None or own.axes != cut.axes:
-                differs = form.axes & set(cut.axes)
-                has = "different in another way" if differs else "whole"
-                has = has if own is None else f"cut by {names(own.axes)}"
-                text = f"{what} says that dimension {cut.dims[0]} is cut by {names(cut.axes)}"
-                self.report("D11", f"{text}, and it is {has}", op)
+    def check_result(self, what: str, own: Sequence[Kind], stated: Kind, op: ReturnOp) -> None:
+        """Check that one of the forms of a result is the stated one."""
+        for rule, text in min((list(mismatches(form, stated)) for form in own), key=bool):
+            self.report(rule, f"{what} {text}", op)
+
+
+def mismatches(form: Kind, stated: Kind) -> Iterator[tuple[str, str]]:
+    """Yield how a form of a result is not the stated one: rules with texts."""
+    said = stated.axes
+    for axis in sorted(form.axes - said):
+        if axis in form.terms:
+            yield "D12", f"is terms of a {form.kind} along {axis.name} that nobody combines"
+        else:
+            yield "D11", f"is not the same on devices along {axis.name}, as it says"
+    if set(form.terms) & said and not set(stated.terms) & set(form.terms):
+        yield "D12", f"is terms of a {form.kind} that nobody combines"
+    for own in form.cuts:
+        if any(own.edges):  # in whichever dimension
+            yield "D19", f"is {own.wrong}"
+    for cut in stated.cuts:
+        if set(cut.axes) & {*form.terms, *form.unsure} and not form.contradicts(cut.axes):
+            continue
+        own = form.cut_at(cut.dim, cut.axes)
+        if own is None and form.drawn:
+            text = f"is cut by {names(cut.axes)}, and all parts are the same random numbers"
+            yield "D17", text
+        is_same = not form.axes & set(cut.axes)
+        if own is None and (form.free or (form.loose and is_same)):
+            continue  # what is the same on all devices may be parts that are equal
+        if own is not None and own.step:
+            yield "D19", f"is {own.wrong}"
+        if own is None or own.axes != cut.axes:
+            differs = form.axes & set(cut.axes)
+            has = "different in another way" if differs else "whole"
+            has = has if own is None else f"cut by {names(own.axes)}"
+            text = f"says that dimension {cut.dim} is cut by {names(cut.axes)}"
+            yield "D11", f"{text}, and it is {has}"
 
 
 def is_all(pieces: Sequence[tuple[SSAValue, MemrefBytes]], whole: Shape) -> bool:
@@ -496,6 +522,12 @@ def is_all(pieces: Sequence[tuple[SSAValue, MemrefBytes]], whole: Shape) -> bool
         return False
     spans = [span for _, span in pieces]
     return not any(a.overlaps(b) for i, a in enumerate(spans) for b in spans[:i])
+
+
+def is_view(value: SSAValue, owner: SSAValue) -> bool:
+    """True if a view has as many elements as a buffer."""
+    shapes = data_type(value.type)[1], data_type(owner.type)[1]
+    return all(map(is_static, shapes)) and prod(shapes[0]) == prod(shapes[1])
 
 
 def starts_of(view: MemoryView, held: MemoryView) -> list[int]:
@@ -518,7 +550,7 @@ def piece(cut: Cut, size: int, count: int, start: int) -> Cut:
         edges = (low and low - start, high and high + count - size + start)
     else:
         edges = (max(low - start, 0), max(high - (size - start - count), 0))
-    return replace(Cut(cut.axes, cut.dims).of_step(step, count), edges=edges)
+    return replace(Cut(cut.axes, cut.dim).of_step(step, count), edges=edges)
 
 
 def check_values(module: ModuleOp, main: FuncOp, mesh: Mesh) -> list[Problem]:

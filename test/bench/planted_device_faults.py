@@ -263,10 +263,13 @@ def move_acknowledgement(module: ModuleOp, rng: random.Random) -> str | None:
 
 
 def swap(module: ModuleOp, rng: random.Random) -> str | None:
-    """Exchange two collectives of one block, or a collective and a task after it."""
+    """Exchange two collectives of one block, or a collective and a task after it: one that follows
+    from none between them, as kernels in another order may be those of another model."""
     first = chosen(rng, launches(module, Collective))
     later = [op for op in launches(module, object) if op.parent is first.parent]
     later = later[later.index(first) + 1 :][:4]
+    used = [{owner_of(v) for v in (*op.ins, *op.outs)} for op in later]
+    later = [op for i, op in enumerate(later) if not any(used[i] & own for own in used[:i])]
     if not later or (block := first.parent) is None:
         return None
     second = rng.choice(later)

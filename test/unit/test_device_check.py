@@ -152,9 +152,9 @@ func.func @main(%x: tensor<0x4xf32>, %y: tensor<2x4xf32>) -> (tensor<0x8xf32>, t
 }"""
 
 
-def compiled(text: str) -> str:
+def compiled(text: str, fusion: str = "off") -> str:
     module = parse_module(context(), SourceText("test.mlir", text))
-    lower(module, Options(tiles=False, verify=False, fusion="off"))
+    lower(module, Options(tiles=False, verify=False, fusion=fusion))
     out = StringIO()
     Printer(out).print_op(module)
     return out.getvalue()
@@ -727,5 +727,157 @@ func.func @main(%x: tensor<2x1x2xf32> {{graph.sharding = #graph.sharding<@mesh, 
     -> (tensor<2x4x2xf32> {{graph.sharding = #graph.sharding<@mesh, {results}}}) {{
   %0 = graph.conv %x, %w pads [2, 0] : (tensor<2x1x2xf32>, tensor<4x1x3xf32>) -> tensor<2x4x2xf32>
   return %0 : tensor<2x4x2xf32>
+}}""")
+    assert rules(program) == {}
+
+
+ROWS = '[{}, {}, {"a"}, {}]>, graph.whole = array<i64: 1, 4, 16, 8>'
+REPEATED = f"""graph.mesh @mesh ["a"=4]
+func.func @main(%x: tensor<1x4x4x8xf32> {{graph.sharding = #graph.sharding<@mesh, {ROWS}}})
+    -> tensor<1x4x32x8xf32> {{
+  %0 = graph.tanh %x : (tensor<1x4x4x8xf32>) -> tensor<1x4x4x8xf32>
+  %1 = graph.reshape %0 shape [1, 4, 4, 1, 8] : (tensor<1x4x4x8xf32>) -> tensor<1x4x4x1x8xf32>
+  %2 = graph.broadcast_to %1 shape [1, 4, 4, 2, 8]
+      : (tensor<1x4x4x1x8xf32>) -> tensor<1x4x4x2x8xf32>
+  %3 = graph.reshape %2 shape [1, 4, 8, 8] : (tensor<1x4x4x2x8xf32>) -> tensor<1x4x8x8xf32>
+  %4 = graph.softmax %3 axis 3 : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
+  %5 = graph.all_gather %4 dim 2 over <"a"=4> : (tensor<1x4x8x8xf32>) -> tensor<1x4x32x8xf32>
+  return %5 : tensor<1x4x32x8xf32>
+}}"""
+
+
+def test_d11_a_new_dimension_leaves_open_which_one_is_cut_until_an_op_settles_it():
+    """Rows that are repeated by means of a new dimension, which might be that of the parts: but
+    then a softmax of rows, if it is right, is gathered along the wrong dimension."""
+    assert rules(compiled(REPEATED)) == {}
+    for fusion in ("off", "default"):
+        wrong = REPEATED.replace("axis 3", "axis 2")
+        found = rules(compiled(wrong, fusion=fusion))
+        assert "gathers along dimension 2" in found.get("D11", "") or "D19" in found
+
+
+def test_d12_no_axis_has_parts_of_rows_and_terms_of_a_sum():
+    """A dimension of one element may be any, but not one that no sum is of."""
+    by_channel = '[{}, {"b", "a"}, {}]>, graph.whole = array<i64: 1, 4, 8>'
+    weight = '[{}, {"b", "a"}, {}]>, graph.whole = array<i64: 4, 4, 3>'
+    program = compiled(f"""graph.mesh @mesh ["a"=2, "b"=2]
+func.func @main(%x: tensor<1x1x8xf32> {{graph.sharding = #graph.sharding<@mesh, {by_channel}}},
+                %w: tensor<4x1x3xf32> {{graph.sharding = #graph.sharding<@mesh, {weight}}})
+    -> tensor<1x4x8xf32> {{
+  %0 = graph.conv %x, %w pads [1, 1] : (tensor<1x1x8xf32>, tensor<4x1x3xf32>) -> tensor<1x4x8xf32>
+  %1 = graph.all_reduce sum %0 over <"a"=2, "b"=2> : (tensor<1x4x8xf32>) -> tensor<1x4x8xf32>
+  return %1 : tensor<1x4x8xf32>
+}}""")
+    assert rules(program) == {}
+    other = by_channel.replace('"b", "a"', '"a", "b"')
+    assert "D12" in rules(program.replace(by_channel, other))
+
+
+def test_d12_terms_that_are_moved_stay_terms():
+    by_row, by_column = '[{"a":(1)2}, {}]', '[{}, {"a":(1)2}]'
+    weight = '[{"b"}, {}]>, graph.whole = array<i64: 32, 8>'
+    program = compiled(f"""graph.mesh @mesh ["a"=2, "b"=2]
+func.func @main(%x: tensor<4x16xf32> {{graph.sharding = #graph.sharding<@mesh,
+                    [{{"a"}}, {{"b"}}]>, graph.whole = array<i64: 8, 32>}},
+                %w: tensor<16x8xf32> {{graph.sharding = #graph.sharding<@mesh, {weight}}})
+    -> (tensor<8x4xf32> {{graph.sharding = #graph.sharding<@mesh, [{{}}, {{"a"}}]>,
+                         graph.whole = array<i64: 8, 8>}}) {{
+  %0 = graph.matmul %x, %w : (tensor<4x16xf32>, tensor<16x8xf32>) -> tensor<4x8xf32>
+  %1 = graph.all_to_all %0 shape [8, 8] has <@mesh, {by_row}, unreduced={{"b":(1)2}}>
+      to <@mesh, {by_column}, unreduced={{"b":(1)2}}>
+      : (tensor<4x8xf32>) -> tensor<8x4xf32>
+  %2 = graph.all_reduce sum %1 over <"b"=2> : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %2 : tensor<8x4xf32>
+}}""")
+    assert rules(program) == {}
+    assert "combines by min" in rules(program.replace("all_reduce sum", "all_reduce min"))["D12"]
+
+
+def test_d11_pieces_of_a_result_are_cut_alike():
+    """A result is written in pieces, as those of chunks are: by columns in one order, and in
+    another one."""
+    by_column = '[{}, {"a", "b"}]>, graph.whole = array<i64: 4, 8>'
+    result = by_column.replace("4, 8", "8, 8")
+    program = compiled(f"""graph.mesh @mesh ["a"=2, "b"=2]
+func.func @main(%x: tensor<4x2xf32> {{graph.sharding = #graph.sharding<@mesh, {by_column}}},
+                %y: tensor<4x2xf32> {{graph.sharding = #graph.sharding<@mesh, {by_column}}})
+    -> (tensor<8x2xf32> {{graph.sharding = #graph.sharding<@mesh, {result}}}) {{
+  %0 = graph.tanh %x : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  %1 = graph.exp %y : (tensor<4x2xf32>) -> tensor<4x2xf32>
+  %2 = graph.concat %0, %1 axis 0 : (tensor<4x2xf32>, tensor<4x2xf32>) -> tensor<8x2xf32>
+  return %2 : tensor<8x2xf32>
+}}""")
+    assert rules(program) == {}
+    other = by_column.replace('"a", "b"', '"b", "a"')
+    assert "different in another way" in rules(program.replace(by_column, other, 1))["D11"]
+
+
+def test_d11_chunks_of_one_element_are_pieces_of_the_dimension_that_is_cut():
+    """Rows are made one by one: each may be cut along any dimension of one element, all together
+    along theirs alone."""
+    by_row = '[{}, {"a"}, {}]>, graph.whole = array<i64: 1, 8, 4>'
+    text = f"""graph.mesh @mesh ["a"=4]
+func.func @main(%x: tensor<1x2x4xf32> {{graph.sharding = #graph.sharding<@mesh, {by_row}}})
+    -> (tensor<1x2x4xf32> {{graph.sharding = #graph.sharding<@mesh, {by_row}}}) {{
+  %0 = graph.slice %x starts [0] ends [1] axes [1] : (tensor<1x2x4xf32>) -> tensor<1x1x4xf32>
+  %1 = graph.slice %x starts [1] ends [2] axes [1] : (tensor<1x2x4xf32>) -> tensor<1x1x4xf32>
+  %2 = graph.tanh %0 : (tensor<1x1x4xf32>) -> tensor<1x1x4xf32>
+  %3 = graph.tanh %1 : (tensor<1x1x4xf32>) -> tensor<1x1x4xf32>
+  %4 = graph.concat %2, %3 axis 1 : (tensor<1x1x4xf32>, tensor<1x1x4xf32>) -> tensor<1x2x4xf32>
+  return %4 : tensor<1x2x4xf32>
+}}"""
+    program = compiled(text)
+    assert rules(program) == {}
+    end = program.rindex(by_row)
+    other = by_row.replace('{"a"}', '{"a":(2)2, "a":(1)2}')
+    assert "D11" in rules(program[:end] + other + program[end + len(by_row) :])
+
+
+def test_d11_parts_of_what_is_repeated_may_be_equal_behind_a_gather():
+    """A constant of equal elements has equal parts, and what is made of it along them too."""
+    rows = '[{}, {"a"}, {}]>, graph.whole = array<i64: 2, 2, 2>'
+    program = compiled(f"""graph.mesh @mesh ["a"=2, "b"=2]
+func.func @main(%x: tensor<8x1xf32> {{graph.sharding = #graph.sharding<@mesh, [{{}}, {{"b"}}]>,
+                                     graph.whole = array<i64: 8, 2>}})
+    -> (tensor<2x1x2xf32> {{graph.sharding = #graph.sharding<@mesh, {rows}}}) {{
+  %0 = graph.constant dense<2.0> : tensor<2x1x8xf32>
+  %1 = graph.matmul %0, %x : (tensor<2x1x8xf32>, tensor<8x1xf32>) -> tensor<2x1x1xf32>
+  %2 = graph.all_gather %1 dim 2 over <"b"=2> : (tensor<2x1x1xf32>) -> tensor<2x1x2xf32>
+  return %2 : tensor<2x1x2xf32>
+}}""")
+    assert rules(program) == {}
+
+
+def test_d11_parts_of_a_dimension_that_becomes_two_are_those_of_both():
+    """A dimension that is cut by two axes becomes two, of which each is cut by one."""
+    rows = '[{"a", "b"}, {}]>, graph.whole = array<i64: 16, 6>'
+    both = '[{"a"}, {"b"}, {}]>, graph.whole = array<i64: 2, 8, 6>'
+    program = compiled(f"""graph.mesh @mesh ["a"=2, "b"=4]
+func.func @main(%x: tensor<2x6xf32> {{graph.sharding = #graph.sharding<@mesh, {rows}}},
+                %y: tensor<1x2x6xf32> {{graph.sharding = #graph.sharding<@mesh, {both}}})
+    -> (tensor<1x2x6xf32> {{graph.sharding = #graph.sharding<@mesh, {both}}}) {{
+  %0 = graph.reshape %x shape [1, 2, 6] : (tensor<2x6xf32>) -> tensor<1x2x6xf32>
+  %1 = graph.add %0, %y : (tensor<1x2x6xf32>, tensor<1x2x6xf32>) -> tensor<1x2x6xf32>
+  return %1 : tensor<1x2x6xf32>
+}}""")
+    assert rules(program) == {}
+    other = rows.replace('"a", "b"', '"b", "a"')
+    assert "D11" in rules(program.replace(rows, other))
+
+
+def test_d11_a_row_of_a_cache_is_cut_as_the_cache_is():
+    """Columns by both axes become heads by one and columns by the other."""
+    cache = '[{}, {"a"}, {}, {"b"}]>, graph.whole = array<i64: 1, 2, SIZE, 8>'
+    before, after = cache.replace("SIZE", "3"), cache.replace("SIZE", "4")
+    row = '[{}, {}, {"a", "b"}]>, graph.whole = array<i64: 1, 1, 16>'
+    program = compiled(f"""graph.mesh @mesh ["a"=2, "b"=2]
+func.func @main(%x: tensor<1x1x3x4xf32> {{graph.sharding = #graph.sharding<@mesh, {before}}},
+                %y: tensor<1x1x4xf32> {{graph.sharding = #graph.sharding<@mesh, {row}}})
+    -> (tensor<1x1x4x4xf32> {{graph.sharding = #graph.sharding<@mesh, {after}}}) {{
+  %0 = graph.tanh %y : (tensor<1x1x4xf32>) -> tensor<1x1x4xf32>
+  %1 = graph.reshape %0 shape [1, 1, 1, 4] : (tensor<1x1x4xf32>) -> tensor<1x1x1x4xf32>
+  %2 = graph.concat %x, %1 axis 2
+      : (tensor<1x1x3x4xf32>, tensor<1x1x1x4xf32>) -> tensor<1x1x4x4xf32>
+  return %2 : tensor<1x1x4x4xf32>
 }}""")
     assert rules(program) == {}
