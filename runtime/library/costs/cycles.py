@@ -27,7 +27,7 @@
                 bits that it is computed in (`bits_of`), and casts to and from these. One number
                 that is known before the loop is `scalar`. A conversion to integers rounds as well.
                 Products of f16 that are added to a tile of f32 or f16 are one instruction
-                (official: vmla), which takes as long as a product (an assumption)
+                (official: vmla)
     vector      vector_start + repeats of 256 bytes x vector_cycles, + 16 where the last repeat is
                 not full. An instruction has 255 repeats at most. Where rows lie apart, or one row
                 or column meets all others, it goes along a row or down the repeats of all rows, so
@@ -507,7 +507,8 @@ def map_cycles(op: MapOp, target: Target) -> float:
     or a result has others."""
     cycles, gaps = 0.0, any(map(has_gaps, op.operands))
     if (product := multiply_add(op)) is not None:
-        return map_op_cycles(product, gaps, bitwidth(tile_type(op.outs[0]).element), (), target)
+        bits = bitwidth(tile_type(op.outs[0]).element)
+        return map_op_cycles(product, gaps, bits, (), target, ("mul_add",))
     held: dict[SSAValue, set[int]] = {}
     held.update((v, {bitwidth(element_type(v))}) for v in op.body.block.args)
     ins = zip(op.body.block.args, op.ins, strict=True)
@@ -579,13 +580,18 @@ def instructions_of(op: TensorOp) -> tuple[str, ...]:
 
 
 def map_op_cycles(
-    op: TensorOp, gaps: bool, bits: int, scalars: Collection[SSAValue], target: Target
+    op: TensorOp,
+    gaps: bool,
+    bits: int,
+    scalars: Collection[SSAValue],
+    target: Target,
+    names: tuple[str, ...] = (),
 ) -> float:
-    """Cycles of one op of a map's body."""
+    """Cycles of one op of a map's body, which is these instructions, else its own."""
     rows, cols = (1, 1, *shape_of(op.results[0]))[-2:]
     shapes = [(1, 1, *shape_of(v))[-2:] for v in op.operands]
     apart = rows > 1 and (gaps or any(1 in s and s not in ((1, 1), (rows, cols)) for s in shapes))
-    names = instructions_of(op)
+    names = names or instructions_of(op)
     numbers = [v in scalars or is_one_number(v) for v in op.operands]
     if names[:1] and names[0] in SCALAR_FORMS and any(numbers):
         names = ("scalar",)
