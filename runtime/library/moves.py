@@ -178,10 +178,8 @@ def by_pieces(
     shapes |= {r.target.out: r.target.shape for r in regions}
 
     def write(c: Tracer, arguments: Arguments) -> None:
-        before, buffers = (
-            0,
-            list[tuple[Block | None, Any, int]](),
-        )  # one piece's, and the next one's then
+        before = 0
+        buffers = list[tuple[Block | None, Any, int]]()  # one piece's, and the next one's then
         for piece in pieces:
             idle = piece.count < cores  # of some cores
             pull = MovePull(
