@@ -70,12 +70,21 @@ LAST = (
 )
 
 
-def write(nodes: Sequence[NodeProto], path: Path) -> dict[str, Any]:
-    """Write a model of these nodes, and return its inputs."""
+GATED = [
+    node("MatMul", ["x", "w"], ["m"]),
+    node("Split", ["m"], ["gate", "up"], axis=2, num_outputs=2),
+    node("Sigmoid", ["gate"], ["s"]),
+    node("Mul", ["s", "up"], ["a"]),
+    node("MatMul", ["a", "o"], ["y"]),
+]
+
+
+def write(nodes: Sequence[NodeProto], path: Path, pieces: int = 3) -> dict[str, Any]:
+    """Write a model of these nodes, and return its inputs. `pieces`: those of its first weight."""
     rng, shape = np.random.default_rng(0), [2, 6, WIDTH]
     weights: dict[str, Any] = {
-        "w": rng.standard_normal((WIDTH, 3 * WIDTH)).astype(np.float32) / 6,
-        "bias": rng.standard_normal(3 * WIDTH).astype(np.float32),
+        "w": rng.standard_normal((WIDTH, pieces * WIDTH)).astype(np.float32) / 6,
+        "bias": rng.standard_normal(pieces * WIDTH).astype(np.float32),
         "o": rng.standard_normal((WIDTH, WIDTH)).astype(np.float32) / 6,
         "flat": np.array(shape),
         "heads": np.array([2, 6, HEADS, SIZE]),
@@ -98,11 +107,23 @@ def test_pieces_of_a_merged_weight_stay_where_they_are_used(
     first: Callable[[], list[NodeProto]], shard: Any, tmp_path: Path
 ) -> None:
     x = write([*first(), *LAST], tmp_path / "m.onnx")
-    program = ge.compile(tmp_path / "m.onnx", mesh={"tp": 4}, shard=shard)
+    check(tmp_path / "m.onnx", x, shard, 4)
+
+
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_halves_that_end_where_the_parts_of_devices_do_are_taken_apart_too(
+    count: int, tmp_path: Path
+) -> None:
+    check(tmp_path / "m.onnx", write(GATED, tmp_path / "m.onnx", 2), RULES, count)
+
+
+def check(model: Path, x: dict[str, Any], shard: Any, count: int) -> None:
+    """Ask of a model over devices one all-reduce, a proof, and the numbers of one device."""
+    program = ge.compile(model, mesh={"tp": count}, shard=shard)
     if shard != "auto":
         assert [c["op"] for c in program.report()["devices"]["collectives"]] == ["all_reduce"]
         assert {p.of for p in parts_of(program.module).values() if p.spans} >= {"w"}
     assert check_devices(program.module) == []
     found = program.session().run(x)["y"]
-    whole = ge.compile(tmp_path / "m.onnx").session().run(x)["y"]
+    whole = ge.compile(model).session().run(x)["y"]
     np.testing.assert_allclose(found, whole, rtol=1e-4, atol=1e-5)

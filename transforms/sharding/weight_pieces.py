@@ -49,8 +49,8 @@ class Columns:
 
 
 def split_weights(main: FuncOp, mesh: Mesh, free: bool) -> dict[str, WeightPart]:
-    """Take products apart whose pieces do not end where parts of their weights do. `free`: weights
-    of which nothing is stated may be cut, over all devices. Returns pieces of weights by key."""
+    """Take products apart of which each device can have a part of each piece. `free`: weights of
+    which nothing is stated may be cut, over all devices. Returns pieces of weights by key."""
     parts: dict[str, WeightPart] = {}
     for op in list(main.body.block.ops):
         if not isinstance(op, MatmulOp) or (count := devices(op, mesh, free)) < 2:
@@ -59,10 +59,9 @@ def split_weights(main: FuncOp, mesh: Mesh, free: bool) -> dict[str, WeightPart]
         size, spans = shape_of(op.result)[-1], {(first, n) for _, first, n in found.pieces}
         if len(spans) < 2 or sum(n for _, n in spans) != size or any(n % count for _, n in spans):
             continue
-        if any(first % (size // count) for first, _ in spans):
-            for piece in found.pieces:
-                replace_piece(found, piece, parts)
-            erase_unused(found)
+        for piece in found.pieces:
+            replace_piece(found, piece, parts)
+        erase_unused(found)
     return parts
 
 
