@@ -33,7 +33,7 @@ RATE_KEYS = tuple(dict.fromkeys(row.rate_key for row in ELEMENT_TYPES))
 # Instructions of the vector unit that may have a time of their own; elementwise ones come first.
 VECTOR_INSTRUCTIONS = (
     *("add", "sub", "mul", "max", "min", "scalar", "relu", "abs", "cast", "compare", "select"),
-    *("mul_add", "exp", "ln", "div", "sqrt", "rsqrt", "copy"),
+    *("mul_add", "axpy", "exp", "ln", "div", "sqrt", "rsqrt", "copy"),
     *("row_sum", "row_max", "group_add", "gather", "scatter", "transpose"),
 )
 

@@ -36,7 +36,7 @@ from ge.dialects.support.constraints import BUFFERS
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.operation import GeOp, LineOp, Names, initialize, segments
 from ge.dialects.support.types import DYNAMIC, align_up, array_ints, int_array
-from ge.dialects.tile.instruction import CoreProgram
+from ge.dialects.tile.instruction import CoreProgram, Instruction
 from ge.dialects.tile.types import (
     BLOCK,
     FRACTAL,
@@ -187,6 +187,7 @@ class ViewOp(GeOp):
     64). A single row may be seen as a column. `steps`: how many elements of a dimension lie from
     one of the box to the next. A sub-tile keeps the row stride and lies within its tile; it begins
     at 32 bytes, and may be as narrow as one element: instructions leave out the rest of a block.
+    One element that maps take as a number for all others begins anywhere: the scalar unit reads it.
 
         %b = tile.view %y[%row, %c0] ends[%end, %c64] sizes [16, 64]
             : memref<512x64xf16> -> !tile.box<16x64xf16>
@@ -306,7 +307,14 @@ class ViewOp(GeOp):
             if size > whole or (offset is not None and not 0 <= offset <= whole - size):
                 where = "" if offset is None else f"{size} from {offset} on"
                 raise VerifyException(f"the sub-tile passes its tile: {where or size} of {whole}")
-        check_place(at[0], at[1], row_stride(self.source), result)
+        if result.shape != (1, 1) or not self.is_number:
+            check_place(at[0], at[1], row_stride(self.source), result)
+
+    @property
+    def is_number(self) -> bool:
+        """True if whatever takes a sub-tile reads one number."""
+        users = (use.operation for use in self.result.uses)
+        return all(isinstance(op, Instruction) and op.reads_number(self.result) for op in users)
 
 
 def check_place(row: int | None, col: int | None, stride: int, t: TileType) -> None:

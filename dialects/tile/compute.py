@@ -201,6 +201,10 @@ class MapOp(VectorInstruction):
     def writes(self) -> Sequence[SSAValue]:
         return self.outs
 
+    def reads_number(self, value: SSAValue) -> bool:
+        alone = tile_type(value).shape == (1, 1) and value not in self.outs
+        return alone and any(tile_type(out).shape != (1, 1) for out in self.outs)
+
     @classmethod
     def parse(cls, parser: Parser) -> "MapOp":
         def values(keyword: str) -> list[SSAValue]:

@@ -69,6 +69,10 @@ class Instruction(GeOp, ABC):
         """One of `reads()` and an i1: where that is true it is not read."""
         return None
 
+    def reads_number(self, value: SSAValue) -> bool:
+        """True if it takes a tile as one number, which the scalar unit reads, wherever it lies."""
+        return False
+
 
 class CoreProgram(GeOp, ABC):
     """The program of each core of one kind."""

@@ -388,6 +388,19 @@ def test_t20_places_of_sub_tiles(column: int) -> None:
     breaks("T20", proof_of(vector(f"{at}\n{part} : {types}\n{fill}")))
 
 
+def test_t20_a_number_for_all_others_begins_anywhere() -> None:
+    """The scalar unit reads it; what the vector unit writes begins at 32 bytes."""
+    at = "%n = arith.constant 3 : index\n%at = arith.muli %n, %one : index"
+    part = "%part = tile.view %t[%c0, %at] : !tile.tile<16x64xf32, ub> -> !tile.tile<1x1xf32, ub>"
+    scaled = """tile.map ins(%t, %part) outs(%t) {
+    ^bb0(%a: tensor<16x64xf32>, %b: tensor<1x1xf32>):
+      %m = graph.mul %a, %b : (tensor<16x64xf32>, tensor<1x1xf32>) -> tensor<16x64xf32>
+      tile.yield %m : tensor<16x64xf32>
+    }"""
+    assert not proof_of(vector(f"{at}\n{part}\n{scaled}")).problems
+    breaks("T20", proof_of(vector(f"{at}\n{part}\n{scaled}\ntile.fill %part, 2.0")))
+
+
 @pytest.mark.parametrize("first", [-1, 1])
 def test_t21_boxes_begin_in_their_memref(first: int) -> None:
     """A box that begins after it stores no rows at its end, which another one has stored."""

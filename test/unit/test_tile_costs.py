@@ -93,6 +93,22 @@ def test_products_of_narrow_floats_are_added_at_once(dtype: str) -> None:
     assert maps(summed, x, y) == [at_once if dtype == "float16" else product + added]
 
 
+def test_a_tile_times_a_number_is_added_at_once() -> None:
+    """The number lies anywhere in a tile; one that the loop writes is spread as any operand is."""
+    x = np.zeros((4, 64), "f2")
+
+    def summed(c: Tracer, x: Any, y: Any) -> None:
+        a, n, s = c.load(c.ub(4, 64), x[0:, 0:]), c.ub(1, 64), c.ub(1, 64, "f32")
+        for i in c.range(4):
+            s[:] = s + cast(a.part(i, 0, (1, 64)), "f32") * cast(a.part(0, i, (1, 1)), "f32")
+            c.load(n, x[i, 0:])
+            s[:] = s + cast(a.part(i, 0, (1, 64)), "f32") * cast(n.part(0, 0, (1, 1)), "f32")
+        c.store(y[0:, 0:], s)
+
+    known, read = START + B2.vector_cycles_of("axpy"), START + B2.vector_cycles_of("mul_add")
+    assert maps(summed, x, np.zeros((1, 64), "f4")) == [known, read + START + COPY + 16]
+
+
 def test_an_instruction_has_255_repeats() -> None:
     x = np.zeros((64, 256), "f4")
 

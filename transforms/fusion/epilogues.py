@@ -46,7 +46,6 @@ from ge.dialects.support.element_types import is_float, is_narrow
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, element_type, is_static, shape_of
 from ge.runtime.library.asking import launch_us
-from ge.runtime.library.matmul.lanes import unspread
 from ge.transforms.analysis.views import whole_of
 from ge.transforms.fusion.groups import (
     Group,
@@ -263,9 +262,8 @@ OPERANDS = (FUSE_WEIGHT, FUSE_INPUT)
 
 
 def dequantized(value: SSAValue) -> graph.DequantizeOp | None:
-    """The op that dequantizes a weight, in the order of lanes where it is stored so; None for other
-    values."""
-    op = unspread(value).owner
+    """The op that dequantizes a weight; None for other values."""
+    op = value.owner
     if isinstance(op, graph.DequantizeOp) and all(
         isinstance(whole_of(v).owner, graph.ConstantOp) for v in op.operands
     ):

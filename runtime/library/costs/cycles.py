@@ -27,7 +27,9 @@
                 bits that it is computed in (`bits_of`), and casts to and from these. One number
                 that is known before the loop is `scalar`. A conversion to integers rounds as well.
                 Products of f16 that are added to a tile of f32 or f16 are one instruction
-                (official: vmla)
+                (official: vmla), a faster one where all have a factor that is one number from
+                before the loop (official: Axpy; that the scalar unit reads numbers as early as
+                they are needed is an assumption)
     vector      vector_start + repeats of 256 bytes x vector_cycles, + 16 where the last repeat is
                 not full. An instruction has 255 repeats at most. Where rows lie apart, or one row
                 or column meets all others, it goes along a row or down the repeats of all rows, so
@@ -506,13 +508,15 @@ def map_cycles(op: MapOp, target: Target) -> float:
     """The ops of a map's body, each in the bits that it is computed in, with casts where an operand
     or a result has others."""
     cycles, gaps = 0.0, any(map(has_gaps, op.operands))
-    if (product := multiply_add(op)) is not None:
-        bits = bitwidth(tile_type(op.outs[0]).element)
-        return map_op_cycles(product, gaps, bits, (), target, ("mul_add",))
-    held: dict[SSAValue, set[int]] = {}
-    held.update((v, {bitwidth(element_type(v))}) for v in op.body.block.args)
     ins = zip(op.body.block.args, op.ins, strict=True)
     scalars = {v for v, tile in ins if numel(shape_of(v)) == 1 and is_known_before(tile, op)}
+    if (product := multiply_add(op)) is not None:
+        bits = bitwidth(tile_type(op.outs[0]).element)
+        numbers = {v for v in product.operands if v in scalars or is_cast_of(v, scalars)}
+        name = "axpy" if numbers else "mul_add"
+        return map_op_cycles(product, gaps, bits, numbers, target, (name,))
+    held: dict[SSAValue, set[int]] = {}
+    held.update((v, {bitwidth(element_type(v))}) for v in op.body.block.args)
 
     def cast(value: SSAValue, bits: int) -> float:
         found = held.get(value)
@@ -554,6 +558,10 @@ def multiply_add(op: MapOp) -> TensorOp | None:
         sources = [o.input for o in narrow if isinstance(o, CastOp) and o.to == f32]
     exact = len(sources) == 2 and all(element_type(v) == f16 for v in sources)
     return product if exact and op.ins[total.index] is op.outs[0] else None
+
+
+def is_cast_of(value: SSAValue, values: Collection[SSAValue]) -> bool:
+    return isinstance(op := value.owner, CastOp) and op.input in values
 
 
 def is_conversion(op: TensorOp) -> bool:

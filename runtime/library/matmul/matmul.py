@@ -74,8 +74,6 @@ def written_for(launch: Launch) -> Written:
         raise NotLowered("its matmuls differ in size")
     target = launch.target
     row = single_row(launch, sections) if is_own_choice() else None
-    if row is not None and not sections[0].product.rhs.turned:
-        return row  # weights that are stored for it
     sections = with_copies(target, sections)
     ps = tuple(p for s in sections for p in s.shapes)
     if is_free():

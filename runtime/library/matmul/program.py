@@ -63,6 +63,8 @@ from ge.runtime.library.matmul.sections import Lot, Section, lots
 from ge.runtime.library.pulling import Pull
 from ge.runtime.library.tile_ops import long_dims, tile_shape
 
+MERGED_BYTES = 8192  # of parts of sums that are added at a time
+
 
 @dataclass
 class Epilogue(Pull):
@@ -167,22 +169,41 @@ class SplitSums:
         c, p = self.c, self.p
         unit = BLOCK * 8 // min(8, *map(bitwidth, elements))
         cols = part_cols or align_up(ceil(p.n / c.target.vector_cores), unit)
-        part = self.tile((p.m, cols), f32, 0)
+        some = parts_together(p, cols)
+        rows = slice(0, None) if p.m > 1 else 0
+        total = self.tile((some * p.m, cols), f32, -1)
         outs = [self.tile((p.m, cols), element, i) for i, element in enumerate(elements, 1)]
-        totals = [self.tile((p.m, cols), f32, i) for i, _ in enumerate(elements, 1)]
         me, all_of_them = c.core, c.cores
         if c.parts > 1:
             me, all_of_them = me * c.parts + c.part, all_of_them * c.parts
         for turn in c.range(ceil_div(ceil(p.n / cols) - me, all_of_them)):
             col = c.now((me + turn * all_of_them) * cols)
-            for term, (total, out) in enumerate(zip(totals, outs, strict=True)):
-                c.load(total, self.parts[0, term, 0:, col:], pad=0)
-                for split in c.range(1, p.splits):
-                    more = c.load(part[split], self.parts[split, term, 0:, col:], pad=0)
-                    total[:] = total + more
-                if out is not total:
-                    out[:] = v.cast(total, out.element)
+            for term, out in enumerate(outs):
+                c.load(total, self.parts[0 if p.m > 1 else slice(0, None), term, rows, col:], pad=0)
+                for more in c.range(1, ceil(p.splits / some)):
+                    part = self.tile(total.shape, f32, 0)
+                    at = slice(more * some, None) if p.m == 1 else more
+                    box = self.parts[at, term, rows, col:]
+                    total[:] = total + c.load(part[more], box, pad=0)
+                out[:] = v.cast(added_up(total), out.element)
             yield col, outs
+
+
+def parts_together(p: Matrices, cols: int) -> int:
+    """Parts of the sums of one row that are loaded and added at a time, a power of two; else 1."""
+    most = min(p.splits, max(MERGED_BYTES // (4 * cols), 1)) if p.m == 1 else 1
+    return 1 << most.bit_length() - 1
+
+
+def added_up(tile: Tile) -> Tile:
+    """The sum of the rows of a tile, in the first of them: half of them are added to the other half
+    at a time."""
+    count, cols = tile.shape
+    while count > 1:
+        count //= 2
+        some, others = (tile.part(at, 0, (count, cols)) for at in (0, count))
+        some[:] = some + others
+    return tile.part(0, 0, (count, cols))
 
 
 class SharedWave:

@@ -1,41 +1,43 @@
 """Kernels of products of one row with weights of 8 or 4 bits, as layers have them that make one
-token after the other: the vector cores multiply codes, and scales follow once for each column.
+token after the other: the vector cores go along the terms, and add rows of codes times numbers of
+the row to the sums of all columns.
 
-    %w = graph.dequantize %codes, %scales axis 0          columns x terms
-    %y = graph.matmul %x, %w transpose_rhs
+    %w = graph.dequantize %codes, %scales axis 1              terms x columns
+    %y = graph.matmul %x, %w
 
     for u in share(blocks of columns x parts of the terms), of each of the products
       for s in range(terms of the part / depth)
-        load codes[c.., s..]; wide = f16 of them          # rows x depth
-        for j in range(depth / lanes)
-          sums += wide[:, j..] * x[s + j..]               # rows x lanes, in f32
-      the sum of each row * scales[c..], and what follows; or, of parts, -> workspace
+        load codes[s.., c..]; wide = f16 of them               # depth x columns
+        for i in range(depth)
+          sums += wide[i, :] * x[s + i]                        # in f32, exact products
+      sums * scales[c..], and what follows; or, of parts, -> workspace
     barrier;  parts are added, and what follows (`SplitSums`)
 
 The cube needs weights of the elements of %x: the vector cores bring these to memory, and the cube
 loads twice as many bytes from there as codes have. Here codes are read once, and a program of
-vector cores alone starts earlier. Products of numbers of 16 bits are exact in f32, and scales meet
-sums: no weight is rounded to f16.
+vector cores alone starts earlier. A tile times one number that is added to a tile is one
+instruction (`axpy` of `costs/cycles.py`), half as long as products of two tiles. Products of
+numbers of 16 bits are exact in f32, and scales meet sums: no weight is rounded to f16.
 
-Codes of 4 bits have a scale and a zero point for each group of terms. They are stored so that a
-lane has a group (`transforms/graph/turn_weights.py`), and so is the row of %x:
+Codes of 4 bits have a scale and a zero point for each group of terms.
 
-    %w = graph.dequantize %codes, %scales, %zeros axis 1     parts x terms x columns x 128 groups
+    %w = graph.dequantize %codes, %scales, %zeros axis 0 block_size 32
 
-    %x *= r                                               # so that no sum below is out of range
-    for s in range(parts of 128 groups)
-      total += (zeros[s, c..] * -(sum of the terms of each group)) * scales[s, c..]
-      for i in range(terms of a group / 8)
-        sums = codes[s, 8 i, c..] * x[s, 8 i] + ...       # rows x lanes, in f16
-        total += sums * scales[s, c..]                    # in f32, exact products
-    the sum of each row / r
+    x[part] *= r                                             # so that no sum is out of range
+    for s in range(terms of the part / 16), of group g
+      sums = zeros[g, c..] * -(sum of 16 terms of x)           # in f16
+      for i in range(16)
+        sums += codes[16 s + i, c..] * x[16 s + i]
+      total += sums * scales[g, c..]                           # in f32, exact products
+    total / r
 
 Products in f16 take half the time of those in f32, in which the vector cores would be slower than
-memory. A sum of f16 has 8 terms: it is as exact as a weight that is rounded to f16, about.
+memory. A sum of f16 has 16 terms: its rounding is small beside that of weights to 4 bits.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import product as combinations
 from math import ceil, gcd
 
 from xdsl.dialects.builtin import f16, f32
@@ -52,46 +54,45 @@ from ge.dialects.support.types import (
     shape_of,
 )
 from ge.dialects.targets.target import Target
-from ge.dialects.tile.types import FRACTAL
-from ge.runtime.library.costs.cycles import REPEAT_BYTES, REQUEST
+from ge.runtime.library.costs.cycles import REQUEST
 from ge.runtime.library.costs.paces import Core
 from ge.runtime.library.language import values as v
-from ge.runtime.library.language.indices import Index, Scalar, ceil_div
+from ge.runtime.library.language.indices import Scalar, ceil_div
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.launch import Arguments, Launch, Written
-from ge.runtime.library.matmul.lanes import LANES, unspread
 from ge.runtime.library.matmul.outputs import ResultBlock
 from ge.runtime.library.matmul.program import Epilogue, SplitSums
 from ge.runtime.library.matmul.sections import Product, Section
 from ge.runtime.library.programs import fitted
 
-ROWS, DEPTHS = (128, 64, 32, 16), (1024, 512, 256)  # of a tile of codes
-MOST_PARTS = 8  # of the terms
-SUMS = REPEAT_BYTES * 8 // 32  # of a row, in f32: one repeat of an instruction
-MOST_ROWS, GROUP_DEPTHS = 255, (4, 2, 1)  # of a tile of codes in groups, in terms of each
-CHAIN = 8  # terms of a group that are summed up in f16
+MOST_BLOCKS, DEPTHS = 64, (16, 8, 4, 2, 1)  # of columns; terms of a tile of codes
+WAVES = 4  # units of a core, of which parts of the terms are chosen
+CHAIN = 16  # terms of a group that are summed up in f16
 LARGEST, TINY = 65504, 2.0**-24  # of f16
-BITS = 4  # of codes in groups
+
+
+def has_codes_for_rows(op: DequantizeOp, columns: int) -> bool:
+    """True if vector cores multiply the codes of a weight, of which one dimension has the columns:
+    of 8 bits with scales of columns, or of 4 bits with those of groups of terms."""
+    shape, block = shape_of(op.input), op.block_size.value.data
+    if len(shape) != 2:
+        return False
+    axis = 0 if op.axis is None else normalize_axis(op.axis.value.data, 2)
+    bits = bitwidth(element_type(op.input))
+    if block:
+        whole = axis != columns and shape[axis] % block == 0
+        return whole and bits == 4 and shape[columns] % 2 == 0
+    known = axis == columns or numel(shape_of(op.scale)) == 1
+    return known and bits == 8 and op.zero_point is None
 
 
 def codes_of(product: Product) -> DequantizeOp | None:
-    """The op that makes the weight of codes of 8 bits along the terms, or of 4 bits in groups along
-    lanes; None where the weight is another one."""
-    launch, turned = product.launch, product.rhs.turned
-    value = product.rhs.value if turned else unspread(product.rhs.value)
-    op, inputs = value.owner, launch.body.inputs
-    if not isinstance(op, DequantizeOp) or op not in launch.body.ops:
+    """The op that makes the weight of codes along the columns; None where it is another one."""
+    op, inputs = product.rhs.value.owner, product.launch.body.inputs
+    if not isinstance(op, DequantizeOp) or op not in product.launch.body.ops:
         return None
-    if not all(v in inputs for v in op.operands):
-        return None
-    shape, block = shape_of(op.input), op.block_size.value.data
-    axis = 0 if op.axis is None else normalize_axis(op.axis.value.data, len(shape))
-    bits = bitwidth(element_type(op.input))
-    if not turned:
-        lanes = len(shape) == 4 and shape[1::2] == (block, LANES) and axis == 1
-        return op if lanes and bits == BITS else None
-    along = len(shape) == 2 and (axis == 0 or numel(shape_of(op.scale)) == 1)
-    return op if along and bits == 8 and not block and op.zero_point is None else None
+    given = not product.rhs.turned and all(v in inputs for v in op.operands)
+    return op if given and has_codes_for_rows(op, 1) else None
 
 
 def codes_in(section: Section) -> list[tuple[DequantizeOp, int]]:
@@ -115,62 +116,97 @@ def has_single_row(section: Section) -> bool:
 
 @dataclass(frozen=True)
 class RowCut:
-    """`rows` columns of the products and `depth` terms at a time; `parts` of the terms are summed
-    up apart."""
+    """`cols` columns of the products, of which `piece` terms come at a time, and `depth` of these
+    become f16; `parts` of the terms are summed up apart."""
 
-    rows: int
+    cols: int
     depth: int
     parts: int
+    piece: int
 
     def units(self, columns: int) -> int:
         """Blocks that cores share."""
-        return ceil(columns / self.rows) * self.parts
+        return ceil(columns / self.cols) * self.parts
 
-    def steps(self, terms: int) -> int:
-        """Steps of a part of the terms."""
-        return ceil(ceil(terms / self.depth) / self.parts)
+    def pieces(self, terms: int) -> int:
+        """Pieces of a part of the terms."""
+        return ceil(ceil(terms / self.piece) / self.parts)
 
 
-def row_cuts(sections: Sequence[Section], target: Target) -> list[RowCut]:
-    """The cuts, the fastest first: by what the busiest core loads and multiplies."""
-    p, core = sections[0].p, Core.of(target)
-    (op, _), *_ = codes_in(sections[0])
-    bits, block = bitwidth(element_type(op.input)), op.block_size.value.data
-    whole = p.k if not block else numel(shape_of(op.input)) // p.n
-    chain = gcd(block, CHAIN)
+@dataclass(frozen=True)
+class RowCosts:
+    """Cycles and bytes of cuts, estimated by what the busiest core loads and multiplies."""
 
-    def cycles(cut: RowCut) -> float:
-        products = core.vector("mul", cut.rows, REPEAT_BYTES, apart=True)
-        step = core.vector("cast", 1, 2 * cut.rows * cut.depth)
-        step += cut.depth // (LANES if block else SUMS) * products
-        step = max(step, core.ub(cut.rows, cut.depth * bits // 8))
-        if block:  # zero points before the terms of a group, and scales behind each chain of them
-            scaled = core.vector("mul", cut.rows, 2 * REPEAT_BYTES)
-            groups = core.vector("cast mul", cut.rows, REPEAT_BYTES) + scaled
-            step += (groups / block + scaled / chain) * cut.depth / LANES
-        unit = cut.steps(whole) * step + core.reduced("sum", cut.rows, REPEAT_BYTES)
-        units = sum(cut.units(s.p.n) * s.p.terms for s in sections)
-        apart = not has_whole_sums(sections, cut)
-        return ceil(units / target.vector_cores) * unit + apart * core.barrier
+    sections: Sequence[Section]
+    target: Target
 
-    if block:
-        counts = [ceil(p.n / most) for most in range(FRACTAL, MOST_ROWS + 1)]
-        unit = REQUEST * 8 // (bits * LANES)
-        sizes = (max(align_up(ceil(p.n / n), unit), FRACTAL) for n in counts)
-        rows = list(dict.fromkeys(sizes))
-        depths = [n * LANES for n in GROUP_DEPTHS if chain % n == 0]
-        lanes = whole // (block * LANES)
-        parts = [n for n in range(1, lanes + 1) if lanes % n == 0]
-    else:
-        rows, depths, parts = list(ROWS), list(DEPTHS), list(range(1, MOST_PARTS + 1))
-    found = [RowCut(r, d, n) for r in rows for d in depths for n in parts]
-    return sorted((c for c in found if c.parts <= ceil(whole / c.depth)), key=cycles)
+    @property
+    def op(self) -> DequantizeOp:
+        (op, _), *_ = codes_in(self.sections[0])
+        return op
+
+    def bytes(self, cut: RowCut) -> int:
+        """Bytes of the tiles of a core."""
+        terms, block = max(s.p.terms for s in self.sections), self.op.block_size.value.data
+        bits = bitwidth(element_type(self.op.input))
+        row = 2 * cut.pieces(self.sections[0].p.k) * cut.piece
+        codes = cut.piece * cut.cols * 2 * bits // 8 + 2 * cut.depth * cut.cols
+        others = (8 + bits // 4) * cut.cols if block else 2 * cut.cols
+        return codes + others + row + 4 * terms * cut.cols
+
+    def piece(self, cut: RowCut) -> float:
+        """Cycles of a piece of the terms of a block of columns."""
+        core, cols, op = Core.of(self.target), cut.cols, self.op
+        block, wide = op.block_size.value.data, cut.depth * cols * 2
+        bits = bitwidth(element_type(op.input))
+        cycles = cut.piece / cut.depth * core.vector("cast", 1, wide)
+        size, loads = cut.piece * cols * bits / 8, core.ub(cut.piece, cols * bits / 8)
+        if block:
+            scales = cut.piece / block * cols * (2 + bits / 8)
+            loads += core.ub(1, 2 * cols) + core.ub(1, cols * bits / 8)
+            cycles += core.vector("scalar mul_add", 1, 4 * cols)
+            cycles += cut.piece * core.vector("axpy", 1, 2 * cols)
+            cycles += core.vector("cast", 1, 2 * cols)
+        else:
+            scales = 0
+            cycles += cut.piece * core.vector("axpy", 1, 4 * cols)
+        hbm = core.hbm * self.target.cube_cores / self.target.vector_cores
+        return max(cycles, loads, (size + scales) / hbm)
+
+    def cycles(self, cut: RowCut) -> float:
+        core, cores = Core.of(self.target), self.target.vector_cores
+        p = self.sections[0].p
+        unit = cut.pieces(p.k) * self.piece(cut) + core.vector("copy", 1, 4 * cut.cols)
+        terms = max(s.p.terms for s in self.sections)
+        time = ceil(sum(cut.units(s.p.n) for s in self.sections) / cores) * terms * unit
+        if has_whole_sums(self.sections, cut):
+            return time
+        each = sum(s.p.terms * ceil(s.p.n / cores) for s in self.sections)
+        return time + core.merging(cut.parts, 1, each)
+
+    def cuts(self) -> list[RowCut]:
+        """Cuts that have room, the fastest first."""
+        p, block = self.sections[0].p, self.op.block_size.value.data
+        bits, most = bitwidth(element_type(self.op.input)), max(s.p.n for s in self.sections)
+        unit = REQUEST * 8 // bits
+        pieces, cores = [gcd(block, CHAIN)] if block else DEPTHS, self.target.vector_cores
+        widths = {align_up(ceil(most / n), unit) for n in range(1, MOST_BLOCKS + 1)}
+        found = dict[RowCut, float]()
+        for cols in sorted(widths, reverse=True):
+            blocks = sum(ceil(s.p.n / cols) for s in self.sections)
+            parts = {1} | {max(1, cores * wave // blocks) for wave in range(1, WAVES + 1)}
+            for piece, depth, count in combinations(pieces, DEPTHS, sorted(parts)):
+                cut = RowCut(cols, depth, count, piece)
+                fits = self.bytes(cut) <= self.target.core_memories["ub"]
+                if piece % depth == 0 and fits and count <= ceil(p.k / piece):
+                    found[cut] = self.cycles(cut)
+        return sorted(found, key=found.__getitem__)
 
 
 def has_whole_sums(sections: Sequence[Section], cut: RowCut) -> bool:
     """True if the core that sums up columns computes what follows: it has all terms, and outputs
     take any columns, or as many."""
-    return cut.parts == 1 and all(s.part_cols in (0, cut.rows) for s in sections)
+    return cut.parts == 1 and all(s.part_cols in (0, cut.cols) for s in sections)
 
 
 def elements_of(section: Section) -> list[Attribute]:
@@ -184,20 +220,17 @@ def single_row(launch: Launch, sections: Sequence[Section]) -> Written | None:
         return None
     ops = [op for section in sections for op, _ in codes_in(section)]
     kinds = {
-        (*(element_type(v) for v in op.operands[:2]), shape_of(op.input)[1::2], len(op.operands))
-        for op in ops
+        (*(element_type(v) for v in op.operands[:2]), op.block_size, len(op.operands)) for op in ops
     }
     if len({(s.product.lhs, s.p.k) for s in sections}) > 1 or len(kinds) > 1:
         return None
     cores = launch.target.vector_cores
 
     def programs() -> Iterator[Written]:
-        for cut in row_cuts(sections, launch.target):
+        for cut in RowCosts(sections, launch.target).cuts():
             count = min(sum(cut.units(s.p.n) for s in sections), cores)
-            if ops[0].block_size.value.data:
-                writer = GroupWriter(launch, sections, cut, count)
-            else:
-                writer = RowWriter(launch, sections, cut, count)
+            kind = GroupWriter if ops[0].block_size.value.data else RowWriter
+            writer = kind(launch, sections, cut, count)
             yield Written(writer.write, count, writer.shapes)
 
     return next((w for w in (fitted(launch, p) for p in programs()) if w is not None), None)
@@ -213,16 +246,22 @@ class RowWriter:
     cores: int
 
     @property
+    def lhs(self) -> SSAValue:
+        return self.sections[0].product.lhs.value
+
+    @property
+    def pieces(self) -> int:
+        return self.cut.pieces(self.sections[0].p.k)
+
+    @property
     def shapes(self) -> dict[SSAValue, Shape]:
         """Shapes of memrefs that are not the values' own."""
-        lhs = self.sections[0].product.lhs
-        return {lhs.value: lhs.shape}
+        return {self.lhs: (1, self.sections[0].p.k)}
 
     def write(self, c: Tracer, arguments: Arguments) -> None:
         cut = self.cut
         self.c, self.arguments = c, arguments
         self.tiles(c)
-        self.load_row()
         before, tiles, shared = 0, dict[Hashable, v.Tile](), list[tuple[Section, SplitSums]]()
         for section in self.sections:
             parts, pull = None, Epilogue(c, self.launch, arguments)
@@ -233,9 +272,11 @@ class RowWriter:
             me = c.now((c.core + -before % self.cores) % self.cores) if before else c.core
             for turn in c.range(ceil_div(units - me, c.cores)):
                 unit = c.now(me + turn * c.cores)
-                part, col = c.now(unit % cut.parts), c.now(unit // cut.parts * cut.rows)
-                self.turn, terms = turn, enumerate(zip(codes_in(section), self.rows, strict=False))
-                sums = [self.sums_of(op, col + at, part, i, r) for i, ((op, at), r) in terms]
+                part, col = c.now(unit % cut.parts), c.now(unit // cut.parts * cut.cols)
+                first = c.now(part * self.pieces)
+                self.load_row(first)
+                terms = zip(codes_in(section), self.sums, strict=False)
+                sums = [self.sums_of(op, col + at, first, into) for (op, at), into in terms]
                 if parts is not None:
                     parts.store(part, 0, col, sums)
                 else:
@@ -249,40 +290,43 @@ class RowWriter:
                 self.follow(pull, section, col, sums)
 
     def tiles(self, c: Tracer) -> None:
-        first, _ = codes_in(self.sections[0])[0]
-        self.column = c.ub(self.cut.rows, 1, f32)
+        (first, _), *_ = codes_in(self.sections[0])
+        cols, depth = self.cut.cols, self.cut.depth
         most = max(len(s.terms) for s in self.sections)
-        self.rows = [c.ub(1, self.cut.rows, f32) for _ in range(most)]
+        self.sums = [c.ub(1, cols, f32) for _ in range(most)]
+        self.codes = c.ub(self.cut.piece, cols, element_type(first.input), copies=2)
+        self.wide = c.ub(depth, cols, f16)
         self.own_tiles(c, first)
 
     def own_tiles(self, c: Tracer, first: DequantizeOp) -> None:
-        cut, terms = self.cut, self.sections[0].p.k
-        self.codes = c.ub(cut.rows, cut.depth, element_type(first.input), copies=2)
-        self.wide, self.acc = c.ub(cut.rows, cut.depth, f16), c.ub(cut.rows, SUMS, f32)
-        terms = cut.steps(terms) * cut.parts * cut.depth  # some behind the end
-        self.x, self.scale = c.ub(1, terms, f16), c.ub(1, cut.rows, element_type(first.scale))
+        self.x = c.ub(1, self.pieces * self.cut.piece, f16)
+        self.scale = c.ub(1, self.cut.cols, element_type(first.scale))
 
-    def load_row(self) -> None:
-        lhs = self.sections[0].product.lhs
-        ends = (*(0 for _ in lhs.shape[:-1]), slice(0, None))
-        self.c.load(self.x, self.arguments[lhs.value][ends], pad=0)
+    def load_row(self, first: Scalar) -> None:
+        """Bring the terms of a part, whose first piece this is."""
+        self.c.load(self.x, self.arguments[self.lhs][0:, first * self.cut.piece :], pad=0)
 
-    def sums_of(
-        self, op: DequantizeOp, col: Scalar, part: Scalar, number: int, into: v.Tile
-    ) -> v.Tile:
+    def number(self, piece: Scalar, term: int) -> v.Tile:
+        """A term of a piece of the part."""
+        return self.x.part(0, piece * self.cut.piece + term, (1, 1))
+
+    def rows_of(self, codes: v.Tile, piece: Scalar) -> Iterator[tuple[v.Tile, v.Tile]]:
+        """The rows of codes of a piece, as f16, and its terms."""
+        cut = self.cut
+        for term in range(cut.piece):
+            if term % cut.depth == 0:
+                self.wide[:] = v.cast(codes.part(term, 0, (cut.depth, cut.cols)), f16)
+            row = self.wide.part(term % cut.depth, 0, (1, cut.cols))
+            yield row, self.number(piece, term)
+
+    def sums_of(self, op: DequantizeOp, col: Scalar, first: Scalar, into: v.Tile) -> v.Tile:
         """The sums of a part of the terms of some columns, times their scales."""
         c, arguments = self.c, self.arguments
-        depth, steps = self.cut.depth, self.cut.steps(self.sections[0].p.k)
-        c.fill(self.acc, 0)
-        for step in c.range(steps):
-            at = c.now((part * steps + step) * depth)
-            codes = c.load(self.codes[step], arguments[op.input][col:, at:], pad=0)
-            self.wide[:] = v.cast(codes, f16)
-            for j in c.range(depth // SUMS):
-                some = self.wide.part(0, j * SUMS, (self.cut.rows, SUMS))
-                x = self.x.part(0, at + j * SUMS, (1, SUMS))
-                self.acc[:] = self.acc + v.cast(some, f32) * v.cast(x, f32)
-        self.sum_lanes(self.acc, into)
+        c.fill(into, 0)
+        for piece in c.range(self.pieces):
+            box = arguments[op.input][(first + piece) * self.cut.piece :, col:]
+            for row, x in self.rows_of(c.load(self.codes[piece], box, pad=0), piece):
+                into[:] = into + v.cast(row, f32) * v.cast(x, f32)
         if numel(shape_of(op.scale)) == 1:
             one = self.scale[:, :1]
             c.load(one, arguments[op.scale][(*(0 for _ in shape_of(op.scale)[1:]), slice(0, None))])
@@ -291,10 +335,6 @@ class RowWriter:
             c.load(self.scale, arguments[op.scale][col:], pad=0)
             into[:] = into * v.cast(self.scale, f32)
         return into
-
-    def sum_lanes(self, sums: v.Tile, into: v.Tile) -> None:
-        self.c.assign(self.column, v.rowsum(sums))
-        self.c.move(into, self.column.T)
 
     def rounded(
         self, section: Section, sums: Sequence[v.Tile], tiles: dict[Hashable, v.Tile]
@@ -324,116 +364,63 @@ class GroupWriter(RowWriter):
     """A program of one row and weights with a scale for each group of terms."""
 
     @property
-    def codes_shape(self) -> tuple[int, int]:
-        """Parts of 64 groups, and terms of a group."""
-        (op, _), *_ = codes_in(self.sections[0])
-        parts, terms, *_ = shape_of(op.input)
-        return parts, terms
-
-    @property
     def shapes(self) -> dict[SSAValue, Shape]:
-        _, terms = self.codes_shape
-        found = {self.sections[0].product.lhs.value: (self.sections[0].p.k // terms, terms)}
-        given = [(op, v) for s in self.sections for op, _ in codes_in(s) for v in op.operands[1:]]
-        return found | {v: (*shape_of(op.input)[::2], LANES) for op, v in given}
+        return {self.lhs: (self.sections[0].p.k // self.cut.piece, self.cut.piece)}
 
     def own_tiles(self, c: Tracer, first: DequantizeOp) -> None:
-        (parts, terms), (rows, depth) = self.codes_shape, (self.cut.rows, self.cut.depth)
-        deep = depth // LANES * rows
-        self.codes = c.ub(deep, LANES, element_type(first.input), copies=2)
-        self.wide, self.acc = c.ub(deep, LANES, f16), c.ub(rows, LANES, f16)
-        self.total = c.ub(rows, LANES, f32)
-        self.scales = self.of_groups(first.scale)
-        self.square, self.x = c.ub(LANES, terms, f16), c.ub(terms, parts * LANES, f16)
-        self.least, self.back, self.forth = c.ub(1, LANES, f16), c.ub(1, 1, f32), c.ub(1, 1, f32)
+        pieces, cols = self.pieces, self.cut.cols
+        self.bits = bitwidth(element_type(first.input))
+        self.acc = c.ub(1, cols, f16)
+        self.scale = c.ub(1, cols, element_type(first.scale), copies=2)
+        self.x, self.wide_x = (c.ub(pieces, self.cut.piece, kind) for kind in (f16, f32))
+        self.column, self.less = c.ub(pieces, 1, f32), c.ub(pieces, 1, f16)
+        self.least, self.back, self.forth = (c.ub(1, 1, f32) for _ in range(3))
         if first.zero_point is not None:
-            self.zeros = self.of_groups(first.zero_point)
-            self.sums = [c.ub(1, LANES, f32) for _ in range(2)]
-            self.less = c.ub(1, parts * LANES, f16)  # the sum of the terms of each group, below 0
+            self.zeros = c.ub(1, cols, element_type(first.zero_point), copies=2)
+            self.zero = c.ub(1, cols, f16)
 
-    def of_groups(self, numbers: SSAValue) -> list[v.Tile]:
-        """Tiles for numbers of groups: of each product of a block, or of one in turns."""
-        count = max(len(s.terms) for s in self.sections)
-        shape, copies = (self.cut.rows, LANES), 2 if count == 1 else 1
-        return [self.c.ub(*shape, element_type(numbers), copies=copies) for _ in range(count)]
+    def number(self, piece: Scalar, term: int) -> v.Tile:
+        return self.x.part(piece, term, (1, 1))
 
-    def load_numbers(
-        self, ring: v.Tile, numbers: SSAValue, place: Scalar, col: Scalar, turn: Scalar
-    ) -> v.Tile:
-        return self.c.load(ring[turn], self.arguments[numbers][place, col:, 0:], pad=0)
-
-    def load_row(self) -> None:
-        c, source = self.c, self.arguments[self.sections[0].product.lhs.value]
-        parts, terms = self.codes_shape
-        for part in c.range(parts):
-            square = c.load(self.square, source[part * LANES :, 0:], pad=0)
-            c.move(self.x.part(0, part * LANES, (terms, LANES)), square.T)
-        high = terms if terms <= self.cut.rows else gcd(terms, FRACTAL)
-        peak, some = (tile.part(0, 0, (high, LANES)) for tile in (self.acc, self.total))
-        c.fill(peak, 0)
-        for part in c.range(parts):
-            for step in c.range(terms // high):
-                x = self.x.part(step * high, part * LANES, (high, LANES))
-                peak[:] = v.maximum(peak, v.maximum(x, 0 - x))
-        c.assign(self.least, v.colmax(peak))
-        c.assign(one := self.least[:, :1], v.rowmax(self.least))
-        most = LARGEST / (2**BITS * max(terms, CHAIN))
-        self.back[:] = v.maximum(v.cast(one, f32), TINY) * (1 / most)
+    def load_row(self, first: Scalar) -> None:
+        """Bring the terms of a part, times a number by which no sum of f16 is out of range; of each
+        piece the sum below 0."""
+        c, x, wide = self.c, self.x, self.wide_x
+        wide[:] = v.cast(c.load(x, self.arguments[self.lhs][first:, 0:], pad=0), f32)
+        c.assign(self.column, v.rowmax(v.maximum(wide, 0 - wide)))
+        c.assign(self.least, v.colmax(self.column))
+        most = LARGEST / (2 * 2**self.bits * CHAIN)
+        self.back[:] = v.maximum(self.least, TINY) * (1 / most)
         self.forth[:] = 1 / self.back
-        self.x[:] = v.cast(v.cast(self.x, f32) * self.forth, f16)
-        (op, _), *_ = codes_in(self.sections[0])
-        if op.zero_point is None:
-            return
-        less, part_of_it = self.sums
-        for part in c.range(parts):
-            c.fill(less, 0)
-            for step in c.range(terms // high):
-                some[:] = v.cast(self.x.part(step * high, part * LANES, (high, LANES)), f32)
-                c.assign(part_of_it, v.colsum(some))
-                less[:] = less - part_of_it
-            self.less.part(0, part * LANES, less.shape)[:] = v.cast(less, f16)
+        x[:] = v.cast(wide * self.forth, f16)
+        c.assign(self.column, v.rowsum(v.cast(x, f32)))
+        self.less[:] = v.cast(0 - self.column, f16)
 
-    def sums_of(
-        self, op: DequantizeOp, col: Scalar, part: Scalar, number: int, into: v.Tile
-    ) -> v.Tile:
-        c, rows = self.c, self.cut.rows
-        (lanes, terms), each = self.codes_shape, self.cut.depth // LANES
-        chain, steps = gcd(terms, CHAIN), lanes // self.cut.parts
-        turn = c.now(self.turn * steps)
-        c.fill(self.total, 0)
-        for step in c.range(steps):
-            place = c.now(part * steps + step)
-            group = c.now(place * LANES)
-            at = place, col, turn + step
-            scale = self.load_numbers(self.scales[number], op.scale, *at)
-            if op.zero_point is not None:
-                zeros = self.load_numbers(self.zeros[number], op.zero_point, *at)
-                self.acc[:] = v.cast(zeros, f16) * self.less.part(0, group, (1, LANES))
-                self.add_scaled(scale)
-            for link in c.range(terms // chain):
+    def sums_of(self, op: DequantizeOp, col: Scalar, first: Scalar, into: v.Tile) -> v.Tile:
+        c, arguments, piece = self.c, self.arguments, self.cut.piece
+        of_group = op.block_size.value.data // piece
+        c.fill(into, 0)
+        for number in c.range(self.pieces):
+            place = c.now(first + number)
+            group = c.now(place // of_group)
+            scale = c.load(self.scale[number], arguments[op.scale][group:, col:], pad=0)
+            zeros = self.load_zeros(op, group, col, number)
+            codes = c.load(self.codes[number], arguments[op.input][place * piece :, col:], pad=0)
+            if zeros is None:
                 c.fill(self.acc, 0)
-                first = c.now(step * (terms // each) + link * (chain // each))
-                for piece in c.range(chain // each):
-                    term = c.now(link * chain + piece * each)
-                    self.load_codes(op, place, term, col, first + piece)
-                    for i in range(each):
-                        some = self.wide.part(i * rows, 0, (rows, LANES))
-                        x = self.x.part(term + i, group, (1, LANES))
-                        self.acc[:] = self.acc + some * x
-                self.add_scaled(scale)
-        self.sum_lanes(self.total, into)
+            else:
+                self.zero[:] = v.cast(zeros, f16)
+                self.acc[:] = self.zero * self.less.part(number, 0, (1, 1))
+            for row, x in self.rows_of(codes, number):
+                self.acc[:] = self.acc + row * x
+            into[:] = into + v.cast(self.acc, f32) * v.cast(scale, f32)
         into[:] = into * self.back
         return into
 
-    def load_codes(
-        self, op: DequantizeOp, place: Scalar, term: Index, col: Scalar, number: Scalar
-    ) -> None:
-        """Bring the codes of some terms, as f16."""
-        c, rows, codes = self.c, self.cut.rows, self.codes[number]
-        for i in range(self.cut.depth // LANES):
-            some = codes.part(i * rows, 0, (rows, LANES))
-            c.load(some, self.arguments[op.input][place, term + i, col:, 0:], pad=0)
-        self.wide[:] = v.cast(codes, f16)
-
-    def add_scaled(self, scale: v.Tile) -> None:
-        self.total[:] = self.total + v.cast(self.acc, f32) * v.cast(scale, f32)
+    def load_zeros(
+        self, op: DequantizeOp, group: Scalar, col: Scalar, turn: Scalar
+    ) -> v.Tile | None:
+        if op.zero_point is None:
+            return None
+        box = self.arguments[op.zero_point][group:, col:]
+        return self.c.load(self.zeros[turn], box, pad=0)

@@ -44,46 +44,40 @@ func.func @others(%x: tensor<2x8xf16>, %g: tensor<8x4xi8>) -> (tensor<2x4xf16>, 
 
 // -----
 
-// Groups of one row's weights of 4 bits lie along lanes; those that are missing are added, if they
-// are few.
-func.func @one_row(%x: tensor<1x120xf16>, %y: tensor<1x32xf16>) -> (tensor<1x4xf16>, tensor<1x4xf16>) {
-  %w = graph.constant dense<3> : tensor<120x4xi4>
-  %s = graph.constant dense<0.5> : tensor<120x4xf16>
-  %z = graph.constant dense<1> : tensor<120x4xi4>
-  %0 = graph.dequantize %w, %s, %z axis 0 block_size 1 : (tensor<120x4xi4>, tensor<120x4xf16>, tensor<120x4xi4>) -> tensor<120x4xf16>
-  %1 = graph.matmul %x, %0 : (tensor<1x120xf16>, tensor<120x4xf16>) -> tensor<1x4xf16>
-  %v = graph.constant dense<3> : tensor<32x4xi4>
-  %t = graph.constant dense<0.5> : tensor<32x4xf16>
-  %2 = graph.dequantize %v, %t axis 0 block_size 1 : (tensor<32x4xi4>, tensor<32x4xf16>) -> tensor<32x4xf16>
-  %3 = graph.matmul %y, %2 : (tensor<1x32xf16>, tensor<32x4xf16>) -> tensor<1x4xf16>
-  func.return %1, %3 : tensor<1x4xf16>, tensor<1x4xf16>
+// Codes that vector cores multiply with one row lie along the columns: those of 8 bits, and groups of
+// 4 bits. Those with a zero point are for the cube.
+func.func @one_row(%x: tensor<1x8xf16>) -> (tensor<1x4xf16>, tensor<1x4xf16>, tensor<1x4xf16>, tensor<1x4xf16>) {
+  %w = graph.constant dense<3> : tensor<8x4xi8>
+  %v = graph.constant dense<3> : tensor<4x8xi8>
+  %u = graph.constant dense<3> : tensor<4x8xi4>
+  %s = graph.constant dense<[0.5, 1.0, 1.5, 2.0]> : tensor<4xf16>
+  %b = graph.constant dense<0.5> : tensor<4x2xf16>
+  %z = graph.constant dense<1> : tensor<4x2xi4>
+  %t = graph.constant dense<1> : tensor<4xi8>
+  %0 = graph.dequantize %w, %s axis 1 : (tensor<8x4xi8>, tensor<4xf16>) -> tensor<8x4xf16>
+  %1 = graph.matmul %x, %0 : (tensor<1x8xf16>, tensor<8x4xf16>) -> tensor<1x4xf16>
+  %2 = graph.dequantize %v, %s axis 0 : (tensor<4x8xi8>, tensor<4xf16>) -> tensor<4x8xf16>
+  %3 = graph.matmul %x, %2 transpose_rhs true : (tensor<1x8xf16>, tensor<4x8xf16>) -> tensor<1x4xf16>
+  %4 = graph.dequantize %u, %b, %z axis 1 block_size 4 : (tensor<4x8xi4>, tensor<4x2xf16>, tensor<4x2xi4>) -> tensor<4x8xf16>
+  %5 = graph.matmul %x, %4 transpose_rhs true : (tensor<1x8xf16>, tensor<4x8xf16>) -> tensor<1x4xf16>
+  %6 = graph.dequantize %w, %s, %t axis 1 : (tensor<8x4xi8>, tensor<4xf16>, tensor<4xi8>) -> tensor<8x4xf16>
+  %7 = graph.matmul %x, %6 : (tensor<1x8xf16>, tensor<8x4xf16>) -> tensor<1x4xf16>
+  func.return %1, %3, %5, %7 : tensor<1x4xf16>, tensor<1x4xf16>, tensor<1x4xf16>, tensor<1x4xf16>
 }
 // CHECK-LABEL: func.func @one_row(
-// CHECK:         graph.pad %z {{.*}} -> tensor<128x4xi4>
-// CHECK:         graph.pad %w {{.*}} -> tensor<128x4xi4>
-// CHECK:         [[CODES:%[0-9]+]] = graph.transpose %{{[0-9]+}} permutation [0, 2, 3, 1] : (tensor<1x128x1x4xi4>) -> tensor<1x1x4x128xi4>
-// CHECK:         [[LANES:%[0-9]+]] = graph.dequantize [[CODES]], {{.*}} axis 1 block_size 1 {{.*}} -> tensor<1x1x4x128xf16>
-// CHECK-NEXT:    [[GROUPS:%[0-9]+]] = graph.transpose [[LANES]] permutation [0, 3, 1, 2]
-// CHECK-NEXT:    [[WHOLE:%[0-9]+]] = graph.reshape [[GROUPS]] shape [128, 4]
-// CHECK-NEXT:    [[WEIGHT:%[0-9]+]] = graph.slice [[WHOLE]] starts [0] ends [120]
-// CHECK-NEXT:    graph.matmul %x, [[WEIGHT]] :
-// CHECK:         [[OTHER:%[0-9]+]] = graph.dequantize %v, %t axis 0
-// CHECK-NEXT:    graph.matmul %y, [[OTHER]] :
-
-// -----
-
-// Halves of groups, which have the scales of whole ones, where groups are too few.
-func.func @halves(%x: tensor<1x128xf16>) -> tensor<1x4xf16> {
-  %w = graph.constant dense<3> : tensor<128x4xi4>
-  %s = graph.constant dense<0.5> : tensor<64x4xf16>
-  %0 = graph.dequantize %w, %s axis 0 block_size 2 : (tensor<128x4xi4>, tensor<64x4xf16>) -> tensor<128x4xf16>
-  %1 = graph.matmul %x, %0 : (tensor<1x128xf16>, tensor<128x4xf16>) -> tensor<1x4xf16>
-  func.return %1 : tensor<1x4xf16>
-}
-// CHECK-LABEL: func.func @halves(
-// CHECK:         [[ROWS:%[0-9]+]] = graph.reshape %s shape [64, 1, 4]
-// CHECK-NEXT:    graph.concat [[ROWS]], [[ROWS]] {{.*}} -> tensor<64x2x4xf16>
-// CHECK:         graph.dequantize {{.*}} axis 1 block_size 1 : (tensor<1x1x4x128xi4>, tensor<1x1x4x128xf16>)
+// CHECK:         [[ROWS:%[0-9]+]] = graph.dequantize %w, %s axis 1 :
+// CHECK-NEXT:    graph.matmul %x, [[ROWS]] :
+// CHECK-NEXT:    [[V:%[0-9]+]] = graph.transpose %v permutation [1, 0]
+// CHECK-NEXT:    [[TURNED:%[0-9]+]] = graph.dequantize [[V]], %s axis 1 :
+// CHECK-NEXT:    graph.matmul %x, [[TURNED]] :
+// CHECK-NEXT:    [[U:%[0-9]+]] = graph.transpose %u permutation [1, 0]
+// CHECK-NEXT:    [[B:%[0-9]+]] = graph.transpose %b permutation [1, 0]
+// CHECK-NEXT:    [[Z:%[0-9]+]] = graph.transpose %z permutation [1, 0]
+// CHECK-NEXT:    [[GROUPS:%[0-9]+]] = graph.dequantize [[U]], [[B]], [[Z]] axis 0 block_size 4 :
+// CHECK-NEXT:    graph.matmul %x, [[GROUPS]] :
+// CHECK-NEXT:    [[W:%[0-9]+]] = graph.transpose %w permutation [1, 0]
+// CHECK-NEXT:    [[ZEROS:%[0-9]+]] = graph.dequantize [[W]], %s, %t axis 0 :
+// CHECK-NEXT:    graph.matmul %x, [[ZEROS]] transpose_rhs true
 
 // -----
 
