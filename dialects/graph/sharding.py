@@ -45,6 +45,7 @@ from xdsl.utils.exceptions import VerifyException
 from ge.dialects.graph.support.parameters import TYPES, OneResultOp
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.constraints import ANY, INT
+from ge.dialects.support.digits import all_digits, joined
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.mesh import MICROBATCH, SUM, Axis, Mesh, Sharding, is_in_time
 from ge.dialects.support.operation import GeOp, created
@@ -55,6 +56,7 @@ MESH = "mesh"  # the symbol of the mesh of a module
 SHARDING = "graph.sharding"  # of an argument or result: how it is cut
 WHOLE = "graph.whole"  # of an argument or result of one device's program: the shape of all parts
 PARTS = "graph.parts"  # of a module: parts of weights, by the keys that constants have
+UNSEEN = "graph.unseen"  # of a module: what ops do to parts without a trace, by axes
 PARAMETERS = "graph.parameters"  # of a module: the weights that count as such; all where absent
 
 
@@ -381,6 +383,36 @@ def parts_of(module: ModuleOp) -> dict[str, WeightPart]:
                 spans = tuple(zip(numbers, numbers, strict=True))
                 found[key] = WeightPart(of.data, sharding.data, spans)
     return found
+
+
+class Unseen(NamedTuple):
+    """Digits of axes by whose places one element of a device is moved past other dimensions, or
+    combined with those of other devices: that does nothing on a device, and its program does not
+    show it."""
+
+    moved: frozenset[Axis] = frozenset()
+    combined: frozenset[Axis] = frozenset()
+
+    @classmethod
+    def of(cls, module: ModuleOp) -> "Unseen":
+        """Those that a module states."""
+        table = module.attributes.get(UNSEEN)
+
+        def stated(name: str) -> frozenset[Axis]:
+            axes = table.data.get(name) if isinstance(table, DictionaryAttr) else None
+            return frozenset(all_digits(axes.data) if isinstance(axes, AxesAttr) else ())
+
+        return cls(*map(stated, cls._fields))
+
+    def also(self, other: "Unseen") -> "Unseen":
+        return Unseen(self.moved | other.moved, self.combined | other.combined)
+
+    def state(self, module: ModuleOp) -> None:
+        """State them as an attribute of a module, if there are some."""
+        axes = {name: joined(tuple(sorted(own))) for name, own in self._asdict().items()}
+        table = {name: AxesAttr(own) for name, own in axes.items() if own}
+        if table:
+            module.attributes[UNSEEN] = DictionaryAttr(table)
 
 
 def state_parts(module: ModuleOp, parts: Mapping[str, WeightPart]) -> None:

@@ -38,7 +38,14 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument, Operation
 from xdsl.irdl import BaseAttr, RangeOf
 
-from ge.dialects.graph.sharding import PARAMETERS, PARTS, SHARDING, WHOLE, ShardingAttr
+from ge.dialects.graph.sharding import (
+    PARAMETERS,
+    PARTS,
+    SHARDING,
+    UNSEEN,
+    WHOLE,
+    ShardingAttr,
+)
 from ge.dialects.support.constraints import F64, INTS, Named
 from ge.dialects.support.definitions import (
     ARGUMENT,
@@ -419,5 +426,6 @@ STATED = {
     SHARDING: Stated(Named(BaseAttr(ShardingAttr), "a #graph.sharding"), (ARGUMENT, RESULT, OP)),
     WHOLE: Stated(INTS, (ARGUMENT, RESULT, OP)),
     PARTS: Stated(TABLE, (MODULE,)),
+    UNSEEN: Stated(TABLE, (MODULE,)),
     PARAMETERS: Stated(TEXTS, (MODULE,)),
 }

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from xdsl.ir import Operation
 
 from ge.dialects.graph import collectives as c
+from ge.dialects.graph.sharding import Unseen
 from ge.dialects.graph.transfers import some_devices
 from ge.dialects.support.digits import all_digits
 from ge.dialects.support.mesh import SUM, Axis, Mesh
@@ -18,6 +19,7 @@ class Received:
     """Follows what devices send each other. Problems come with the rule and a text."""
 
     mesh: Mesh
+    unseen: Unseen = field(default_factory=Unseen)
     problems: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
     def __post_init__(self) -> None:
@@ -157,7 +159,7 @@ class Received:
             before = next((x for x in cuts if x.dim == dim), None)
             cuts = [x for x in cuts if x is not before]
             own = before.axes if before is not None else ()
-            if before is not None and any(before.edges):
+            if before is not None and (before.minor or any(before.edges)):
                 self.report("D19", op, f"scatters what is {before.wrong}")
             cuts.append(Cut((*own, *axes), dim))
         return Kind(tuple(cuts), rest, form.kind, varies).after(form)

@@ -5,14 +5,14 @@ To transpose dimensions that have one element on a device moves nothing, and a v
 not say which ops made it. So a value may have one of several forms: ops and collectives go on with
 those that they can be right with, and where none is left there is a fault."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement, product
 from math import prod
 from typing import Any, TypeAlias
 
+from ge.dialects.graph.sharding import Unseen
 from ge.dialects.npu_task.memory import MemoryView
-from ge.dialects.support.boxes import groups
 from ge.dialects.support.digits import Axes, all_digits
 from ge.dialects.support.mesh import SUM, Axis, Mesh, Sharding
 from ge.dialects.support.types import Shape
@@ -28,7 +28,8 @@ class Cut:
     """Parts along a dimension, by digits from major to minor. `whole` is the size of the dimension
     on all devices, if known; `fill` what stands behind the last element, None for what means
     nothing. `step` is how far the first elements of two parts lie apart, 0 for as many elements as
-    each part has; `edges` the number of elements at both ends that are none of the whole's."""
+    each part has; `edges` the number of elements at both ends that are none of the whole's. `minor`
+    parts have every so many elements: one of each row of a dimension that is part of this one."""
 
     axes: Axes
     dim: int
@@ -36,11 +37,12 @@ class Cut:
     fill: float | None = None
     step: int = 0
     edges: tuple[int, int] = (0, 0)
+    minor: bool = False
 
     @property
     def is_part(self) -> bool:
         """True if parts follow each other."""
-        return not self.step and self.edges == (0, 0)
+        return not self.step and self.edges == (0, 0) and not self.minor
 
     @property
     def wrong(self) -> str:
@@ -50,6 +52,8 @@ class Cut:
             return (
                 f"{text} {first} first and {last} last elements of a part are none of the whole's"
             )
+        if self.minor:
+            return f"{text} the elements of a part do not follow each other"
         return f"{text} its parts, {self.step} elements apart, do not follow each other"
 
     def of_step(self, step: int, size: int) -> "Cut":
@@ -62,7 +66,9 @@ class Cut:
         return replace(self, whole=None, fill=None, edges=(low, high))
 
     def scaled(self, dim: int, size: int, other: int) -> "Cut":
-        """This cut, of a dimension of another size that has the same elements."""
+        """This cut, of a dimension that has the same elements, of another size or the same one."""
+        if size == other:
+            return replace(self, dim=dim)
         low, high = (e * other // size for e in self.edges)
         return Cut(self.axes, dim, step=self.step * other // size, edges=(low, high))
 
@@ -120,11 +126,12 @@ class Kind:
         form = everywhere(self.axes - {*self.terms}, self.free)
         return replace(form, terms=self.terms, kind=self.kind)
 
-    def of_ones(self, shape: Shape) -> "Forms":
-        """The forms of a value that comes from elsewhere: to transpose dimensions of one element
-        moves nothing, and is not in a program. So a cut of one may be that of any of them."""
+    def of_ones(self, shape: Shape, moved: Set[Axis]) -> "Forms":
+        """The forms of a value that comes from elsewhere: a cut of one element that is `moved`
+        unseen may be that of any dimension of one."""
         ones = [d for d, size in enumerate(shape) if size == 1]
-        ways = [ones if shape[cut.dim] == 1 else [cut.dim] for cut in self.cuts]
+        ways = [ones if shape[cut.dim] == 1 and moved & {*cut.axes} else [cut.dim]
+                for cut in self.cuts]  # fmt: skip
         if len(ones) < 2 or all(len(dims) == 1 for dims in ways):
             return (self,)
         return self.placed([[replace(x, dim=d) for d in (x.dim, *dims)]
@@ -139,7 +146,7 @@ class Kind:
         split = shared if are_new else singly
         found = [sum(way, ()) for way in product(*(split(own) for own in ways if own))]
         apart = [cuts for cuts in found if len({x.dim for x in cuts}) == len(cuts)]
-        kept = apart or [tuple(own[0] for own in ways if own)]
+        kept = apart or [beside_each_other([own[0] for own in ways if own])]
         return forms(replace(base, cuts=cuts) for cuts in kept)
 
     def restated(self, cuts: tuple[Cut, ...], shape: Shape) -> "Kind":
@@ -172,6 +179,15 @@ def shared(own: Sequence[Cut]) -> list[tuple[Cut, ...]]:
         cuts = tuple(Cut(axes[i:j], d) for i, j, d in pairs if i < j)
         ways += [cuts] if len(cuts) > 1 else []
     return ways
+
+
+def beside_each_other(cuts: Sequence[Cut]) -> tuple[Cut, ...]:
+    """Cuts of one dimension as one, the first ones as its major digits."""
+    found = dict[int, Cut]()
+    for x in cuts:
+        own = found.get(x.dim)
+        found[x.dim] = x if own is None else Cut((*own.axes, *x.axes), x.dim)
+    return tuple(found.values())
 
 
 Forms: TypeAlias = tuple[Kind, ...]  # that a value may have, the likely one first
@@ -241,35 +257,35 @@ def together(parts: Sequence[Forms], are_apart: bool = False) -> Forms:
     return tuple(replace(f, loose=loose) for f in first)
 
 
-def reshaped(form: Kind, source: Shape, target: Shape) -> Forms:
-    """The forms of a value of another shape. A cut stays with the major dimension of those that a
-    dimension becomes, or with one of one element before it."""
+def seats(cut: Cut, source: Shape, target: Shape, is_unseen: bool) -> list[Cut]:
+    """The cuts that one of a shape may be in another shape of the same elements: before as many of
+    these, or of any dimension of one element if it is moved `unseen`. Where as many dimensions as
+    before are there, it stays with its own; a dimension of one element that is gone was one of the
+    dimension before or behind it."""
+    end = prod(source[cut.dim + cut.minor :])
+    before, after = ([d for d in range(len(x)) if prod(x[d:]) == end] for x in (source, target))
+    size, is_same = source[cut.dim], len(before) == len(after) and not is_unseen
+    if is_same and not cut.minor:
+        own = after[before.index(cut.dim)]
+        return [cut.scaled(own, size, target[own])]
+    dims = [] if is_same else after
+    if is_unseen:
+        dims = [*after, *(d for d, n in enumerate(target) if n == 1 and d not in after)]
+    found = [Cut(cut.axes, d) if cut.minor else cut.scaled(d, size, target[d]) for d in dims]
+    if cut.minor or (size == 1 and len(after) < len(before)):
+        ends = [d for d, n in enumerate(target) if n > 1 and prod(target[d + 1 :]) == end]
+        found += [Cut(cut.axes, d, minor=True) for d in ends]
+    return found
+
+
+def reshaped(form: Kind, source: Shape, target: Shape, unseen: Unseen) -> Forms:
+    """The forms of a value of another shape, where some parts are moved or combined `unseen`."""
     if 0 in source or not form.axes:
         return (replace(form, known=None),)
-    kept = 0
-    while kept < min(len(source), len(target)) and source[kept] == target[kept]:
-        kept += 1
-    cuts, ways, doubt = list[Cut](), list[list[Cut]](), set[Axis]()
-    ends = [(i + 1, i + 1) for i in range(kept)]
-    ends += [(i + kept, j + kept) for i, j in groups(source[kept:], target[kept:])]
-    # a dimension of one element that comes first is of the dimension behind it
-    ends = [e for e, last in zip(ends, [(0, 0), *ends], strict=False) if e[1] > last[1]]
-    ends = [*ends[:-1], (len(source), len(target))]
-    first = begin = 0
-    for i, j in ends:
-        own = sorted((x for x in form.cuts if first <= x.dim < i), key=lambda x: x.dim)
-        leading = next((d for d in range(begin, j) if target[d] > 1), j - 1)
-        cuts += own
-        if source[first:i] == target[begin:j]:
-            ways += [[replace(cut, dim=cut.dim - first + begin)] for cut in own]
-        elif len(own) == 1 and prod(source[first : own[0].dim]) == 1:
-            (cut,), size = own, source[own[0].dim]
-            ways.append([cut.scaled(d, size, target[d]) for d in range(begin, leading + 1)])
-            # one element may be a term that is left of a sum, too
-            doubt |= {*cut.axes} if size == 1 else set()
-        else:
-            ways += [[] for _ in own]
-        first, begin = i, j
+    cuts = sorted(form.cuts, key=lambda cut: (cut.dim, cut.minor))
+    ways = [seats(cut, source, target, bool(unseen.moved & {*cut.axes})) for cut in cuts]
+    # one element may be a term that is left of a sum, too
+    doubt = {a for cut in cuts if source[cut.dim] == 1 for a in cut.axes} & unseen.combined
     found = replace(form, cuts=tuple(cuts)).placed(ways, are_new=True)
     return forms(replace(kind, unsure=kind.unsure | doubt) for kind in found)
 
@@ -297,13 +313,14 @@ def part_of_view(form: Kind, held: MemoryView, view: MemoryView) -> Forms:
     return forms(replace(kind, unsure=kind.unsure | doubt) for kind in found)
 
 
-def viewed(form: Kind, held: MemoryView, view: MemoryView) -> Forms:
-    """The forms of the same elements in another view. A cut stays with the dimension of the longest
-    steps among those inside of its own, or with one of size 1 above these."""
+def viewed(form: Kind, held: MemoryView, view: MemoryView, unseen: Unseen) -> Forms:
+    """The forms of the same elements in another view, as in another shape. In one whose elements
+    are in another order a cut stays with the dimension of the longest steps among those inside of
+    its own, or with one of size 1 above these."""
     if (held.sizes, held.strides) == (view.sizes, view.strides):
         return (form,)
-    if len(view.sizes) < len(held.sizes) and in_order(held) and in_order(view):
-        return reshaped(form, held.sizes, view.sizes)
+    if in_order(held) and in_order(view):
+        return reshaped(form, held.sizes, view.sizes, unseen)
     own, ways = list(zip(view.sizes, view.strides, strict=True)), list[list[Cut]]()
     is_new = sum(n == 1 for n in view.sizes) > sum(n == 1 for n in held.sizes)
     for cut in form.cuts:
@@ -314,8 +331,7 @@ def viewed(form: Kind, held: MemoryView, view: MemoryView) -> Forms:
             dims = [d for d, (n, _) in enumerate(own) if n == 1]
         elif is_new and cut.is_part:
             dims += [d for d, (n, s) in enumerate(own) if n == 1 and s % end == 0]
-        ways.append([replace(cut, dim=d) if view.sizes[d] == size
-                     else cut.scaled(d, size, view.sizes[d]) for d in dims])  # fmt: skip
+        ways.append([cut.scaled(d, size, view.sizes[d]) for d in dims])
     return form.placed(ways, is_new)
 
 

@@ -22,7 +22,7 @@ from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.indexing import GatherOp, ScatterNdOp
 from ge.dialects.graph.linear import GroupedMatmulOp, MatmulOp
 from ge.dialects.graph.normalization import SoftmaxLike, TrailingNorm
-from ge.dialects.graph.quantization import DequantizeOp
+from ge.dialects.graph.quantization import DequantizeOp, Granular, RequantizeOp
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import BroadcastToOp, ReshapeOp, TransposeOp, View
 from ge.dialects.graph.sharding import AxisIndexOp, ShardOp
@@ -32,7 +32,14 @@ from ge.dialects.support.boxes import Access, Box, Unknown
 from ge.dialects.support.digits import all_digits
 from ge.dialects.support.mesh import SUM, Axis
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Shape, element_type, is_static, rank_of, shape_of
+from ge.dialects.support.types import (
+    Shape,
+    element_type,
+    is_static,
+    normalize_axis,
+    rank_of,
+    shape_of,
+)
 from ge.runtime.check.device_collectives import Received
 from ge.runtime.check.device_forms import (
     EMPTY,
@@ -110,14 +117,26 @@ def through(op: TensorOp, index: int, result: int, exactly: bool = False) -> dic
             if (offset is part and size == 1) or (isinstance(offset, Unknown) and not exactly):
                 found[i] = dim
     own = shape_of(op.operands[index])
-    is_group = isinstance(op, GroupedMatmulOp) and index == 2  # a number for each matrix
-    before = 0 if is_group else len(shape) - len(own)
+    before = aligned(op, index, result)
     for i in range(len(own)):  # dimensions of one element, of which boxes say nothing
         dim = i + before
         is_free = i not in found and (index, i) not in combined(op) and dim not in found.values()
         if is_free and own[i] == 1 and dim >= 0 and shape[dim] == 1:
             found[i] = dim
     return found
+
+
+def aligned(op: TensorOp, index: int, result: int) -> int:
+    """The dimension of a result that the first one of an operand is that of: operands have the last
+    ones, and what is a number for each matrix, or for each index along an axis, has these."""
+    shape, own = shape_of(op.results[result]), shape_of(op.operands[index])
+    if isinstance(op, GroupedMatmulOp) and index == 2:
+        return 0
+    if isinstance(op, Granular | RequantizeOp) and len(own) == 1 and op.axis is not None:
+        axis = normalize_axis(op.axis.value.data, len(shape))
+        if own == (shape[axis],):
+            return axis
+    return len(shape) - len(own)
 
 
 def combined(op: TensorOp) -> dict[tuple[int, int], str]:
@@ -159,7 +178,7 @@ def needs_whole(op: TensorOp, cut: Cut) -> bool:
     parts lack, unless they overlap as `cut` says."""
     if isinstance(op, SoftmaxLike | TrailingNorm):
         return cut.dim in op.row_axes()
-    if isinstance(op, ResizeOp) and op.mode.data != "nearest" and cut.is_part:
+    if isinstance(op, ResizeOp) and op.mode.data != "nearest" and (cut.is_part or cut.minor):
         return op.repeats().get(cut.dim, 1) is None
     return False
 
@@ -168,7 +187,7 @@ def repeats(op: TensorOp, index: int, dim: int, result: int) -> bool:
     """True if an op repeats a dimension of one element of an operand."""
     own, shape = shape_of(op.operands[index]), shape_of(op.results[result])
     is_repeat = op.ACCESS is Access.POINTWISE or isinstance(op, BroadcastToOp)
-    return is_repeat and own[dim] == 1 < shape[dim + len(shape) - len(own)]
+    return is_repeat and own[dim] == 1 < shape[dim + aligned(op, index, result)]
 
 
 def may_be_zeros(form: Kind) -> bool:
@@ -287,7 +306,7 @@ class Tensors(Received):
             draws = [self.draws(op, own, r) for r in range(len(op.results))]
             found: list[Forms] = [(Kind(free=free, known=known, drawn=drawn),) for drawn in draws]
         elif isinstance(op, ReshapeOp):
-            found = [reshaped(own[0], shape_of(op.input), shape_of(op.result))]
+            found = [reshaped(own[0], shape_of(op.input), shape_of(op.result), self.unseen)]
         else:
             found = [(self.of_parts(op, own, r),) for r in range(len(op.results))]
         # what is repeated along a dimension is the same in all parts of it
@@ -439,6 +458,8 @@ class Tensors(Received):
         if along is None or not is_static((size, count)):
             return None
         if isinstance(op, ConcatOp) and along == op.axis.value.data:
+            if cut.minor:
+                return replace(cut, dim=along)
             return replace(cut.of_step(cut.step or size, count), dim=along, whole=None)
         new = part_of(op, index, cut, (dim, along), result)
         if isinstance(new, str):
@@ -500,7 +521,7 @@ class Tensors(Received):
                     text = f"{cut.whole} elements of operand {index} along {names(cut.axes)} meet "
                     self.report("D13", op, f"{text}{match.whole} of operand {other}")
                 cut = replace(cut, whole=match.whole)
-        if not cut.is_part:
+        if cut.step or any(cut.edges):
             self.report("D19", op, f"operand {index} is {cut.wrong}, and combined")
         if cut.padded(shape_of(op.operands[index])[dim]):
             neutral = float(NEUTRAL[kind](element_type(op.operands[index])))

@@ -64,6 +64,8 @@ def part_of(
 ) -> Cut | str | None:
     """The cut of a result along the second of two dimensions, for that of an operand along the
     first one; a text for what is no part, None for what is not known."""
+    if cut.minor:
+        return "windows are of elements that do not follow each other"
     dim, along = dims
     size, count = shape_of(op.operands[index])[dim], shape_of(op.results[result])[along]
     read = reads(op, index, dim, along, result)

@@ -32,7 +32,7 @@ from ge.dialects.graph import collectives as c
 from ge.dialects.graph.acknowledge import AcknowledgeOp
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.constant import WeightAttr
-from ge.dialects.graph.sharding import WHOLE, parts_of, sharding_of
+from ge.dialects.graph.sharding import WHOLE, Unseen, parts_of, sharding_of
 from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
@@ -79,7 +79,7 @@ class Values:
 
     def __init__(self, module: ModuleOp, main: FuncOp, mesh: Mesh) -> None:
         self.module, self.main, self.mesh = module, main, mesh
-        self.tensors = Tensors(mesh)
+        self.tensors = Tensors(mesh, Unseen.of(module))
         self.kernels = {op.sym_name.data: op for op in module.ops if isinstance(op, KernelOp)}
         self.problems: dict[Problem, None] = {}
         self.held: dict[SSAValue, list[Entry]] = {}  # by owner of the memory
@@ -203,7 +203,8 @@ class Values:
         """The forms of a view of what is held, which may have some."""
         shape = data_type(value.type)[1]
         found = (kind for form in own for kind in self.of_view(form, held, value))
-        return forms(kind for form in found for kind in form.of_ones(shape))
+        moved = self.tensors.unseen.moved
+        return forms(kind for form in found for kind in form.of_ones(shape, moved))
 
     def of_view(self, form: Kind, held: SSAValue, value: SSAValue) -> Forms:
         before, after = data_type(held.type)[1], data_type(value.type)[1]
@@ -212,7 +213,7 @@ class Values:
         if held is value or not form.axes:
             return (form,)
         if is_static(before) and is_static(after) and prod(before) == prod(after):
-            return viewed(form, view_of(held), view_of(value))
+            return viewed(form, view_of(held), view_of(value), self.tensors.unseen)
         if len(before) == len(after):
             starts = starts_of(view_of(value), view_of(held)) if form.cuts else ()
             cuts = [
@@ -366,7 +367,8 @@ class Values:
                     after = view_of(view.result)
                     if after.offset == offset and prod(after.sizes) == prod(size):
                         reduced = self.reduced(kernel, form)
-                        own = (reshaped(f, (1, *size), after.sizes) for f in reduced)
+                        unseen = self.tensors.unseen
+                        own = (reshaped(f, (1, *size), after.sizes, unseen) for f in reduced)
                         kinds = forms(kind for some in own for kind in some)
                         found.append((view.result, self.span(view.result), kinds))
         self.held[target] = found
@@ -501,7 +503,7 @@ def mismatches(form: Kind, stated: Kind) -> Iterator[tuple[str, str]]:
         is_same = not form.axes & set(cut.axes)
         if own is None and (form.free or (form.loose and is_same)):
             continue  # what is the same on all devices may be parts that are equal
-        if own is not None and own.step:
+        if own is not None and not own.is_part:
             yield "D19", f"is {own.wrong}"
         if own is None or own.axes != cut.axes:
             differs = form.axes & set(cut.axes)
@@ -543,6 +545,8 @@ def piece(cut: Cut, size: int, count: int, start: int) -> Cut:
     """The cut of some of the elements, or of more than these. These lie as far apart as parts do;
     but equal pieces of parts, and what these fill together, follow each other in the order of
     devices as parts do. How many elements there are of all is not known."""
+    if cut.minor:
+        return replace(cut, whole=None)
     is_equal = not cut.step and (not count % size or not size % count)
     step = count if is_equal or (count > size and not count % size) else cut.step or size
     low, high = cut.edges

@@ -101,7 +101,8 @@ func.func @main(%x: tensor<2x1x1x2xf32> {graph.whole = array<i64: 2, 4, 2, 2>,
 }"""
 
 # Terms of two sums in one buffer, and a dimension whose one element is a term
-TERMS = """graph.mesh @mesh ["tp"=2]
+TERMS = """module attributes {graph.unseen = {combined = #graph.axes<"tp"=2>}} {
+graph.mesh @mesh ["tp"=2]
 func.func @main(%x: tensor<1x4x8xf32> {graph.whole = array<i64: 2, 4, 8>,
                     graph.sharding = #graph.sharding<@mesh, [{"tp"}, {}, {}]>},
                 %k: tensor<4x4xf32> {graph.whole = array<i64: 4, 8>,
@@ -117,6 +118,7 @@ func.func @main(%x: tensor<1x4x8xf32> {graph.whole = array<i64: 2, 4, 8>,
   %6 = graph.concat %4, %5 axis 0 : (tensor<32xf32>, tensor<32xf32>) -> tensor<64xf32>
   %7 = graph.all_reduce sum %6 over <"tp"=2> : (tensor<64xf32>) -> tensor<64xf32>
   return %7 : tensor<64xf32>
+}
 }"""
 
 # The first part of a dimension of one element is all of it
@@ -881,3 +883,111 @@ func.func @main(%x: tensor<1x1x3x4xf32> {{graph.sharding = #graph.sharding<@mesh
   return %2 : tensor<1x1x4x4xf32>
 }}""")
     assert rules(program) == {}
+
+
+MOVED = 'attributes {graph.unseen = {moved = #graph.axes<"a"=2, "b"=2>}} '
+
+
+@pytest.mark.parametrize(("stated", "is_proved"), [("", False), (MOVED, True)])
+def test_d11_dimensions_of_one_element_change_places_where_it_is_stated(
+    stated: str, is_proved: bool
+):
+    program = compiled(f"""module {stated}{{
+graph.mesh @mesh ["a"=2, "b"=2]
+func.func @main(%x: tensor<1x1x4xf32> {{graph.whole = array<i64: 2, 2, 4>,
+                    graph.sharding = #graph.sharding<@mesh, [{{"a"}}, {{"b"}}, {{}}]>}})
+    -> (tensor<1x1x4xf32> {{graph.whole = array<i64: 2, 2, 4>,
+                    graph.sharding = #graph.sharding<@mesh, [{{"b"}}, {{"a"}}, {{}}]>}}) {{
+  %0 = graph.relu %x : (tensor<1x1x4xf32>) -> tensor<1x1x4xf32>
+  return %0 : tensor<1x1x4xf32>
+}}
+}}""")
+    assert (rules(program) == {}) == is_proved
+
+
+@pytest.mark.parametrize(("axis", "broken"), [(3, set[str]()), (1, {"D11", "D19"})])
+def test_d19_a_new_dimension_elsewhere_is_not_the_one_that_is_cut(axis: int, broken: set[str]):
+    program = compiled(f"""graph.mesh @mesh ["b"=2]
+func.func @main(%x: tensor<1x2x4x8xf32> {{graph.whole = array<i64: 1, 4, 4, 8>,
+                    graph.sharding = #graph.sharding<@mesh, [{{}}, {{"b"}}, {{}}, {{}}]>}})
+    -> (tensor<1x2x8x8xf32> {{graph.whole = array<i64: 1, 4, 8, 8>,
+                    graph.sharding = #graph.sharding<@mesh, [{{}}, {{"b"}}, {{}}, {{}}]>}}) {{
+  %0 = graph.reshape %x shape [1, 2, 4, 1, 8] : (tensor<1x2x4x8xf32>) -> tensor<1x2x4x1x8xf32>
+  %1 = graph.concat %0, %0 axis 3
+      : (tensor<1x2x4x1x8xf32>, tensor<1x2x4x1x8xf32>) -> tensor<1x2x4x2x8xf32>
+  %2 = graph.reshape %1 shape [1, 2, 8, 8] : (tensor<1x2x4x2x8xf32>) -> tensor<1x2x8x8xf32>
+  %3 = graph.softmax %2 axis {axis} : (tensor<1x2x8x8xf32>) -> tensor<1x2x8x8xf32>
+  return %3 : tensor<1x2x8x8xf32>
+}}""")
+    assert {*rules(program)} == broken
+
+
+def test_d10_a_chunk_of_one_element_keeps_the_order_of_devices():
+    program = compiled("""graph.mesh @mesh ["a"=4]
+func.func @main(%x: tensor<4x1x8xf32> {graph.whole = array<i64: 4, 4, 8>,
+                    graph.sharding = #graph.sharding<@mesh, [{}, {"a"}, {}]>})
+    -> (tensor<1x4x8xf32> {graph.whole = array<i64: 4, 4, 8>,
+                    graph.sharding = #graph.sharding<@mesh, [{"a"}, {}, {}]>}) {
+  %0 = graph.relu %x : (tensor<4x1x8xf32>) -> tensor<4x1x8xf32>
+  %1 = graph.reshape %0 shape [4, 1, 1, 8] : (tensor<4x1x8xf32>) -> tensor<4x1x1x8xf32>
+  %2 = graph.all_to_all %1 shape [4, 4, 1, 8] has <@mesh, [{}, {"a"=4}, {}, {}]>
+      to <@mesh, [{"a"=4}, {}, {}, {}]> : (tensor<4x1x1x8xf32>) -> tensor<1x4x1x8xf32>
+  %3 = graph.reshape %2 shape [1, 4, 8] : (tensor<1x4x1x8xf32>) -> tensor<1x4x8xf32>
+  return %3 : tensor<1x4x8xf32>
+}""")
+    assert rules(program) == {}
+    other = program.replace('has <@mesh, [{}, {"a":(1)4}', 'has <@mesh, [{}, {"a":(2)2, "a":(1)2}')
+    assert "D10" in rules(other)
+
+
+MINOR = """graph.mesh @mesh ["a"=4]
+func.func @main(%x: tensor<5x1x4xf32> {graph.whole = array<i64: 5, 4, 4>,
+                    graph.sharding = #graph.sharding<@mesh, [{}, {"a"}, {}]>},
+                %w: tensor<4x2xf32>)
+    -> (tensor<5x1x2xf32> {graph.sharding = #graph.sharding<@mesh, [{}, {"a"}, {}]>,
+                           graph.whole = array<i64: 5, 4, 2>}) {
+  %0 = graph.reshape %x shape [5, 4] : (tensor<5x1x4xf32>) -> tensor<5x4xf32>
+  %1 = graph.matmul %0, %w : (tensor<5x4xf32>, tensor<4x2xf32>) -> tensor<5x2xf32>
+  %2 = graph.reshape %1 shape [5, 1, 2] : (tensor<5x2xf32>) -> tensor<5x1x2xf32>
+  return %2 : tensor<5x1x2xf32>
+}"""
+
+
+def test_d11_elements_of_each_row_are_the_minor_digits_of_merged_rows():
+    program = compiled(MINOR)
+    assert rules(program) == {}
+    result = '{"a"}, {}]>, graph.whole = array<i64: 5, 4, 2>'
+    assert "D11" in rules(program.replace(result, result.replace('"a"', '"a":(2)2, "a":(1)2')))
+
+
+def test_d11_a_scale_of_one_channel_is_that_of_the_part():
+    program = compiled("""graph.mesh @mesh ["b"=2]
+func.func @main(%x: tensor<4x1x8xf32> {graph.whole = array<i64: 4, 2, 8>,
+                    graph.sharding = #graph.sharding<@mesh, [{}, {"b"}, {}]>},
+                %s: tensor<1xf32> {graph.whole = array<i64: 2>,
+                    graph.sharding = #graph.sharding<@mesh, [{"b"}]>})
+    -> (tensor<4x1x8xi8> {graph.whole = array<i64: 4, 2, 8>,
+                    graph.sharding = #graph.sharding<@mesh, [{}, {"b"}, {}]>}) {
+  %0 = graph.quantize %x, %s to i8 axis 1 : (tensor<4x1x8xf32>, tensor<1xf32>) -> tensor<4x1x8xi8>
+  return %0 : tensor<4x1x8xi8>
+}""")
+    assert rules(program) == {}
+    assert "D19" in rules(program.replace("axis 1", "axis 0"))
+
+
+HEADS = """graph.mesh @mesh ["a"=2, "b"=2]
+func.func @main(%x: tensor<2x2x4xf32> {graph.sharding = #graph.sharding<@mesh, [{"a"}, {"b"}, {}]>})
+    -> (tensor<2x2x4xf32> {graph.sharding = #graph.sharding<@mesh, [{"b"}, {"a"}, {}]>}) {
+  %0 = graph.relu %x : (tensor<2x2x4xf32>) -> tensor<2x2x4xf32>
+  %1 = graph.transpose %0 permutation [1, 0, 2] : (tensor<2x2x4xf32>) -> tensor<2x2x4xf32>
+  %2 = graph.exp %1 : (tensor<2x2x4xf32>) -> tensor<2x2x4xf32>
+  return %2 : tensor<2x2x4xf32>
+}"""
+
+
+def test_d11_what_partition_moves_unseen_is_stated():
+    program = compiled(HEADS, "default")
+    assert "permutation" not in program
+    assert 'graph.unseen = {moved = #graph.axes<"a"=2, "b"=2>}' in program
+    assert rules(program) == {}
+    assert "D11" in rules(re.sub(" attributes {graph.unseen = .*?}} {", " {", program, count=1))

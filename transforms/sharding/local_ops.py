@@ -49,11 +49,12 @@ from ge.dialects.graph.shape import (
     TransposeOp,
     View,
 )
-from ge.dialects.graph.sharding import AxesAttr, AxisIndexOp, StageOp
+from ge.dialects.graph.sharding import AxesAttr, AxisIndexOp, StageOp, Unseen
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.graph.support.parameters import lowest, splat
 from ge.dialects.support.boxes import Access
-from ge.dialects.support.mesh import Sharding
+from ge.dialects.support.digits import all_digits
+from ge.dialects.support.mesh import Axis, Sharding
 from ge.dialects.support.operation import created
 from ge.dialects.support.tensor_op import (
     RowsInterface,
@@ -86,6 +87,28 @@ class Part:
     strategy: Strategy
     needs: Sequence[Need]
     shapes: Sequence[Shape]  # of the results
+
+
+def unseen(part: Part) -> Unseen:
+    """The digits by whose places an op moves a device's one element past other dimensions, or
+    combines it with those of others: nothing is left of that in the program of a device."""
+    if not isinstance(part.op, ReduceOp) and part.op.ACCESS not in (Access.VIEW, Access.MOVEMENT):
+        return Unseen()
+    moved, combined = set[Axis](), set[Axis]()
+    (shape, *_), dims = part.shapes, part.strategy.dims
+    into = {a: d for d, axes in enumerate(dims) for a in all_digits(axes)}
+    for need, value in zip(part.needs, part.op.operands, strict=True):
+        cuts = need.dims if isinstance(need, Sharding) else ()
+        for i, axes in enumerate(cuts):
+            size = -(-shape_of(value)[i] // count(axes))
+            for digit in all_digits(axes):
+                j = into.get(digit)
+                if j is None and size == 1:
+                    combined.add(digit)
+                elif j is not None and 1 in (size, shape[j]) \
+                        and i != j and len(cuts) - i != len(dims) - j:  # fmt: skip
+                    moved.add(digit)
+    return Unseen(frozenset(moved), frozenset(combined))
 
 
 def shapes_of(op: TensorOp, strategy: Strategy) -> list[Shape]:

@@ -59,6 +59,7 @@ from ge.dialects.graph.sharding import (
     Pipeline,
     ShardingAttr,
     ShardOp,
+    Unseen,
     WeightPart,
     mesh_of,
     mesh_of_parts,
@@ -92,7 +93,7 @@ from ge.transforms.graph.control_flow import insert_before
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.passes import Relation, Ulps
 from ge.transforms.sharding.assignment import Assignment
-from ge.transforms.sharding.local_ops import Part, build, fill_of, is_concat, shapes_of
+from ge.transforms.sharding.local_ops import Part, build, fill_of, is_concat, shapes_of, unseen
 from ge.transforms.sharding.moves import merge_moves, piece, whole_reductions
 from ge.transforms.sharding.plans import Search
 from ge.transforms.sharding.rates import Rates, TimedRates
@@ -180,6 +181,7 @@ class Partition:
         self.forms: dict[SSAValue, dict[tuple[Need, float], SSAValue]] = {}
         self.before: Operation | None = None  # where ops are inserted
         self.old: list[Operation] = []
+        self.unseen = Unseen()
 
     def run(self) -> None:
         block = self.main.body.block
@@ -198,6 +200,7 @@ class Partition:
                 erase(op)
         used = {o.key for o in all_ops(self.main.body.blocks) if isinstance(o, ConstantOp)}
         state_parts(self.module, {key: p for key, p in self.parts.items() if key in used})
+        self.unseen.state(self.module)
         self.main.update_function_type()
 
     def replace_argument(self, block: Block, arg: SSAValue, own: Sharding) -> None:
@@ -275,7 +278,9 @@ class Partition:
                 if need is not None
             ]
             operands = self.masked(op, node.rules, strategy, operands)
-            results = build(Part(op, strategy, [n for n in needs if n], shapes), operands, self.add)
+            part = Part(op, strategy, [n for n in needs if n], shapes)
+            self.unseen = self.unseen.also(unseen(part))
+            results = build(part, operands, self.add)
         for old, new in zip(op.results, results, strict=True):
             self.forms[old] = {(of_result(strategy.result, len(shape_of(old))), 0): new}
 
