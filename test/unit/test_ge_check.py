@@ -13,7 +13,8 @@ from xdsl.printer import Printer
 
 from ge.dialects.targets.target import Target
 from ge.dialects.text.reading import SourceText, parse_module
-from ge.lowering.driver.compiler import context
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import Options
 from ge.runtime.check.problems import RULES
 from ge.runtime.check.proof import check_program
 from ge.runtime.check.schedule import useless_events
@@ -296,6 +297,30 @@ def test_c1_the_certificate_is_stated(program: str, old: str, new: str):
 )
 def test_c2_peak_bound_and_gap(program: str, old: str, new: str, message: str):
     breaks("C2", program, {old: new}, message)
+
+
+NESTED = """func.func @main(%c: tensor<i1>, %d: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {
+  %0 = graph.if %c : (tensor<i1>) -> tensor<4xf32> {
+    %1 = graph.cosh %x : (tensor<4xf32>) -> tensor<4xf32>
+    %2 = graph.mish %1 : (tensor<4xf32>) -> tensor<4xf32>
+    %3 = graph.if %d : (tensor<i1>) -> tensor<4xf32> {
+      graph.yield %2 : tensor<4xf32>
+    } else {
+      graph.yield %x : tensor<4xf32>
+    }
+    graph.yield %3 : tensor<4xf32>
+  } else {
+    graph.yield %x : tensor<4xf32>
+  }
+  %4 = graph.elu %0 : (tensor<4xf32>) -> tensor<4xf32>
+  return %4 : tensor<4xf32>
+}"""
+
+
+def test_c2_the_result_of_a_branch_in_a_branch_is_live_in_both():
+    module = parse_module(context(), SourceText("p", NESTED))
+    lower(module, Options(memory=0, fusion="off", tiles=False, verify=False))
+    assert not check_program(module).problems
 
 
 @pytest.mark.parametrize("figure", ["arena", "lower_bound"])

@@ -225,7 +225,9 @@ class Liveness:
             for block in region.blocks:
                 self.walk(block)
         self.control.pop()
-        for life in used:
+        for life in self.inner(
+            used
+        ):  # those from further outside begin with the op around this one
             if life.start < 0:
                 life.begin(op, position, self.streams, before)
         self.barrier(op, used)
