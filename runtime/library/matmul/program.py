@@ -185,7 +185,7 @@ class SplitSums:
                     at = slice(more * some, None) if p.m == 1 else more
                     box = self.parts[at, term, rows, col:]
                     total[:] = total + c.load(part[more], box, pad=0)
-                out[:] = v.cast(added_up(total), out.element)
+                out[:] = v.cast(added_up(total, p.m), out.element)
             yield col, outs
 
 
@@ -195,15 +195,15 @@ def parts_together(p: Matrices, cols: int) -> int:
     return 1 << most.bit_length() - 1
 
 
-def added_up(tile: Tile) -> Tile:
-    """The sum of the rows of a tile, in the first of them: half of them are added to the other half
-    at a time."""
+def added_up(tile: Tile, rows: int) -> Tile:
+    """The sum of the parts of a tile, of so many rows each, in the first of them: half of them are
+    added to the other half at a time."""
     count, cols = tile.shape
-    while count > 1:
+    while count > rows:
         count //= 2
         some, others = (tile.part(at, 0, (count, cols)) for at in (0, count))
         some[:] = some + others
-    return tile.part(0, 0, (count, cols))
+    return tile.part(0, 0, (rows, cols))
 
 
 class SharedWave:
