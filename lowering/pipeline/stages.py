@@ -197,8 +197,16 @@ def partitioned(options: Options) -> Passes:
         return []
     _, auto = without_auto(options.shard)
     partition = PartitionSpmdPass(options.target, auto, options.memory_limit)
-    merged = [] if options.fusion == "off" else [MergeCollectivesPass(options.target)]
-    return [*moves(options), *composites(options), partition, EliminateDeadCodePass(), *merged]
+    if options.fusion == "off":
+        return [partition, EliminateDeadCodePass()]
+    return [
+        *composites(options),
+        *moves(options),
+        ShareCommonSubexpressionsPass(),  # what equal values are cut from is cut once
+        partition,
+        EliminateDeadCodePass(),
+        MergeCollectivesPass(options.target),
+    ]
 
 
 def moves(options: Options) -> Passes:
@@ -230,10 +238,10 @@ def to_calibrate(options: Options) -> Passes:
 
 def to_quantized(options: Options) -> Passes:
     """The passes of the graph level up to quantize and dequantize around layers."""
+    now = [] if decides(options) else partitioned(options)
     return [
         *to_partitioned(options),
-        *([] if decides(options) else partitioned(options)),
-        *composites(options),
+        *(now or composites(options)),  # which are found before values are cut, too
         *clean_up(options),
         *composites(options),
         *for_target(options),

@@ -379,10 +379,8 @@ class TaskBuilder:
         """Add a task as it was in an epoch of the same tasks, on another stream perhaps."""
         events = [self._of[w] for w in issue.waits if w in self._of]
         last = self._last.get(issue.stream)
-        new = self._of[issue] = self._last[issue.stream] = Task(
-            issue.op, task.kind, task.engine, issue.stream, task.cores, time, task.kernel,
-            task.reads, task.writes, events if last is None else [*events, last], events, [],
-        )  # fmt: skip
+        new = task.again(issue.stream, time, events if last is None else [*events, last], events)
+        self._of[issue] = self._last[issue.stream] = new
         self.tasks.append(new)
 
 

@@ -7,7 +7,7 @@ bandwidth is used up; those that need it stop there, the others go on. With one 
 is max-min fairness: whoever asks for less than an equal share gets all of it."""
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 
 from ge.dialects.targets.target import Target
@@ -55,6 +55,23 @@ def _level(
         free -= demand
         slope -= demand / needs[i]
     return float("inf")
+
+
+def has(free: Mapping[str, int], cores: Sequence[tuple[str, int]]) -> bool:
+    """Return whether so many cores of each engine are free."""
+    for engine, count in cores:
+        if free[engine] < count:
+            return False
+    return True
+
+
+def fits(demands: Sequence[tuple[float, float]], bandwidths: tuple[float, float]) -> bool:
+    """Return whether what tasks move at full speed is no more than the bandwidths."""
+    hbm = l2 = 0.0
+    for of_hbm, of_l2 in demands:
+        hbm += of_hbm
+        l2 += of_l2
+    return hbm <= bandwidths[0] and l2 <= bandwidths[1]
 
 
 class Simulation:
@@ -159,7 +176,7 @@ class Simulation:
 
     def wait(self, i: int) -> None:
         self.arrivals += 1
-        engines = tuple(e for e, _ in self.tasks[i].cores)
+        engines = tuple([e for e, _ in self.tasks[i].cores])
         self.waiting.setdefault(engines, deque()).append((self.arrivals, i))
 
     def start(self) -> bool:
@@ -175,7 +192,7 @@ class Simulation:
         while heads:
             (_, i), engines = heappop(heads)
             cores = self.tasks[i].cores
-            if not blocked.isdisjoint(engines) or any(self.free[e] < n for e, n in cores):
+            if not blocked.isdisjoint(engines) or not has(self.free, cores):
                 blocked.update(engines)
                 continue
             queue = self.waiting[engines]
@@ -201,8 +218,7 @@ class Simulation:
             return
         running = list(self.running)
         demands = [self.demands(i) for i in running]
-        totals = map(sum, zip(*demands, strict=True))
-        if all(t <= c for t, c in zip(totals, self.bandwidths, strict=True)):
+        if fits(demands, self.bandwidths):
             self.speeds = dict.fromkeys(running, 1.0)
         else:
             self.speeds = dict(zip(running, fair_speeds(demands, self.bandwidths), strict=True))

@@ -91,6 +91,15 @@ class Task:
     runs: int = 1
     run: int = 0  # the number of the run, where there are several (`runs.py`)
 
+    def again(
+        self, stream: int, time: TaskTime, after: "list[Task]", events: "list[Task]"
+    ) -> "Task":
+        """The task in another schedule, which has not run."""
+        return Task(
+            self.op, self.kind, self.engine, stream, self.cores, time, self.kernel,
+            self.reads, self.writes, after, events, [],
+        )  # fmt: skip
+
     @property
     def name(self) -> str:
         return label(self.op, self.kind)

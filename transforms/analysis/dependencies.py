@@ -9,6 +9,7 @@ of a buffer do not depend on each other.
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import cast, get_args
 
 from xdsl.dialects.builtin import MemRefType
@@ -96,12 +97,14 @@ class Segment:
     ops: list[Operation]
     regions: ByteRegions = field(default_factory=ByteRegions)
     tasks: list[Operation] = field(init=False)
-    before: list[list[int]] = field(init=False)
-    """For each task the earlier ones that must be done before it starts, each once."""
 
     def __post_init__(self) -> None:
         self.tasks = [op for op in self.ops if type(op) in TASKS]
-        self.before = dependencies(self.tasks, self.regions)
+
+    @cached_property
+    def before(self) -> list[list[int]]:
+        """For each task the earlier ones that must be done before it starts, each once."""
+        return dependencies(self.tasks, self.regions)
 
     def with_others(self, ops: Iterable[Operation], move: bool) -> Iterator[Operation]:
         """The tasks and events in `ops` with the other ops of the segment: each before the task

@@ -29,13 +29,13 @@ order them already). The live bytes then never exceed the limit."""
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush
 
 import numpy as np
 
 from ge.dialects.targets.target import Target
-from ge.runtime.clock.simulation import Simulation
+from ge.runtime.clock.simulation import Simulation, has
 from ge.runtime.clock.timeline import COMM, Task
 from ge.transforms.analysis.task_graph import Window
 from ge.transforms.schedule.events import Planned
@@ -51,7 +51,8 @@ class Life:
     live_after: bool  # when the segment ends
     unfinished: int  # users that are not done
     pending: list[int]  # users in program order, without the last ones that have started
-    before: tuple[int, ...] = ()  # the tasks that used its bytes before it
+    # The tasks that used its bytes before it
+    before: dict[int, None] = field(default_factory=dict[int, None])
 
 
 class MemoryCap:
@@ -76,7 +77,11 @@ class MemoryCap:
 
     def needs(self, task: int) -> int:
         """The bytes that a task allocates."""
-        return sum(life.bytes for life in self.lives[task] if not life.allocated)
+        size = 0
+        for life in self.lives[task]:
+            if not life.allocated:
+                size += life.bytes
+        return size
 
     def allows(self, task: int) -> bool:
         """Return whether a task may start now."""
@@ -118,8 +123,11 @@ class MemoryCap:
                 self.free.appendleft((free - size, last_users))
             size -= free
         for life in new:
-            life.allocated, life.before = True, tuple(users)
-        return list(users | dict.fromkeys(u for life in self.lives[task] for u in life.before))
+            life.allocated, life.before = True, users
+        found: dict[int, None] = {}
+        for life in (*new, *self.lives[task]):
+            found |= life.before
+        return list(found)
 
     def finish(self, task: int) -> None:
         """A task is done: its buffers without further users are free."""
@@ -135,7 +143,10 @@ class MemoryCap:
         pending = life.pending
         while pending and self.started[pending[-1]]:
             pending.pop()
-        return next((u for u in reversed(pending) if u != task and not self.started[u]), -1)
+        for user in reversed(pending):
+            if user != task and not self.started[user]:
+                return user
+        return -1
 
 
 def memory_orderings(window: Window, cap: int) -> dict[int, list[int]]:
@@ -201,9 +212,11 @@ class ListScheduler(Simulation):
         target: Target,
         patient: bool = False,
     ) -> None:
-        copies = [replace(t, after=[], events=[]) for t in tasks]
+        copies: list[Task] = []
+        for t in tasks:
+            copies.append(t.again(t.stream, t.time, [], []))
         for copy, earlier in zip(copies, before, strict=True):
-            copy.after = [copies[i] for i in earlier]
+            copy.after += [copies[i] for i in earlier]
         super().__init__(copies, target, host_driven=False, is_accounted=False)
         self.before, self.priority = before, priority
         self.memory, self.streams = memory, streams
@@ -287,7 +300,7 @@ class ListScheduler(Simulation):
         for j in under_way:
             for name, cores in self.tasks[j].cores:
                 free[name] -= cores
-        return all(free[name] >= cores for name, cores in self.tasks[i].cores)
+        return has(free, self.tasks[i].cores)
 
     def waits(self, engine: str, i: int) -> bool:
         """Return whether this scheduler waits with the launch of a task for one that comes before
@@ -305,7 +318,7 @@ class ListScheduler(Simulation):
         launch of this one, as long as the engine is busy."""
         if engine == COMM or COMM not in self.candidates:
             return False
-        if all(self.free[name] >= cores for name, cores in self.tasks[i].cores):
+        if has(self.free, self.tasks[i].cores):
             return False
         running = [j for j in self.running if self.tasks[j].engine == engine]
         return any(

@@ -157,12 +157,16 @@ class LaunchGroup:
     cuts: list[Division] = field(default_factory=list[Division])
     # The last member, or a later task independent of the group, which is issued before the parts.
     last: Operation | None = None
-    written: set[SSAValue] = field(default_factory=set[SSAValue])  # buffers that members write
     # Buffer -> how members use it: in these parts, or each part all of it (None).
     touched: dict[SSAValue, set[Parts | None]] = field(
         default_factory=dict[SSAValue, set["Parts | None"]]
     )
     like: "LaunchGroup | None" = None  # the one that has grown so among equal launches
+
+    @cached_property
+    def written(self) -> set[SSAValue]:
+        """The buffers that its launches write."""
+        return {owner_of(v) for op in self.members for v in op.outs}
 
     def takes(self, op: LaunchOp, cut: Division, strided: bool) -> bool:
         """Add a launch if part i of it needs only part i of the group's results. `strided`: it may
@@ -242,8 +246,7 @@ class LaunchGroup:
     def on(self, members: Sequence[Operation], last: Operation) -> "LaunchGroup":
         """The group of other launches, which are equal to these (`equal_tasks.py`)."""
         launches = [op for op in members if isinstance(op, LaunchOp)]
-        written = {owner_of(v) for op in launches for v in op.outs}
-        return LaunchGroup(launches, self.cuts, last, written, like=self)
+        return LaunchGroup(launches, self.cuts, last, like=self)
 
 
 @dataclass

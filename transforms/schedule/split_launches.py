@@ -18,7 +18,7 @@ clock, each with its best schedule; none where that gains less than `GAIN`: piec
 Where a lower bound says so already (`at_least_us`), no programs of pieces are written to ask it.
 What is faster in isolation need not be faster in the program: all such groups come apart if that
 makes the whole program faster, else those that do so one after the other, the most promising first.
-The search works on a copy of the module.
+The search works on copies of the module.
 
 With `collectives` only groups around what devices send each other come apart, along any axis: the
 all-reduce of part i is under way while the product of part i + 1 is computed. Such groups overlap
@@ -180,6 +180,7 @@ class Splitter:
             if key not in found:
                 found[key] = self.tried(group)
             gains[key] += max((choice.gain_us for choice in found[key]), default=0.0)
+        self.erase_parts(func)
         ordered = sorted(gains, key=lambda key: -gains[key])
         return {key: found[key] for key in ordered if found[key]}
 
@@ -192,22 +193,30 @@ class Splitter:
             if any(k != key and not ops.isdisjoint(others) for k, others in own.items())
         ]
 
-    def shorten(self, func: FuncOp, key: Hashable, size: int) -> None:
-        """Leave of a function what there is up to the group after the first `LAYERS` with a key, of
-        `size` launches each: the layers of a network are alike."""
-        ops, end = list(func.body.block.ops), LAYERS * size
-        if len(self.launches[key]) <= end:
-            return
-        left = ops[ops.index(self.launches[key][end]) : -1]
+    def shortened(self, func: FuncOp, key: Hashable, size: int) -> ModuleOp:
+        """Return a copy of the module that has of its function what there is up to the group after
+        the first `LAYERS` with a key, of `size` launches each: the layers of a network are
+        alike."""
+        copy, end = self.module.clone(), LAYERS * size
+        main = main_function(copy)
+        if main is None or len(self.launches[key]) <= end:
+            return copy
+        ops = list(main.body.block.ops)
+        left = ops[list(func.body.block.ops).index(self.launches[key][end]) : -1]
         gone = set(left)
         ops[-1].operands = [v for v in operands_of(ops[-1]) if v.owner not in gone]
         for op in reversed(left):
             erase(op)
+        return copy
 
     def function(self, func: FuncOp) -> None:
         """Split the launches of the outermost block as `choices` say."""
         for group, count in self.chosen(list(self.groups(func)), func):
             self.split(group, count)
+        self.erase_parts(func)
+
+    def erase_parts(self, func: FuncOp) -> None:
+        """Erase the kernels of pieces that nothing launches."""
         used = {op.callee for op in func.walk() if isinstance(op, LaunchOp)}
         for part in self.parts.values():
             if part is not None and part.sym_name.data not in used:
@@ -477,13 +486,13 @@ class SplitLaunchesPass(TargetPass):
             return
         target = target_for(main, self.target)
         with answers_in(self.answers):
-            choices = None if self.pieces else self.worthwhile(op.clone(), target)
+            choices = None if self.pieces else self.worthwhile(op, target)
         if self.pieces or choices:
             split(op, target, self.collectives, self.pieces, choices)
 
     def worthwhile(self, module: ModuleOp, target: Target) -> Choices:
         """The groups that make the whole program faster, with the number of their pieces; none
-        where shapes are known only at run time. `module` is a copy of the program."""
+        where shapes are known only at run time. Tried on copies of the module."""
         main = main_function(module)
         if main is None:
             return {}
@@ -493,7 +502,7 @@ class SplitLaunchesPass(TargetPass):
             return {}
         if self.collectives:
             key = next(iter(promising))
-            found.shorten(main, key, max(choice.end for choice in promising[key]))
+            module = found.shortened(main, key, max(choice.end for choice in promising[key]))
 
         def latency(choices: Choices) -> float:
             trial = module.clone()

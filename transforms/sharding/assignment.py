@@ -34,7 +34,7 @@ from ge.dialects.graph.sharding import SHARDING, ShardingAttr, ShardOp
 from ge.dialects.graph.stated import argument_attributes
 from ge.dialects.support.digits import all_digits, joined
 from ge.dialects.support.element_types import bitwidth
-from ge.dialects.support.mesh import Mesh, Sharding, is_in_time
+from ge.dialects.support.mesh import MICROBATCH, Mesh, Sharding, is_in_time
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_ints, element_type, is_static, rank_of, shape_of
 from ge.transforms.sharding.equal_ops import classes
@@ -377,7 +377,7 @@ class Assignment:
                             if need not in own and len(own) < 6:
                                 own.append(Sharding(need.dims))
         for node in self.nodes:
-            node.allowed = in_time(node.strategies) or range(len(node.strategies))
+            node.allowed = in_time(node.strategies, self.mesh) or range(len(node.strategies))
             op = node.op
             if node.rules is not None and node.rules.is_static and not node.work:
                 assert isinstance(op, TensorOp)
@@ -543,15 +543,13 @@ class Assignment:
         """Add what the users of a value cost as they are chosen, by the strategy that makes it."""
         if group.shape is None:
             return
-        wants, forms = group.wants(), group.source.has[group.index]
-        by_form = dict[int, float]()
-        for k in costs:
-            if (form := forms[k]) not in by_form:
-                seconds, known = 0.0, self._costs_of(group, form)
-                for need, times in wants:
-                    seconds += known[need] * times * group.count
-                by_form[form] = seconds
-            costs[k] += by_form[form]
+        columns, table = self._table(group)
+        wants = group.wants()
+        if not wants:
+            return
+        sent = table[:, [columns[need] for need, _ in wants]] @ [float(t) for _, t in wants]
+        for k, seconds in zip(costs, sent[list(costs)].tolist(), strict=True):
+            costs[k] += seconds
 
     # ---- 3. rounds
 
@@ -704,9 +702,11 @@ def _static_shape(value: SSAValue) -> tuple[int, ...] | None:
     return shape if is_static(shape) else None
 
 
-def in_time(strategies: Sequence[Strategy]) -> list[int]:
+def in_time(strategies: Sequence[Strategy], mesh: Mesh) -> list[int]:
     """Return the strategies for a microbatch, if there are such: nothing is to be sent from one to
     another."""
+    if MICROBATCH not in mesh.sizes:
+        return []
     return [k for k, s in enumerate(strategies) if is_in_time(s.axes)]
 
 

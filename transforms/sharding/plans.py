@@ -138,7 +138,7 @@ class Search:
         every = product(uses.items(), (ROWS, COLUMNS, ANY))
         taken = {(axis, kind) for (axis, use), kind in every if ANY in (kind, use) or kind == use}
         for node, places in self.places.items():
-            able = in_time(node.strategies) or range(len(places))
+            able = in_time(node.strategies, self.assignment.mesh) or range(len(places))
             node.allowed = [k for k in able if places[k].items() <= taken]
 
     def find_fit(self) -> None:
@@ -176,7 +176,7 @@ class Search:
             ),
         ]
         sizes = dict(places)
-        kept = [node.strategies[k] for k in in_time(node.strategies)[:1]]
+        kept = [node.strategies[k] for k in in_time(node.strategies, self.assignment.mesh)[:1]]
         times = {
             i: tuple(a for a in axes if is_in_time((a,)))
             for own in kept
