@@ -120,7 +120,8 @@ class ShardingAttr(Data[Sharding]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> Sharding:
         with parser.in_angle_brackets():
-            parser.parse_symbol_name()
+            if (name := parser.parse_symbol_name().data) != MESH:
+                parser.raise_error(f"the mesh of a module is called @{MESH}, not @{name}")
             parser.parse_punctuation(",")
             read = parser.parse_comma_separated_list(
                 parser.Delimiter.SQUARE, lambda: _axes(parser), " of a sharding"
@@ -229,6 +230,9 @@ class MeshOp(GeOp):
             printer.print_string(f' pipeline "{self.pipeline.data}"')
 
     def verify_(self) -> None:
+        if self.sym_name.data != MESH:
+            what = f"the mesh of a module is called @{MESH}, not @{self.sym_name.data}"
+            raise VerifyException(what)
         seen = set[str]()
         for name, size in self.mesh.data.axes:
             if size < 1:

@@ -968,9 +968,9 @@ func.func @axis_index()
 }
 
 // A mesh of six devices, of which the program is that of each.
-graph.mesh @devices ["dp"=2, "tp"=3]
-func.func @mesh()
-    -> (tensor<1xi64> {graph.sharding = #graph.sharding<@devices, [{"dp", "tp"}]>, graph.whole = array<i64: 6>}) {
+graph.mesh @mesh ["dp"=2, "tp"=3]
+func.func @mesh_()
+    -> (tensor<1xi64> {graph.sharding = #graph.sharding<@mesh, [{"dp", "tp"}]>, graph.whole = array<i64: 6>}) {
   %i = graph.axis_index over <"dp"=2, "tp"=3> : () -> tensor<i64>
   %y = graph.reshape %i shape [1] : (tensor<i64>) -> tensor<1xi64>
   func.return %y : tensor<1xi64>

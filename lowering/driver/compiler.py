@@ -187,7 +187,9 @@ def lower(
 
 def decisions(program: Program, options: Options) -> AbstractContextManager[object]:
     """Let passes see what data decides for a model, if that is asked for."""
-    for line in without_effect(options):
+    mesh = mesh_of(program.module)
+    given = replace(options, mesh=mesh_line(mesh)) if mesh and not options.mesh else options
+    for line in without_effect(given):
         warning(program.module, line)
     if not decides(options):
         return nullcontext()

@@ -133,6 +133,7 @@ LAUNCHES = "the target and its launches"
 MEMORY = "memory"
 
 DEVICES = "many devices"
+ON_DEVICES = "mesh shard pipeline"  # the options one of which says that there are many
 
 QUANTIZATION = "quantization and precision"
 
@@ -391,7 +392,7 @@ class Options:
         False,
         "inputs, outputs and weights may be cut into parts of unequal size: the last ones are "
         "padded",
-        variable="GE_PAD", tools=(COMPILE, RUN), group=DEVICES,
+        variable="GE_PAD", tools=(COMPILE, RUN), group=DEVICES, of=ON_DEVICES,
     )  # fmt: skip
     pipeline: str = option(
         "",
@@ -413,6 +414,7 @@ class Options:
         "ring or two_level of all_reduce, all_gather and reduce_scatter; mesh, pairwise or "
         "two_level of all_to_all; mesh or pairwise of exchange",
         variable="GE_COLLECTIVE", metavar="KIND=ALGORITHM,...", tools=(COMPILE, RUN), group=DEVICES,
+        of=ON_DEVICES,
     )  # fmt: skip
     chunks: bool = option(
         True,
@@ -545,7 +547,7 @@ class Options:
         8,
         "seconds after which a rank (under mpiexec) gives up waiting for others that do not get on",
         variable="GE_PEER_TIMEOUT", metavar="SECONDS", tools=(RUN,), group="checks",
-        in_program=False,
+        in_program=False, read=whole(1),
     )  # fmt: skip
     debug: bool = option(
         False, "print Python's traceback with an error",

@@ -80,9 +80,10 @@ PARTS = [f for f in fields(Options) if facts_of(f).of]
 VALUES = {"calibration": "x.npz", "ranges": "kl", "accuracy": "snr>=20", "tile_tunings": "t.toml",
           "quantize_skip": ("a",), "keep_dtype": ("a",), "precision_clip": True, "dump_path": "d",
           "dump_graph_format": "onnx", "tile_cache": "off", "fit_weights": True,
-          "time_limit": 60, "microbatches": 2}  # fmt: skip
+          "time_limit": 60, "microbatches": 2, "pad": True,
+          "collective": ("all_reduce=ring",)}  # fmt: skip
 OWNERS = {"quantize": "int8", "precision": "fp16", "tiles": True, "dump_graph": 1,
-          "pipeline": "2"}  # fmt: skip
+          "pipeline": "2", "mesh": "tp=2", "shard": "auto"}  # fmt: skip
 
 
 @pytest.mark.parametrize("field", PARTS, ids=lambda f: f.name)

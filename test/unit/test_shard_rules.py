@@ -123,6 +123,21 @@ def test_the_file_may_have_the_mesh_and_what_is_of_others(tmp_path: Path):
     assert cut(program) == {"x": '[{"dp"}, {}]'}
 
 
+def test_parameters_that_no_weight_is_called_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    (path := tmp_path / "rules.json").write_text(
+        json.dumps({"mesh": {"dp": 2}, "shard": {"x": [["dp"]]}, "parameters": ["w", "ww", "x"]})
+    )
+    onnx.save(layers(), tmp_path / "m.onnx")
+    model, made = str(tmp_path / "m.onnx"), str(tmp_path / "p.mlir")
+    assert ge_compile([model, "--shard", str(path), "-o", made]) == 0
+    told = capsys.readouterr().err
+    assert "warning: parameters: there is no weight 'ww'; did you mean 'w'?" in told
+    assert "there is no weight 'x'" in told
+    assert "'w'\n" not in told
+
+
 @pytest.mark.parametrize(
     ("mesh", "rules", "text"),
     [

@@ -116,7 +116,8 @@ def examples(dialect: str) -> Sequence[Example]:
     line = head.count("\n") + 3
     for part in rest.split(between):
         name = re.search(r"^func\.func @(\w+)", part, re.MULTILINE)
-        about = f"{dialect}.{name[1]}" if name and name[1] != "main" else ""
+        # `_` stands behind the name of an op that another symbol has
+        about = f"{dialect}.{name[1].rstrip('_')}" if name and name[1] != "main" else ""
         blank = len(part) - len(part.lstrip("\n"))
         place = f"docs/examples/{path.name}"
         found.append(Example(part.strip() + "\n", line + blank, about, place))

@@ -16,7 +16,7 @@ values a `graph.shard` that all their users read. A value that a rule and the mo
 ways is an error. So is, with or without rules, a sharding that does not hold.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import TypeAlias, cast
@@ -50,7 +50,7 @@ from ge.dialects.graph.sharding import (
     whole_shape,
 )
 from ge.dialects.graph.stated import VALUES, name_of
-from ge.dialects.support.diagnostics import listening, remark
+from ge.dialects.support.diagnostics import listening, remark, warning
 from ge.dialects.support.editing import names_in
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -107,11 +107,12 @@ def annotate(module: ModuleOp, rules: ShardRules, pad: bool = False) -> None:
         first = block.first_op
         assert first is not None
         block.insert_op_before(MeshOp.of(mesh), first)
-    if rules.parameters is not None:
-        module.attributes[PARAMETERS] = ArrayAttr([StringAttr(n) for n in rules.parameters])
     places = Places(main)
-    if rules.shard or rules.ends:
+    if rules.shard or rules.ends or rules.parameters:
         places.find()
+    if rules.parameters is not None:
+        places.check_weights(module, rules.parameters)
+        module.attributes[PARAMETERS] = ArrayAttr([StringAttr(n) for n in rules.parameters])
     for name, sharding in places.chosen(rules):
         try:
             places.state(name, sharding, mesh, pad)
@@ -202,6 +203,18 @@ class Places:
                 raise self._no_value(rule, rules.source)
             yield from ((name, sharding) for name in matched if name not in taken)
             taken.update(matched)
+
+    def check_weights(self, module: ModuleOp, names: Sequence[str]) -> None:
+        """Warn of names that no weight has: the bytes of weights that are told leave them out."""
+        weights = [
+            name
+            for name, place in self.known.items()
+            if isinstance(place, SSAValue) and isinstance(place.owner, ConstantOp)
+        ]
+        for name in dict.fromkeys(names):
+            if name not in weights:
+                hint = did_you_mean(name, weights, "")
+                warning(module, f"parameters: there is no weight '{name}'{hint}")
 
     def _no_value(self, rule: str, source: str) -> GeError:
         if rule in self.doubtful:
