@@ -34,7 +34,7 @@ from ge.dialects.support.types import (
 )
 from ge.dialects.targets.target import Target, target_for
 from ge.runtime.library.costs.cycles import share_of
-from ge.runtime.library.matmul.single_row import has_codes_for_rows
+from ge.runtime.library.matmul.codes import has_codes_for_rows
 from ge.transforms.graph.canonical.linear_maps import is_prepared
 from ge.transforms.rewriting.driver import rewrite
 from ge.transforms.rewriting.matching import Match, Op, Value

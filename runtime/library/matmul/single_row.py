@@ -49,7 +49,6 @@ from ge.dialects.support.types import (
     Shape,
     align_up,
     element_type,
-    normalize_axis,
     numel,
     shape_of,
 )
@@ -60,6 +59,7 @@ from ge.runtime.library.language import values as v
 from ge.runtime.library.language.indices import Scalar, ceil_div
 from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.launch import Arguments, Launch, Written
+from ge.runtime.library.matmul.codes import has_codes_for_rows
 from ge.runtime.library.matmul.outputs import ResultBlock
 from ge.runtime.library.matmul.program import Epilogue, SplitSums
 from ge.runtime.library.matmul.sections import Product, Section
@@ -69,21 +69,6 @@ MOST_BLOCKS, DEPTHS = 64, (16, 8, 4, 2, 1)  # of columns; terms of a tile of cod
 WAVES = 4  # units of a core, of which parts of the terms are chosen
 CHAIN = 16  # terms of a group that are summed up in f16
 LARGEST, TINY = 65504, 2.0**-24  # of f16
-
-
-def has_codes_for_rows(op: DequantizeOp, columns: int) -> bool:
-    """True if vector cores multiply the codes of a weight, of which one dimension has the columns:
-    of 8 bits with scales of columns, or of 4 bits with those of groups of terms."""
-    shape, block = shape_of(op.input), op.block_size.value.data
-    if len(shape) != 2:
-        return False
-    axis = 0 if op.axis is None else normalize_axis(op.axis.value.data, 2)
-    bits = bitwidth(element_type(op.input))
-    if block:
-        whole = axis != columns and shape[axis] % block == 0
-        return whole and bits == 4 and shape[columns] % 2 == 0
-    known = axis == columns or numel(shape_of(op.scale)) == 1
-    return known and bits == 8 and op.zero_point is None
 
 
 def codes_of(product: Product) -> DequantizeOp | None:
