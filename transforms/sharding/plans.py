@@ -54,7 +54,8 @@ Uses = Mapping[str, str]
 class ShardPlan:
     """Strategies of all ops, and what they cost on a device."""
 
-    uses: Uses
+    uses: Uses  # that were allowed
+    cut: Uses  # and those that there are; "" along an axis along which nothing is cut
     choice: Sequence[int]
     seconds: float
     sent_s: float
@@ -72,8 +73,12 @@ class ShardPlan:
             ROWS: "activations along {}, whole weights",
             COLUMNS: "weights along {}",
             ANY: "weights and activations along {}",
+            "": "nothing along {}",
         }
-        return ", ".join(words[use].format(axis) for axis, use in self.uses.items())
+        return (
+            ", ".join(words[use].format(axis) for axis, use in self.cut.items())
+            or "no axis to cut along"
+        )
 
     def __str__(self) -> str:
         return (
@@ -218,10 +223,26 @@ class Search:
         work = sum(n.work[n.chosen] for n in nodes)
         sending = sum(self.assignment.group_cost(g) for n in nodes for g in n.outputs)
         parameters = sum(n.parameters[n.chosen] for n in nodes)
-        choice = self.assignment.choice()
+        choice, seconds = self.assignment.choice(), work + sending
         self.plans.append(
-            ShardPlan(uses, choice, work + sending, sending, parameters, self.most_values())
+            ShardPlan(uses, self.cut(), choice, seconds, sending, parameters, self.most_values())
         )
+
+    def cut(self) -> Uses:
+        """Return what is cut along each axis as all is chosen now."""
+        found: dict[str, set[str]] = {axis.name: set() for axis in self.axes}
+        for node in self.assignment.nodes:
+            places = self.places[node][node.chosen] if node in self.places else {}
+            for axis in node.results[node.chosen].axes if node.results else ():
+                if axis.name in found:
+                    found[axis.name].add(places.get(axis.name, ""))
+            for name, place in places.items():
+                found[name].add(place)
+        kinds: dict[str, str] = {}
+        for name, own in found.items():
+            weights, rows = COLUMNS in own, ROWS in own
+            kinds[name] = ANY if weights and rows else COLUMNS if weights else ROWS if own else ""
+        return kinds
 
     def most_values(self) -> float:
         """Return the bytes of values at once, at most, in the order of the program: each from the
