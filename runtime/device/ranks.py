@@ -53,9 +53,12 @@ from ge.runtime.device.devices import (
     spreads,
 )
 from ge.runtime.device.function import Driver, Watch, put_into
+from ge.runtime.device.rank_processes import away, kill_stopped
 from ge.runtime.numbers.collectives import Member
 
 START_S = 60.0  # that a rank may take to begin
+AWAY_S = 7.0  # that others wait for one which is seen to have ended, or to be stopped
+LOOKING_S = 1.0  # between looks at the processes of ranks that have not begun
 ASKING_S = 0.5  # between questions to a rank that is missing
 NAP_S = 0.05  # of the thread that answers
 TAGS = 30_000  # MPI promises 32,767
@@ -359,9 +362,10 @@ def together(run: Callable[[int], int]) -> int:
     """Run a command, which is given the number of the rank: what it prints and writes is that of
     rank 0. Where it fails on one, it ends on all, with the reason."""
     begun = go_on_in_a_child()
-    comm = world()
+    comm, thread = world(), answering()
+    data_comm()  # all ranks meet in it, as in the two before
     begun()
-    answering()
+    thread.heard = dict.fromkeys(range(comm.size), time.monotonic())
     if comm.rank:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
         be_quiet()
@@ -391,13 +395,28 @@ def go_on_in_a_child() -> Callable[[], None]:
 
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, pass_on)
-    if not select.select([begun], [], [], START_S)[0]:
+    if reason := others_stay_away(begun):
         os.kill(child, signal.SIGKILL)
-        end_with(1, f"waits for other ranks, which have not begun after {START_S:.0f} s")
+        kill_stopped()
+        end_with(1, f"waits for {reason}")
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if status < 0:
         end_with(128 - status, f"was ended by {signal.Signals(-status).name}")
     os._exit(status)
+
+
+def others_stay_away(begun: int) -> str:
+    """Wait until all ranks have begun, which closes a pipe; return for whom in vain, and why."""
+    start = well = time.monotonic()
+    while not select.select([begun], [], [], LOOKING_S)[0]:
+        now, gone = time.monotonic(), away()
+        well = well if gone else now
+        if now - well > AWAY_S:
+            texts = [f"rank {n}, which {what}" for n, what in sorted(gone.items())[:4]]
+            return f"{', '.join(texts)}, and has not begun"
+        if now - start > START_S:
+            return f"other ranks, which have not begun after {START_S:.0f} s"
+    return ""
 
 
 def end_with(status: int, what: str) -> NoReturn:

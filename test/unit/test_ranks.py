@@ -169,10 +169,60 @@ def test_what_fails_on_a_rank_ends_all(files: Path, how: str, text: str) -> None
     assert seconds < 40
 
 
+# A rank ends or stops before it meets others: before MPI begins, or while the program is loaded
+EARLY = """
+import os
+import signal
+import sys
+import ge_npu
+from ge.runtime.device import ranks
+
+place, answering, agree = sys.argv.pop(1), ranks.answering, ranks.Rank.agree
+
+def is_stopped(here):
+    if here == place and os.environ["PMI_RANK"] == "1":
+        os.kill(os.getpid(), signal.SIGSTOP)
+
+def stopped_in_mpi():
+    is_stopped("in MPI")
+    return answering()
+
+def stopped_before(self, *args):
+    is_stopped("while it loads")
+    return agree(self, *args)
+
+ranks.answering, ranks.Rank.agree = stopped_in_mpi, stopped_before
+is_stopped("before MPI")
+if place == "ends" and os.environ["PMI_RANK"] == "1":
+    sys.exit()
+sys.exit(ge_npu.ge_run())
+"""
+
+
 @needs_mpi
-def test_a_rank_that_does_not_begin_ends_all(files: Path) -> None:
-    """Another program, of which MPI hears nothing."""
+@pytest.mark.parametrize(
+    ("place", "text"),
+    [
+        ("ends", "rank 0 waits for rank 1, which has ended, and has not begun"),
+        ("before MPI", "rank 0 waits for rank 1, which is stopped, and has not begun"),
+        ("in MPI", "waits for rank 1, which is stopped, and has not begun"),
+        ("while it loads", "waits in the start of the program for rank 1 (which is silent)"),
+    ],
+)
+def test_a_rank_that_does_not_begin_ends_all(files: Path, place: str, text: str) -> None:
+    (files / "early.py").write_text(EARLY, "utf-8")
+    run = files / "early.py", place, files / "p.mlir", "--inputs", files / "in.npz"
+    status, _, error, seconds = start(2, *run)
+    assert status
+    assert text in error
+    assert seconds < 40
+
+
+@needs_mpi
+def test_a_rank_of_which_nothing_is_seen_ends_all(files: Path) -> None:
+    """Another program, where no processes are seen."""
     quick = "import sys, ge_npu; from ge.runtime.device import ranks; ranks.START_S = 3.0; "
+    quick += "ranks.away = lambda: {}; "
     run = "-c", quick + RUN[1], files / "p.mlir", "--inputs", files / "in.npz"
     status, _, error, seconds = start(1, *run, ":", "-n", 1, sys.executable, "-c", "exit()")
     assert status
