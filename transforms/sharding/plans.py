@@ -232,16 +232,17 @@ class Search:
         """Return what is cut along each axis as all is chosen now."""
         found: dict[str, set[str]] = {axis.name: set() for axis in self.axes}
         for node in self.assignment.nodes:
-            places = self.places[node][node.chosen] if node in self.places else {}
+            own = self.places.get(node)
+            places: Mapping[str, str] = own[node.chosen] if own else {}
             for axis in node.results[node.chosen].axes if node.results else ():
                 if axis.name in found:
                     found[axis.name].add(places.get(axis.name, ""))
             for name, place in places.items():
                 found[name].add(place)
         kinds: dict[str, str] = {}
-        for name, own in found.items():
-            weights, rows = COLUMNS in own, ROWS in own
-            kinds[name] = ANY if weights and rows else COLUMNS if weights else ROWS if own else ""
+        for name, ways in found.items():
+            weights, rows = COLUMNS in ways, ROWS in ways
+            kinds[name] = ANY if weights and rows else COLUMNS if weights else ROWS if ways else ""
         return kinds
 
     def most_values(self) -> float:
