@@ -60,10 +60,12 @@ def require_stages(options: Options, until: Level) -> None:
     """Raises GeError for options that a pipeline does not take."""
     if until is not Level.PROGRAM:
         raise GeError("a pipeline is compiled to the program level", "--pipeline")
+    flags = "--dynamic-batch", "--dynamic-image-size", "--dynamic-dims"
+    gears = zip(flags, options.gears, strict=True)
     for flag, given, why in (
         ("--state", options.state, "state would be that of another microbatch"),
         ("--state-capacity", options.state_capacity, "state would be that of another microbatch"),
-        ("--dynamic-dims", any(options.gears), "the batch is cut at one size"),
+        *((flag, gear, "the batch is cut at one size") for flag, gear in gears),
         ("--quantize", options.quantize, "it is decided on whole values"),
         ("--precision", options.precision != ORIGIN, "it is decided on whole values"),
     ):

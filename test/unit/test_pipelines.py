@@ -208,6 +208,7 @@ def test_a_stage_waits_for_a_slot() -> None:
         ({"mesh": "dp=2,pp=4", "pipeline": "dp=4"}, ["'dp' has 2 devices"]),
         ({"mesh": "pp=2", "pipeline": "tp=2"}, ["no axis 'tp'"]),
         ({"mesh": "pp=2", "pipeline": 2, "state": {"x": "y"}}, ["--state"]),
+        ({"mesh": "pp=2", "pipeline": 2, "dynamic_batch": "2,4"}, ["--dynamic-batch is not"]),
         ({"mesh": "pp=2", "pipeline": 2, "shard": {"shard": {}, "stages_end_at": ["q"]}}, ["'q'"]),
         (
             {"mesh": "pp=4", "pipeline": 4, "shard": {"shard": {}, "stages_end_at": ["a"]}},
