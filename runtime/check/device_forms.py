@@ -286,6 +286,10 @@ def reshaped(form: Kind, source: Shape, target: Shape, unseen: Unseen) -> Forms:
     ways = [seats(cut, source, target, bool(unseen.moved & {*cut.axes})) for cut in cuts]
     # one element may be a term that is left of a sum, too
     doubt = {a for cut in cuts if source[cut.dim] == 1 for a in cut.axes} & unseen.combined
+    # a layout of one row or column may be turned by what is no op of the graph
+    for cut, own in zip(cuts, ways, strict=True):
+        is_turned = source[cut.dim] == 1 in target and all(x.minor for x in own)
+        doubt |= {*cut.axes} if is_turned else set()
     found = replace(form, cuts=tuple(cuts)).placed(ways, are_new=True)
     return forms(replace(kind, unsure=kind.unsure | doubt) for kind in found)
 

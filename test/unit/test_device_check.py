@@ -991,3 +991,36 @@ def test_d11_what_partition_moves_unseen_is_stated():
     assert 'graph.unseen = {moved = #graph.axes<"a"=2, "b"=2>}' in program
     assert rules(program) == {}
     assert "D11" in rules(re.sub(" attributes {graph.unseen = .*?}} {", " {", program, count=1))
+
+
+def test_d11_a_part_that_others_pass_is_moved_unseen():
+    program = compiled(
+        """graph.mesh @mesh ["a"=2]
+func.func @main(%x: tensor<4x2x1xf32> {graph.sharding = #graph.sharding<@mesh, [{}, {"a"}, {}]>})
+    -> (tensor<1x2x4xf32> {graph.sharding = #graph.sharding<@mesh, [{}, {"a"}, {}]>}) {
+  %0 = graph.relu %x : (tensor<4x2x1xf32>) -> tensor<4x2x1xf32>
+  %1 = graph.transpose %0 permutation [2, 1, 0] : (tensor<4x2x1xf32>) -> tensor<1x2x4xf32>
+  %2 = graph.exp %1 : (tensor<1x2x4xf32>) -> tensor<1x2x4xf32>
+  return %2 : tensor<1x2x4xf32>
+}""",
+        "default",
+    )
+    assert rules(program) == {}
+
+
+def test_d11_a_layout_of_one_column_that_is_turned_leaves_open_what_is_cut():
+    program = compiled(
+        """graph.mesh @mesh ["a"=2]
+func.func @main(%x: tensor<1x4x1x1xf32> {graph.whole = array<i64: 1, 4, 2, 1>,
+                    graph.sharding = #graph.sharding<@mesh, [{}, {}, {"a"}, {}]>})
+    -> (tensor<1x1x1x4xf32> {graph.whole = array<i64: 1, 2, 1, 4>,
+                    graph.sharding = #graph.sharding<@mesh, [{}, {"a"}, {}, {}]>}) {
+  %0 = graph.relu %x : (tensor<1x4x1x1xf32>) -> tensor<1x4x1x1xf32>
+  %1 = graph.transpose %0 permutation [0, 2, 3, 1] : (tensor<1x4x1x1xf32>) -> tensor<1x1x1x4xf32>
+  %2 = graph.exp %1 : (tensor<1x1x1x4xf32>) -> tensor<1x1x1x4xf32>
+  return %2 : tensor<1x1x1x4xf32>
+}""",
+        "default",
+    )
+    assert "permutation" not in program
+    assert rules(program) == {}

@@ -65,6 +65,7 @@ from ge.dialects.support.tensor_op import (
 from ge.dialects.support.types import (
     UNKNOWN,
     Shape,
+    array_ints,
     element_type,
     normalize_axis,
     numel,
@@ -106,9 +107,18 @@ def unseen(part: Part) -> Unseen:
                 if j is None and size == 1:
                     combined.add(digit)
                 elif j is not None and 1 in (size, shape[j]) \
-                        and i != j and len(cuts) - i != len(dims) - j:  # fmt: skip
+                        and not _keeps_place(part.op, (i, len(cuts)), (j, len(dims))):  # fmt: skip
                     moved.add(digit)
     return Unseen(frozenset(moved), frozenset(combined))
+
+
+def _keeps_place(op: TensorOp, source: tuple[int, int], target: tuple[int, int]) -> bool:
+    """True if an op moves no other dimension past one; given are its number and the rank, before
+    and after."""
+    (i, rank), (j, new_rank) = source, target
+    if isinstance(op, TransposeOp):
+        return {*array_ints(op.permutation)[:j]} == {*range(i)}
+    return i == j or rank - i == new_rank - j
 
 
 def shapes_of(op: TensorOp, strategy: Strategy) -> list[Shape]:
