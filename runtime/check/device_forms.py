@@ -69,8 +69,9 @@ class Cut:
         """This cut, of a dimension that has the same elements, of another size or the same one."""
         if size == other:
             return replace(self, dim=dim)
-        low, high = (e * other // size for e in self.edges)
-        return Cut(self.axes, dim, step=self.step * other // size, edges=(low, high))
+        # what has one of such elements is none of the whole's either
+        step, low, high = (-(-n * other // size) for n in (self.step, *self.edges))
+        return Cut(self.axes, dim, step=step, edges=(low, high))
 
     def padded(self, each: int) -> bool:
         return self.whole is not None and self.whole < each * prod(a.size for a in self.axes)

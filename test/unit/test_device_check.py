@@ -1024,3 +1024,25 @@ func.func @main(%x: tensor<1x4x1x1xf32> {graph.whole = array<i64: 1, 4, 2, 1>,
     )
     assert "permutation" not in program
     assert rules(program) == {}
+
+
+@pytest.mark.parametrize(("pads", "dilation"), [((0, 0), 2), ((1, 1), 3)])
+def test_d19_a_chunk_with_elements_of_no_part_stays_so_in_more_dimensions(
+    pads: tuple[int, int], dilation: int
+):
+    """Rows 2 further to both sides, of which a window of 3 takes too many where it is wider."""
+    program = compiled(f"""graph.mesh @mesh ["a"=2]
+func.func @main(%x: tensor<1x1x8x8xf32> {{graph.whole = array<i64: 1, 1, 16, 8>,
+                    graph.sharding = #graph.sharding<@mesh, [{{}}, {{}}, {{"a"}}, {{}}]>}},
+                %w: tensor<1x1x3x1xf32>) -> tensor<1x1x2x8x8xf32> {{
+  %0 = graph.exchange %x shape [1, 1, 16, 8] has <@mesh, [{{}}, {{}}, {{"a"=2}}, {{}}]>
+      needs <[0 : 1], [0 : 1], ["a"=2 * 8 + -2 : 12], [0 : 8]> fill 0.0 : f32
+      : (tensor<1x1x8x8xf32>) -> tensor<1x1x12x8xf32>
+  %1 = graph.conv %0, %w pads [{pads[0]}, 0, {pads[1]}, 0] dilations [{dilation}, 1]
+      : (tensor<1x1x12x8xf32>, tensor<1x1x3x1xf32>) -> tensor<1x1x8x8xf32>
+  %2 = graph.reshape %1 shape [1, 1, 1, 8, 8] : (tensor<1x1x8x8xf32>) -> tensor<1x1x1x8x8xf32>
+  %3 = graph.all_gather %2 dim 2 over <"a"=2>
+      : (tensor<1x1x1x8x8xf32>) -> tensor<1x1x2x8x8xf32>
+  return %3 : tensor<1x1x2x8x8xf32>
+}}""")
+    assert ("D19" in rules(program)) == (dilation == 3)
