@@ -543,13 +543,15 @@ class Assignment:
         """Add what the users of a value cost as they are chosen, by the strategy that makes it."""
         if group.shape is None:
             return
-        columns, table = self._table(group)
-        wants = group.wants()
-        if not wants:
-            return
-        sent = table[:, [columns[need] for need, _ in wants]] @ [float(t) for _, t in wants]
-        for k, seconds in zip(costs, sent[list(costs)].tolist(), strict=True):
-            costs[k] += seconds
+        wants, forms = group.wants(), group.source.has[group.index]
+        by_form, known_of = dict[int, float](), group.known
+        for k in costs:
+            if (form := forms[k]) not in by_form:
+                seconds, known = 0.0, known_of.get(form) or self._costs_of(group, form)
+                for need, times in wants:
+                    seconds += known[need] * times * group.count
+                by_form[form] = seconds
+            costs[k] += by_form[form]
 
     # ---- 3. rounds
 
