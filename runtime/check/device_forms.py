@@ -260,18 +260,18 @@ def together(parts: Sequence[Forms], are_apart: bool = False) -> Forms:
 
 def seats(cut: Cut, source: Shape, target: Shape, is_unseen: bool) -> list[Cut]:
     """The cuts that one of a shape may be in another shape of the same elements: before as many of
-    these, or of any dimension of one element if it is moved `unseen`. Where as many dimensions as
-    before are there, it stays with its own; a dimension of one element that is gone was one of the
-    dimension before or behind it."""
+    these, or of any dimension of one element if it is moved `unseen`; one of one element then is
+    merged with any dimension. Where as many dimensions as before are there, it stays with its own;
+    a dimension of one element that is gone was one of the dimension before or behind it."""
     end = prod(source[cut.dim + cut.minor :])
     before, after = ([d for d in range(len(x)) if prod(x[d:]) == end] for x in (source, target))
     size, is_same = source[cut.dim], len(before) == len(after) and not is_unseen
     if is_same and not cut.minor:
         own = after[before.index(cut.dim)]
         return [cut.scaled(own, size, target[own])]
-    dims = [] if is_same else after
+    dims = [] if is_same else [*after]
     if is_unseen:
-        dims = [*after, *(d for d, n in enumerate(target) if n == 1 and d not in after)]
+        dims += [d for d, n in enumerate(target) if d not in after and 1 in (n, size)]
     found = [Cut(cut.axes, d) if cut.minor else cut.scaled(d, size, target[d]) for d in dims]
     if cut.minor or (size == 1 and len(after) < len(before)):
         ends = [d for d, n in enumerate(target) if n > 1 and prod(target[d + 1 :]) == end]

@@ -12,10 +12,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ge.dialects.support.environment import RANKS
+from ge.dialects.support.environment import RANKS, ranks_here
 
 PROC = Path("/proc")
-LOCAL, ALL = "MPI_LOCALNRANKS", "PMI_SIZE"  # how many ranks there are, on this machine and in all
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +71,9 @@ def away() -> dict[int, str]:
     alive = [p for p in of_this_run(found).values() if p.is_alive]
     gone = {p.rank: "is stopped" for p in alive if p.state == "T" and p.rank is not None}
     numbers, own = {p.rank for p in alive}, starter(found, os.getpid())
-    size = os.environ.get(ALL, "")
     others = [p for p in found.values() if p.parent == own and p.is_alive and p.rank is None]
-    if own in found and not others and size.isdigit() and size == os.environ.get(LOCAL):
-        gone |= {n: "has ended" for n in range(int(size)) if n not in numbers}
+    if own in found and not others:
+        gone |= {n: "has ended" for n in range(ranks_here()) if n not in numbers}
     return gone
 
 

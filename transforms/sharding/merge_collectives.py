@@ -26,7 +26,7 @@ are of: the order of the program has room for them there, and they can begin ear
 Exchanges that bring boxes of one value are one where these lie beside each other, or overlap."""
 
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from math import prod
@@ -48,8 +48,9 @@ from ge.dialects.graph.collectives import (
 )
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import ReshapeOp, TransposeOp
-from ge.dialects.graph.sharding import mesh_of
+from ge.dialects.graph.sharding import Unseen, mesh_of
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
+from ge.dialects.support.digits import all_digits
 from ge.dialects.support.editing import put_in_row
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.operation import all_ops, operands_of, ops_of
@@ -90,6 +91,7 @@ class MergeCollectivesPass(ModulePass):
             ops = ops_of(block)
             seconds = seconds_of(ops, rates) if (found := groups(block)) else {}
             together = [own for group in found for own in parts(group, seconds, rates)]
+            Unseen.of(op).also(moved_by(together)).state(op)
             early = [new for own in together for new in merge(own)]
             if early:
                 put_early(block, early)
@@ -311,6 +313,14 @@ def merge(members: Sequence[Reduction]) -> list[Operation]:
         first += size
         replace_op(member, [add(ReshapeOp.of(own, shape=shape, allow_zero=True))])
     return new
+
+
+def moved_by(together: Iterable[Sequence[Reduction]]) -> Unseen:
+    """The axes whose parts stand in rows before they are scattered, and behind other dimensions
+    again after it: of the one row that a device has then nothing is moved."""
+    some = [m for own in together if len(own) > 1 for m in own if isinstance(m, ReduceScatterOp)]
+    inner = [m for m in some if prod(shape_of(m.input)[: m.dim.value.data]) > 1]
+    return Unseen(moved=frozenset(digit for m in inner for digit in all_digits(m.axes.data)))
 
 
 def add_row(op: Reduction, add: Callable[[TensorOp], SSAValue]) -> SSAValue:
