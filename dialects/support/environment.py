@@ -76,7 +76,7 @@ def has_ranks() -> bool:
 
 
 def ranks_here() -> int:
-    """Return how many ranks there are, where `mpiexec` says that all are on this machine; else 0."""
+    """Return how many ranks there are, where `mpiexec` has all on this machine; else 0."""
     here, size = (os.environ.get(name, "") for name in ("MPI_LOCALNRANKS", "PMI_SIZE"))
     return int(size) if size.isdigit() and size == here else 0
 

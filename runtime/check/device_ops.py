@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from itertools import product
+from itertools import pairwise, product
 from math import inf, prod
 from typing import Any, cast
 
@@ -52,7 +52,7 @@ from ge.runtime.check.device_forms import (
     names,
     reshaped,
 )
-from ge.runtime.check.device_parts import depends_on_place, part_of
+from ge.runtime.check.device_parts import depends_on_place, part_of, read_by
 
 NEUTRAL: Mapping[str, Callable[[Attribute], int | float]] = {
     "sum": lambda _: 0, "prod": lambda _: 1, "max": lowest, "min": highest,
@@ -137,6 +137,24 @@ def aligned(op: TensorOp, index: int, result: int) -> int:
         if own == (shape[axis],):
             return axis
     return len(shape) - len(own)
+
+
+def turned(op: GatherOp, own: Sequence[Kind]) -> Kind | None:
+    """The form of elements that each device takes from the last ones of its part on, as a slice
+    does; None for any others."""
+    data, index = own
+    if index.known is None or index.varies or len(shape_of(op.indices)) != 1:
+        return None
+    axis, taken = op.axis.value.data, next(iter(index.known.values())).tolist()
+    cut, size = next((x for x in data.cuts if x.dim == axis), None), shape_of(op.input)[axis]
+    steps = {b - a for a, b in pairwise(taken)}
+    if cut is None or cut.minor or len(steps) != 1 or max(steps) >= 0 or not 0 <= taken[0] < size:
+        return None
+    (step,) = steps
+    new = read_by(lambda j: (taken[0] + step * j, 1), cut, (size, len(taken)), axis)
+    if not isinstance(new, Cut):
+        return None
+    return replace(data, cuts=tuple(new if x is cut else x for x in data.cuts), known=None)
 
 
 def combined(op: TensorOp) -> dict[tuple[int, int], str]:
@@ -347,7 +365,7 @@ class Tensors(Received):
     def of_parts(self, op: TensorOp, own: Sequence[Kind], result: int) -> Kind:
         if isinstance(op, GatherOp):
             self.check_taken(op, own)
-            if (part := self.own_part(op, own)) is not None:
+            if (part := self.own_part(op, own) or turned(op, own)) is not None:
                 return part
         kinds, cuts, terms = combined(op), dict[frozenset[Axis], Cut](), list[Axis]()
         kind, free = SUM, all(f.free for f in own)

@@ -5,6 +5,7 @@ Element j of a result needs elements of an operand from b(j) on; by the boxes of
     graph.conv %x, 3 wide, strides [2], pads [0, 0]     b(j) = 2 * j: 2 further after each element
     graph.conv_transpose, strides [2]                   1 further after each 2 elements
     graph.slice %x [1:5]                                b(j) = j + 1
+    graph.slice %x [-1::-1], of 4 elements              b(j) = 3 - j
 
 All devices run that op. There is one op on the whole of which each computes a part, if the windows
 of the next device begin where those of the whole go on: parts that lie a number of elements apart
@@ -50,11 +51,14 @@ def reads(op: TensorOp, index: int, dim: int, along: int, result: int) -> Reads:
 
 
 def steps_of(read: Reads, count: int) -> Span | None:
-    """After how many elements of the result windows lie how many elements further, if ever so."""
+    """After how many elements of the result windows lie how many elements further, or back, if ever
+    so."""
     for each in range(1, MOST_STEPS + 1):
         far = read(each)[0] - read(0)[0]
         among = {*range(2 * each), count // 2, max(count - each - 1, 0)}
-        if far > 0 and all(read(j + each) == (read(j)[0] + far, read(j)[1]) for j in among):
+        if far < 0:  # behind the last element, which is the first of the operand, there is none
+            among = {j for j in among if j + each < count}
+        if far and all(read(j + each) == (read(j)[0] + far, read(j)[1]) for j in among):
             return each, far
     return None
 
@@ -68,7 +72,12 @@ def part_of(
         return "windows are of elements that do not follow each other"
     dim, along = dims
     size, count = shape_of(op.operands[index])[dim], shape_of(op.results[result])[along]
-    read = reads(op, index, dim, along, result)
+    return read_by(reads(op, index, dim, along, result), cut, (size, count), along)
+
+
+def read_by(read: Reads, cut: Cut, sizes: tuple[int, int], along: int) -> Cut | str | None:
+    """The same by what elements need, of dimensions of some sizes."""
+    size, count = sizes
     steps = steps_of(read, count)
     if steps is None:
         return None
