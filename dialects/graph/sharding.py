@@ -390,12 +390,13 @@ def parts_of(module: ModuleOp) -> dict[str, WeightPart]:
 
 
 class Unseen(NamedTuple):
-    """Digits of axes by whose places one element of a device is moved past other dimensions, or
-    combined with those of other devices: that does nothing on a device, and its program does not
-    show it."""
+    """Digits of axes by whose places one element of a device is moved past other dimensions,
+    combined with those of other devices, or repeated on all of them: that does nothing on a device,
+    and its program does not show it."""
 
     moved: frozenset[Axis] = frozenset()
     combined: frozenset[Axis] = frozenset()
+    repeated: frozenset[Axis] = frozenset()
 
     @classmethod
     def of(cls, module: ModuleOp) -> "Unseen":
@@ -409,7 +410,7 @@ class Unseen(NamedTuple):
         return cls(*map(stated, cls._fields))
 
     def also(self, other: "Unseen") -> "Unseen":
-        return Unseen(self.moved | other.moved, self.combined | other.combined)
+        return Unseen(*(a | b for a, b in zip(self, other, strict=True)))
 
     def state(self, module: ModuleOp) -> None:
         """State them as an attribute of a module, if there are some."""

@@ -1,6 +1,6 @@
 """The forms of what devices send each other (see `device_values.py`)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 
 from xdsl.ir import Operation
@@ -22,6 +22,10 @@ class Received:
     unseen: Unseen = field(default_factory=Unseen)
     problems: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
+    def repeats(self, form: Kind, axes: Collection[Axis]) -> bool:
+        """True if parts by some axes may be the same on all devices."""
+        return form.loose or (bool(axes) and {*axes} <= self.unseen.repeated)
+
     def __post_init__(self) -> None:
         self.devices = list(some_devices(self.mesh, self.mesh.sizes))
 
@@ -42,7 +46,7 @@ class Received:
                 sure |= {*axes} - {*form.varies}
             both = {*axes, *(() if cut is None else cut.axes)}
             unknown = both & form.unsure and not form.lacks(axes, dim)
-            is_loose = form.loose and not form.axes & {*axes}
+            is_loose = self.repeats(form, axes) and not form.axes & {*axes}
             is_one = shape[dim] <= shape_of(op.input)[dim]  # the first part is all there is
             unknown = unknown or (cut is None and (form.free or is_loose or is_one))
             unknown = unknown and not form.contradicts(axes)
@@ -114,7 +118,7 @@ class Received:
         both = {*axes, *(() if cut is None else cut.axes)}
         doubt = both & form.unsure and not form.lacks(axes, dim)
         is_cut = any(x.dim == dim for x in form.cuts)  # by others
-        doubt = doubt or (cut is None and (form.free or (form.loose and not is_cut)))
+        doubt = doubt or (cut is None and (form.free or (self.repeats(form, axes) and not is_cut)))
         if set(axes) & set(form.terms):
             self.report("D12", op, "gathers terms of a sum before they are combined")
         elif cut is None and not doubt:

@@ -433,7 +433,13 @@ class Tensors(Received):
         cut = replace(cut, fill=cut.fill if moved else None)
         key = frozenset(cut.axes)
         for other, form in enumerate(own):
-            if other == index or form.axes & key or form.free or form.loose or unsure & key:
+            if (
+                other == index
+                or form.axes & key
+                or form.free
+                or self.repeats(form, key)
+                or unsure & key
+            ):
                 continue
             sizes = shape_of(op.operands[other])
             ways = through(op, other, result, exactly=True)
@@ -506,7 +512,7 @@ class Tensors(Received):
             if unsure & {*cut.axes} or op.ACCESS is Access.POINTWISE:
                 continue
             for i, form in enumerate(own):
-                if form.axes & {*cut.axes} or form.free or form.loose:
+                if form.axes & {*cut.axes} or form.free or self.repeats(form, cut.axes):
                     continue
                 if depends_on_place(op, i, cut.dim, result):
                     text = f"an element along {names(cut.axes)} needs other elements of operand {i}"
@@ -525,7 +531,11 @@ class Tensors(Received):
                 if i != other or other == index:
                     continue
                 size = shape_of(op.operands[other])[d]
-                if not form.axes & set(cut.axes) and size > 1 and not (form.free or form.loose):
+                if (
+                    not form.axes & set(cut.axes)
+                    and size > 1
+                    and not (form.free or self.repeats(form, cut.axes))
+                ):
                     text = f"operand {index} is cut along {names(cut.axes)}, and operand {other} "
                     self.report("D12", op, f"{text}is the same on all devices: no parts of a sum")
                 match = form.cut_of(cut.axes[0])

@@ -18,7 +18,7 @@ in the middle, its last ones.
 `device_forms.py` says what forms are, `device_ops.py` and `device_collectives.py` what those of
 results of ops are. Here is the program, and what its memory holds."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from math import prod
 from typing import Any, TypeAlias
@@ -48,7 +48,7 @@ from ge.dialects.npu_task.memory import (
 from ge.dialects.npu_task.ops import ConstantOp, KernelOp, LaunchOp, SlotOp
 from ge.dialects.support.digits import all_digits
 from ge.dialects.support.functions import functions
-from ge.dialects.support.mesh import Mesh
+from ge.dialects.support.mesh import Axis, Mesh
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, array_ints, is_static, shape_of
 from ge.runtime.check.device_forms import (
@@ -476,11 +476,12 @@ class Values:
 
     def check_result(self, what: str, own: Sequence[Kind], stated: Kind, op: ReturnOp) -> None:
         """Check that one of the forms of a result is the stated one."""
-        for rule, text in min((list(mismatches(form, stated)) for form in own), key=bool):
+        repeated = self.tensors.unseen.repeated
+        for rule, text in min((list(mismatches(form, stated, repeated)) for form in own), key=bool):
             self.report(rule, f"{what} {text}", op)
 
 
-def mismatches(form: Kind, stated: Kind) -> Iterator[tuple[str, str]]:
+def mismatches(form: Kind, stated: Kind, repeated: Set[Axis]) -> Iterator[tuple[str, str]]:
     """Yield how a form of a result is not the stated one: rules with texts."""
     said = stated.axes
     for axis in sorted(form.axes - said):
@@ -501,7 +502,7 @@ def mismatches(form: Kind, stated: Kind) -> Iterator[tuple[str, str]]:
             text = f"is cut by {names(cut.axes)}, and all parts are the same random numbers"
             yield "D17", text
         is_same = not form.axes & set(cut.axes)
-        if own is None and (form.free or (form.loose and is_same)):
+        if own is None and (form.free or ((form.loose or {*cut.axes} <= repeated) and is_same)):
             continue  # what is the same on all devices may be parts that are equal
         if own is not None and not own.is_part:
             yield "D19", f"is {own.wrong}"

@@ -993,6 +993,35 @@ def test_d11_what_partition_moves_unseen_is_stated():
     assert "D11" in rules(re.sub(" attributes {graph.unseen = .*?}} {", " {", program, count=1))
 
 
+def test_d11_one_element_that_partition_repeats_unseen_is_stated():
+    program = compiled("""graph.mesh @mesh ["a"=2]
+func.func @main(%x: tensor<1xf32>)
+    -> (tensor<2xf32> {graph.sharding = #graph.sharding<@mesh, [{"a"}]>}) {
+  %0 = graph.abs %x : (tensor<1xf32>) -> tensor<1xf32>
+  %1 = graph.broadcast_to %0 shape [2] : (tensor<1xf32>) -> tensor<2xf32>
+  return %1 : tensor<2xf32>
+}""", "default")  # fmt: skip
+    assert 'graph.unseen = {repeated = #graph.axes<"a"=2>}' in program
+    assert rules(program) == {}
+    assert "D11" in rules(re.sub(" attributes {graph.unseen = .*?}} {", " {", program, count=1))
+
+
+@pytest.mark.parametrize("mode", ["off", "default"])
+def test_d19_parts_that_are_turned_around_are_where_devices_are_too(mode: str):
+    turn = """%N = graph.slice %M starts [-1] ends [-100] axes [0] steps [-1]
+      : (tensor<8x6xf32>) -> tensor<8x6xf32>"""
+    head = """graph.mesh @mesh ["a"=4]
+func.func @main(%x: tensor<8x6xf32> {graph.sharding = #graph.sharding<@mesh, [{"a"}, {}]>})
+    -> (tensor<8x6xf32> {graph.sharding = #graph.sharding<@mesh, [{"a"}, {}]>}) {"""
+    first, last = (turn.replace("N", n).replace("M", m) for n, m in (("0", "x"), ("2", "1")))
+    once = compiled(f"{head}\n{first}\nreturn %0 : tensor<8x6xf32>\n}}", mode)
+    assert rules(once) == {}
+    assert rules(once.replace('"a"=4 * -2 + 6 : 2', '"a"=4 * 2 : 2')) != {}
+    relu = "%1 = graph.relu %0 : (tensor<8x6xf32>) -> tensor<8x6xf32>"
+    twice = compiled(f"{head}\n{first}\n{relu}\n{last}\nreturn %2 : tensor<8x6xf32>\n}}", mode)
+    assert rules(twice) == {}
+
+
 def test_d11_a_part_that_others_pass_is_moved_unseen():
     program = compiled(
         """graph.mesh @mesh ["a"=2]

@@ -91,15 +91,18 @@ class Part:
 
 
 def unseen(part: Part) -> Unseen:
-    """The digits by whose places an op moves a device's one element past other dimensions, or
-    combines it with those of others: nothing is left of that in the program of a device."""
+    """The digits by whose places an op moves a device's one element past other dimensions,
+    combines it with those of others, or gives the same one to others: nothing is left of that in
+    the program of a device."""
     if not isinstance(part.op, ReduceOp) and part.op.ACCESS not in (Access.VIEW, Access.MOVEMENT):
         return Unseen()
     moved, combined = set[Axis](), set[Axis]()
     (shape, *_), dims = part.shapes, part.strategy.dims
     into = {a: d for d, axes in enumerate(dims) for a in all_digits(axes)}
+    taken = set[Axis]()
     for need, value in zip(part.needs, part.op.operands, strict=True):
         cuts = need.dims if isinstance(need, Sharding) else ()
+        taken.update(digit for axes in cuts for digit in all_digits(axes))
         for i, axes in enumerate(cuts):
             size = -(-shape_of(value)[i] // count(axes))
             for digit in all_digits(axes):
@@ -109,7 +112,10 @@ def unseen(part: Part) -> Unseen:
                 elif j is not None and 1 in (size, shape[j]) \
                         and not _keeps_place(part.op, (i, len(cuts)), (j, len(dims))):  # fmt: skip
                     moved.add(digit)
-    return Unseen(frozenset(moved), frozenset(combined))
+    repeated = set[Axis]()
+    if isinstance(part.op, BroadcastToOp | TileOp):
+        repeated = {a for a, d in into.items() if shape[d] == 1} - moved - combined - taken
+    return Unseen(*map(frozenset, (moved, combined, repeated)))
 
 
 def _keeps_place(op: TensorOp, source: tuple[int, int], target: tuple[int, int]) -> bool:
