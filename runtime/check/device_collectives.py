@@ -22,12 +22,12 @@ class Received:
     unseen: Unseen = field(default_factory=Unseen)
     problems: list[tuple[str, str]] = field(default_factory=list[tuple[str, str]])
 
+    def __post_init__(self) -> None:
+        self.devices = list(some_devices(self.mesh, self.mesh.sizes))
+
     def repeats(self, form: Kind, axes: Collection[Axis]) -> bool:
         """True if parts by some axes may be the same on all devices."""
         return form.loose or (bool(axes) and {*axes} <= self.unseen.repeated)
-
-    def __post_init__(self) -> None:
-        self.devices = list(some_devices(self.mesh, self.mesh.sizes))
 
     def report(self, rule: str, op: Operation, text: str) -> None:
         self.problems.append((rule, f"{op.name}: {text}"))

@@ -57,7 +57,7 @@ def _level(
     return float("inf")
 
 
-def has(free: Mapping[str, int], cores: Sequence[tuple[str, int]]) -> bool:
+def are_free(cores: Sequence[tuple[str, int]], free: Mapping[str, int]) -> bool:
     """Return whether so many cores of each engine are free."""
     for engine, count in cores:
         if free[engine] < count:
@@ -192,7 +192,7 @@ class Simulation:
         while heads:
             (_, i), engines = heappop(heads)
             cores = self.tasks[i].cores
-            if not blocked.isdisjoint(engines) or not has(self.free, cores):
+            if not blocked.isdisjoint(engines) or not are_free(cores, self.free):
                 blocked.update(engines)
                 continue
             queue = self.waiting[engines]

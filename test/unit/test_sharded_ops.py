@@ -1,16 +1,20 @@
 """Ops on parts: their numbers are those of the whole, and no more is sent than they need."""
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from ge.dialects.text.reading import SourceText, parse_module
-from ge.lowering.driver.compiler import context, lower
+from ge.lowering.driver.compiler import context, load, lower
 from ge.lowering.driver.devices import device_figures
 from ge.lowering.pipeline.options import Options
 from ge.runtime.device.session import Session
+from ge.transforms.sharding.partition_spmd import Partition
+
+MODELS = Path(__file__).parents[1] / "models"
 
 MESH = 'graph.mesh @mesh ["tp"=4]'
 ROWS, COLUMNS, WHOLE = "[{'tp'}, {}]", "[{}, {'tp'}]", "[{}, {}]"
@@ -146,3 +150,13 @@ CASES: dict[str, tuple[str, dict[str, tuple[Any, str]], str, str, int]] = {
 def test_parts_are_parts_of_the_whole(case: str) -> None:
     body, inputs, y, cut, most = CASES[case]
     assert run(body, inputs, y, cut) <= most
+
+
+def test_what_equal_values_are_cut_from_is_cut_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Layers use the same rotary tables, each by reshapes of its own (62 parts, not merged)."""
+    taken = list[Any]()
+    part = Partition.part
+    monkeypatch.setattr(Partition, "part", lambda self, *args: taken.append(1) or part(self, *args))  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    module = load(str(MODELS / "llama_7b_prefill.structure.onnx")).module
+    lower(module, Options(mesh="dp=2,tp=4", shard="auto"), until="graph")
+    assert 0 < len(taken) < 16

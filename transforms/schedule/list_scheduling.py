@@ -35,7 +35,7 @@ from heapq import heapify, heappop, heappush
 import numpy as np
 
 from ge.dialects.targets.target import Target
-from ge.runtime.clock.simulation import Simulation, has
+from ge.runtime.clock.simulation import Simulation, are_free
 from ge.runtime.clock.timeline import COMM, Task
 from ge.transforms.analysis.task_graph import Window
 from ge.transforms.schedule.events import Planned
@@ -212,9 +212,7 @@ class ListScheduler(Simulation):
         target: Target,
         patient: bool = False,
     ) -> None:
-        copies: list[Task] = []
-        for t in tasks:
-            copies.append(t.again(t.stream, t.time, [], []))
+        copies = [t.again(t.stream, t.time, [], []) for t in tasks]
         for copy, earlier in zip(copies, before, strict=True):
             copy.after += [copies[i] for i in earlier]
         super().__init__(copies, target, host_driven=False, is_accounted=False)
@@ -300,7 +298,7 @@ class ListScheduler(Simulation):
         for j in under_way:
             for name, cores in self.tasks[j].cores:
                 free[name] -= cores
-        return has(free, self.tasks[i].cores)
+        return are_free(self.tasks[i].cores, free)
 
     def waits(self, engine: str, i: int) -> bool:
         """Return whether this scheduler waits with the launch of a task for one that comes before
@@ -318,7 +316,7 @@ class ListScheduler(Simulation):
         launch of this one, as long as the engine is busy."""
         if engine == COMM or COMM not in self.candidates:
             return False
-        if has(self.free, self.tasks[i].cores):
+        if are_free(self.tasks[i].cores, self.free):
             return False
         running = [j for j in self.running if self.tasks[j].engine == engine]
         return any(
