@@ -9,11 +9,16 @@ sys.path.insert(0, str(Path(__file__).parent))
 from counting_steps import calls
 
 from ge.dialects.graph.collectives import AllGatherOp
+from ge.dialects.graph.sharding import mesh_of
+from ge.dialects.support.functions import main_function
+from ge.dialects.targets.target import Target
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
+from ge.transforms.sharding.assignment import Assignment
 from ge.transforms.sharding.partition_spmd import PartitionSpmdPass
-from ge.transforms.sharding.plans import Search
+from ge.transforms.sharding.plans import Search, ShardPlan
+from ge.transforms.sharding.rates import TimedRates
 
 X, H, W = "tensor<512x256xf16>", "tensor<512x1024xf16>", "tensor<256x1024xf16>"
 
@@ -52,6 +57,35 @@ def test_a_search_takes_so_many_calls(
     monkeypatch: pytest.MonkeyPatch, mesh: str, most: int
 ) -> None:
     assert searched(monkeypatch, mesh, 12) < most
+
+
+def test_of_plans_that_are_nearly_as_fast_the_one_with_fewer_kinds_of_ops_is_taken() -> None:
+    """A first layer with a way of its own, for a thousandth of the time, takes twice the kernels.
+    A plan that does not fit is not taken for that."""
+    module = parse_module(
+        context(),
+        SourceText("test.mlir", 'graph.mesh @mesh ["tp"=2]\nfunc.func @main() { return }'),
+    )
+    mesh, main = mesh_of(module), main_function(module)
+    assert mesh is not None
+    assert main is not None
+    rates = TimedRates(Target.load(), mesh)
+    search = Search(Assignment(main, mesh, rates), limit=100)
+
+    def plan(seconds: float, kinds: int, size: float = 0.0) -> ShardPlan:
+        return ShardPlan({}, {}, (), seconds, 0.0, size, 0.0, kinds)
+
+    def best(*plans: ShardPlan) -> ShardPlan:
+        search.plans = list(plans)
+        search.order()
+        assert sorted(map(id, search.plans)) == sorted(map(id, plans))
+        return search.plans[0]
+
+    own, alike, slower = plan(1.0, 33), plan(1.0015, 28), plan(1.003, 20)
+    assert best(own, slower, alike) is alike
+    assert best(own, slower) is own
+    assert best(own, plan(1.001, 28, size=200)) is own
+    assert best(large := plan(1.0, 33, size=200), plan(0.999, 28, size=300)) is large
 
 
 def test_norms_are_found_before_values_are_cut() -> None:

@@ -24,9 +24,10 @@ clock is chosen:
   something. Where a launch would overtake one that is about to be ready and makes what is sent, a
   third schedule is tried, in which none does (`patient`).
 
-Only the first is timed where it is as fast as the lower bound, and inside branches and loops, where
-the host issues one task after the other. Gears of the same structure take the schedule of the
-largest. The IR is written when all schedules are chosen.
+One that its scheduler expects to be hardly faster than the best so far is not timed. Only the first
+is timed where it is as fast as the lower bound, and inside branches and loops, where the host
+issues one task after the other. Gears of the same structure take the schedule of the largest. The
+IR is written when all schedules are chosen.
 
 On a target with fewer streams than engines some engines share a stream (`SHARED`), and so they do
 where a segment needs more events at one time than the target has: one stream needs none.
@@ -296,7 +297,9 @@ class StreamAssignment:
         if len(first.tasks) < len(segment.tasks):  # the time of the others is not known
             return best, 0.0
         fastest = first.latency_us * (1 - GAIN)
-        for schedule in self.candidates(segment, window, first):
+        for schedule, expected in self.candidates(segment, window, first):
+            if expected >= fastest * (1 - GAIN):
+                continue
             try:
                 latency = self.time(segment, schedule, first).latency_us
             except GeError:  # more events than the target has
@@ -321,8 +324,11 @@ class StreamAssignment:
             return schedule
         return Schedule(order, [0] * len(order), after)
 
-    def candidates(self, segment: Segment, window: Window, first: Timeline) -> Iterator[Schedule]:
-        """Schedules that may be faster than the order of the program."""
+    def candidates(
+        self, segment: Segment, window: Window, first: Timeline
+    ) -> Iterator[tuple[Schedule, float]]:
+        """Schedules that may be faster than the order of the program, with the makespans that their
+        scheduler expects: it knows neither events nor what L2 has in another order."""
         if first.latency_us <= first.lower_bound_us * (1 + GAIN):
             return
         tasks, before = first.tasks, segment.before
@@ -340,8 +346,8 @@ class StreamAssignment:
             scheduler = ListScheduler(
                 tasks, before, priority, memory, streams, self.target, patient
             )
-            scheduler.play()
-            yield scheduler.schedule
+            expected = scheduler.play()
+            yield scheduler.schedule, expected
             if priority is in_order and not scheduler.overtakes:
                 return  # a patient one would do the same
 

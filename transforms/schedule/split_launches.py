@@ -135,6 +135,7 @@ class Choice:
     end: int
     count: int
     gain_us: float
+    is_tried: bool = True  # False: there are no such pieces, or they cannot gain enough
 
 
 Choices: TypeAlias = Mapping[Hashable, Sequence[Choice]]  # by the key of a group
@@ -260,7 +261,7 @@ class Splitter:
         size, found = len(group.members), dict[tuple[int, int], Choice]()
 
         def gain(first: int, end: int, counts: Sequence[int]) -> Choice:
-            best, part = Choice(first, end, 1, 0.0), group.between(first, end)
+            best, part = Choice(first, end, 1, 0.0, False), group.between(first, end)
             if part is not None and (not self.collectives or self.sent_us(part)):
                 best = self.fastest(part, first, end, counts)
             before = found.get((first, end), best)
@@ -274,7 +275,8 @@ class Splitter:
                 starts.append((gain(first, i + 1, COUNTS[:1]), ((-1, 0), (1, 0), (0, 1))))
             if (last := self.reach(group, range(i, size))) is not None:
                 starts.append((gain(i, last + 1, COUNTS[:1]), ((-1, 0), (0, -1), (0, 1))))
-        if not starts or any(best.gain_us >= 0 for best, _ in starts):
+        tried = [best for best, _ in starts if best.is_tried]
+        if not tried or any(best.gain_us >= 0 for best in tried):
             starts.insert(0, (gain(0, size, COUNTS), ((1, 0), (0, -1))))
         for best, steps in starts:
             better = self.collectives and best.count > 1
@@ -312,7 +314,7 @@ class Splitter:
         if whole < LEAST_LAUNCHES * self.target.launch_us or (
             self.collectives and self.sent_us(group) < whole * GAIN
         ):
-            return Choice(first, end, best, 0.0)
+            return Choice(first, end, best, 0.0, False)
         fastest, before, least = whole * (1 - GAIN), whole, inf
         for count in counts:
             if (latency := self.at_least_us(group, count)) < fastest:
@@ -328,7 +330,8 @@ class Splitter:
                 break
             before = latency
         gain = 0.0 if least == inf else whole - least
-        return Choice(first, end, best, gain if best > 1 else min(gain, 0.0))
+        gain = gain if best > 1 else min(gain, 0.0)
+        return Choice(first, end, best, gain, least < inf)
 
     def at_least_us(self, group: LaunchGroup, count: int) -> float:
         """Return a lower bound of the makespan of pieces, for which no program is written: each has

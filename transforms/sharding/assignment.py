@@ -463,12 +463,12 @@ class Assignment:
         self.collect()
         self.settle()
 
-    def settle(self) -> None:
-        """Choose of the allowed strategies, from the start."""
+    def settle(self, passes: int = PASSES) -> None:
+        """Choose of the allowed strategies, from the start, in so many passes at most."""
         for node in self.nodes:
             node.chosen = node.allowed[0]
         least, kept = inf, self.choice()
-        for number in range(PASSES):
+        for number in range(passes):
             self._along(first=number == 0)
             self.improve()
             if (total := self.seconds()) >= least * (1 - 1e-9):

@@ -14,8 +14,10 @@ each axis of the mesh products are cut by
     columns    of a weight, or what is summed: tensor parallel, as Megatron-LM has it
     any        of these
 
-and heads in each. The fastest plan that fits into a device's memory is taken. If none does, a byte
-of parameters gets a price, which rises until one fits."""
+and heads in each. The fastest plan that fits into a device's memory is taken; of those that are
+nearly as fast (`ALIKE`: their times are estimates) the one with the fewest kinds of ops: a first
+layer that is cut in a way of its own, to save a thousandth of the whole, has kernels of its own. If
+none fits, a byte of parameters gets a price, which rises until one does."""
 
 import re
 from collections import Counter
@@ -36,13 +38,15 @@ from ge.dialects.support.mesh import MICROBATCH, SUM, Axis, Sharding, is_in_time
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import shape_of, shape_text
 from ge.transforms.rewriting import remarks
-from ge.transforms.sharding.assignment import Assignment, Group, OpNode, bytes_of, in_time
+from ge.transforms.sharding.assignment import PASSES, Assignment, Group, OpNode, bytes_of, in_time
 from ge.transforms.sharding.resharding import Step, count, elements, steps
 from ge.transforms.sharding.strategies import Need, Strategy
 
 ROWS, COLUMNS, ANY = "rows", "columns", "any"
 
 PLANS = 8  # from which a search begins, besides the free one, at most
+
+ALIKE = 0.002  # share of the time by which plans may differ that count as equally fast
 
 PRICES = (0.1, 1.0, 10.0, 100.0)  # of all parameters, in times of the program
 
@@ -61,6 +65,7 @@ class ShardPlan:
     sent_s: float
     parameters: float  # bytes
     values: float  # bytes of all else at once, at most
+    kinds: int  # of ops: equal ones, computed in the same way, are of one
 
     @property
     def bytes(self) -> float:
@@ -114,16 +119,20 @@ class Search:
         for node in proposals:
             places = (self.place(node, s) for s in node.strategies)
             self.places[node] = [{a: p for a, p in own.items() if a in names} for own in places]
-        for uses in self.uses():
-            self.begin(uses)
+        free, *others = self.uses()
+        self.begin(free)
+        for uses in others:
+            self.begin(uses, passes=1)
         for plan in sorted(self.plans, key=self.rank)[:2]:
-            self.allow(dict.fromkeys(plan.uses, ANY))
+            if plan.uses == free:
+                continue
+            self.allow(free)
             self.assignment.take(plan.choice)
             self.assignment.improve()
             self.add(plan.uses)
         if not any(map(self.fits, self.plans)):
             self.find_fit()
-        self.plans.sort(key=self.rank)
+        self.order()
         self.assignment.take(self.plans[0].choice)
         return self.plans
 
@@ -134,9 +143,10 @@ class Search:
         ways = product((COLUMNS, ROWS), repeat=len(names))
         yield from islice((dict(zip(names, own, strict=True)) for own in ways), PLANS)
 
-    def begin(self, uses: Uses) -> None:
+    def begin(self, uses: Uses, passes: int = PASSES) -> None:
+        """Add the plan that is found where axes are used in some ways."""
         self.allow(uses)
-        self.assignment.settle()
+        self.assignment.settle(passes)
         self.add(uses)
 
     def allow(self, uses: Uses) -> None:
@@ -163,6 +173,15 @@ class Search:
     def rank(self, plan: ShardPlan) -> tuple[bool, float, float]:
         fits = self.fits(plan)
         return not fits, plan.seconds if fits else plan.bytes, plan.bytes
+
+    def order(self) -> None:
+        """Bring the plans into order, the best one first."""
+        self.plans.sort(key=self.rank)
+        nearly = self.plans[0].seconds * (1 + ALIKE)
+        alike = [p for p in self.plans if self.fits(p) and p.seconds <= nearly]
+        best = min(alike, key=lambda plan: plan.kinds, default=self.plans[0])
+        self.plans.remove(best)
+        self.plans.insert(0, best)
 
     # ---- what is proposed
 
@@ -224,9 +243,9 @@ class Search:
         sending = sum(self.assignment.group_cost(g) for n in nodes for g in n.outputs)
         parameters = sum(n.parameters[n.chosen] for n in nodes)
         choice, seconds = self.assignment.choice(), work + sending
-        self.plans.append(
-            ShardPlan(uses, self.cut(), choice, seconds, sending, parameters, self.most_values())
-        )
+        kinds = len({(id(n.rules), n.strategies[n.chosen]) for n in nodes if n.rules is not None})
+        cut, values = self.cut(), self.most_values()
+        self.plans.append(ShardPlan(uses, cut, choice, seconds, sending, parameters, values, kinds))
 
     def cut(self) -> Uses:
         """Return what is cut along each axis as all is chosen now."""
@@ -311,7 +330,10 @@ class Search:
         if others:
             other = others[0]
             why = "" if self.fits(other) else f", which does not fit into {_size(self.limit)}"
-            lines.append(f"  next best: {other.kind}: {other}{why}")
+            how = "next best"
+            if self.fits(other) and other.seconds < best.seconds:
+                how = f"faster by less than {ALIKE:.1%}, with more kinds of ops"
+            lines.append(f"  {how}: {other.kind}: {other}{why}")
         return lines
 
     def weights(self) -> Iterator[str]:
