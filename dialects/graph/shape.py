@@ -300,8 +300,8 @@ class DepthToSpaceOp(BlockOp):
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         block, (_, c, h, w) = self.block.value.data, shape_of(self.result)
         images, channels, rows, columns = box.spans
-        row, y = spread(rows, (h // block, block))
-        column, x = spread(columns, (w // block, block))
+        row, y = spread(rows, (h, block))  # of one block, too, rows go along rows
+        column, x = spread(columns, (w, block))
         if self.mode.data == "dcr":
             channels = joined([y, x, channels], (block, block, c))
         else:
@@ -328,8 +328,8 @@ class SpaceToDepthOp(BlockOp):
             y, x, channels = spread(channels, (block, block, c))
         else:
             channels, y, x = spread(channels, (c, block, block))
-        row = joined([rows, y], (h // block, block))
-        return Box.of([images, channels, row, joined([columns, x], (w // block, block))])
+        row = joined([rows, y], (h, block))  # of one block, too, rows go along rows
+        return Box.of([images, channels, row, joined([columns, x], (w, block))])
 
 
 @irdl_op_definition

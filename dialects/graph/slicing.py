@@ -352,9 +352,11 @@ class SliceOp(
         return list(items)
 
     def unchanged(self) -> SSAValue | None:
-        forward = all(step is not None and step > 0 for *_, step in self.bounds() or ())
-        same = forward and same_static_type(self.input, self.result)
-        return self.input if same and self.bounds() is not None else None
+        if (bounds := self.bounds()) is None or not same_static_type(self.input, self.result):
+            return None
+        shape = shape_of(self.input)
+        is_same = (step is not None and (step > 0 or shape[a] == 1) for a, *_, step in bounds)
+        return self.input if all(is_same) else None
 
 
 def sliced_dim(dim: int, start: int | None, end: int | None, step: int | None) -> int:

@@ -29,6 +29,10 @@ class Received:
         """True if parts by some axes may be the same on all devices."""
         return form.loose or (bool(axes) and {*axes} <= self.unseen.repeated)
 
+    def has_elements(self, cut: Cut, count: int) -> bool:
+        """True if a dimension may have so many elements on all devices."""
+        return cut.whole in (None, count) or {*cut.axes} <= self.unseen.resized
+
     def report(self, rule: str, op: Operation, text: str) -> None:
         self.problems.append((rule, f"{op.name}: {text}"))
 
@@ -54,7 +58,7 @@ class Received:
                 what = "the same on all devices" if cut is None else f"cut by {names(cut.axes)}"
                 text = f"dimension {dim} is {what}, and not cut by {names(axes) or 'nothing'}"
                 self.report("D10", op, text)
-            if cut is not None and cut.whole not in (None, shape[dim]) and not unknown:
+            if cut is not None and not unknown and not self.has_elements(cut, shape[dim]):
                 text = f"dimension {dim} has {cut.whole} elements on all devices, not {shape[dim]}"
                 self.report("D10", op, text)
             if cut is not None and ((not unknown and not cut.is_part) or any(cut.edges)):
@@ -90,7 +94,8 @@ class Received:
             axes = all_digits(a for a, _ in terms)
             if axes:
                 step = terms[-1][1]
-                tiles = place.constant == 0 and step == size
+                # parts of other sizes are those of what has more elements, or fewer
+                tiles = place.constant == 0 and step == size == -(-whole // self.mesh.parts(axes))
                 cut = Cut(axes, dim, whole if tiles else None, fill).of_step(step, size)
                 cuts.append(cut)
                 places = [place.constant + step * self.mesh.index(axes, d) for d in self.devices]

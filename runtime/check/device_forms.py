@@ -5,7 +5,7 @@ To transpose dimensions that have one element on a device moves nothing, and a v
 not say which ops made it. So a value may have one of several forms: ops and collectives go on with
 those that they can be right with, and where none is left there is a fault."""
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations_with_replacement, product
 from math import prod
@@ -127,20 +127,27 @@ class Kind:
         form = everywhere(self.axes - {*self.terms}, self.free)
         return replace(form, terms=self.terms, kind=self.kind)
 
-    def of_ones(self, shape: Shape, moved: Set[Axis]) -> "Forms":
-        """The forms of a value that comes from elsewhere: a cut of one element that is `moved`
-        unseen may be that of any dimension of one."""
+    def of_ones(self, shape: Shape, unseen: Unseen) -> "Forms":
+        """The forms of a value that comes from elsewhere: a cut of one element that is moved
+        unseen may be that of any dimension of one, and elements between those of parts may be taken
+        away."""
         ones = [d for d, size in enumerate(shape) if size == 1]
-        ways = [ones if shape[cut.dim] == 1 and moved & {*cut.axes} else [cut.dim]
-                for cut in self.cuts]  # fmt: skip
-        if len(ones) < 2 or all(len(dims) == 1 for dims in ways):
-            return (self,)
-        return self.placed([[replace(x, dim=d) for d in (x.dim, *dims)]
-                            for x, dims in zip(self.cuts, ways, strict=True)])  # fmt: skip
+        ways = list[list[Cut]]()
+        for cut in self.cuts:
+            is_one, axes = shape[cut.dim] == 1, {*cut.axes}
+            found = [cut]
+            if is_one and cut.step and axes <= unseen.resized:
+                found.append(replace(cut, step=0, whole=None))
+            dims = ones if is_one and unseen.moved & axes else ()
+            ways.append([replace(x, dim=d) for x in found for d in dict.fromkeys((x.dim, *dims))])
+        return self.placed(ways) if any(len(own) > 1 for own in ways) else (self,)
 
-    def placed(self, ways: Sequence[Sequence[Cut]], are_new: bool = False) -> "Forms":
-        """The forms in which each cut is one of several, no two of them of one dimension; or of
-        dimensions that `are_new` shared out to these. One of which there is none is lost."""
+    def placed(
+        self, ways: Sequence[Sequence[Cut]], are_new: bool = False, are_fewer: bool = False
+    ) -> "Forms":
+        """The forms in which each cut is one of several, no two of them of one dimension unless
+        there `are_fewer`; or of dimensions that `are_new` shared out to these. One of which there
+        is none is lost."""
         lost = [a for x, own in zip(self.cuts, ways, strict=True) if not own for a in x.axes]
         varies, unsure = (*self.varies, *lost), self.unsure | {*lost}
         base = replace(self, varies=varies, unsure=unsure, known=None)
@@ -148,6 +155,8 @@ class Kind:
         found = [sum(way, ()) for way in product(*(split(own) for own in ways if own))]
         apart = [cuts for cuts in found if len({x.dim for x in cuts}) == len(cuts)]
         kept = apart or [beside_each_other([own[0] for own in ways if own])]
+        if are_fewer and all(x.is_part for own in ways for x in own):
+            kept += map(beside_each_other, product(*(own for own in ways if own)))
         return forms(replace(base, cuts=cuts) for cuts in kept)
 
     def restated(self, cuts: tuple[Cut, ...], shape: Shape) -> "Kind":
@@ -291,7 +300,8 @@ def reshaped(form: Kind, source: Shape, target: Shape, unseen: Unseen) -> Forms:
     for cut, own in zip(cuts, ways, strict=True):
         is_turned = source[cut.dim] == 1 in target and all(x.minor for x in own)
         doubt |= {*cut.axes} if is_turned else set()
-    found = replace(form, cuts=tuple(cuts)).placed(ways, are_new=True)
+    are_fewer = len(target) < len(source)
+    found = replace(form, cuts=tuple(cuts)).placed(ways, are_new=True, are_fewer=are_fewer)
     return forms(replace(kind, unsure=kind.unsure | doubt) for kind in found)
 
 

@@ -37,7 +37,6 @@ from ge.dialects.support.types import (
     element_type,
     is_static,
     normalize_axis,
-    rank_of,
     shape_of,
 )
 from ge.runtime.check.device_collectives import Received
@@ -328,9 +327,7 @@ class Tensors(Received):
         else:
             found = [(self.of_parts(op, own, r),) for r in range(len(op.results))]
         # what is repeated along a dimension is the same in all parts of it
-        is_view = isinstance(op, View | BroadcastToOp)
-        grows = is_view and rank_of(op.results[0]) > rank_of(op.operands[0])
-        repeats = isinstance(op, BroadcastToOp) or grows
+        repeats = isinstance(op, BroadcastToOp)
         # one element of an index repeats nothing
         is_index = isinstance(op, GatherOp) and shape_of(op.indices) in ((), (1,))
         loose = repeats or any(f.loose for f in (own[:1] if is_index else own))
@@ -545,13 +542,14 @@ class Tensors(Received):
                     self.report("D12", op, "parts that are multiplied are in different orders")
                 if match is None or match.whole is None:
                     continue
-                if cut.whole not in (None, match.whole):
+                if not self.has_elements(cut, match.whole):
                     text = f"{cut.whole} elements of operand {index} along {names(cut.axes)} meet "
                     self.report("D13", op, f"{text}{match.whole} of operand {other}")
                 cut = replace(cut, whole=match.whole)
         if cut.step or any(cut.edges):
             self.report("D19", op, f"operand {index} is {cut.wrong}, and combined")
-        if cut.padded(shape_of(op.operands[index])[dim]):
+        is_filled = {*cut.axes} <= self.unseen.filled
+        if cut.padded(shape_of(op.operands[index])[dim]) and not is_filled:
             neutral = float(NEUTRAL[kind](element_type(op.operands[index])))
             if cut.fill != neutral:
                 text = f"what stands behind the last element of operand {index}, cut along "
@@ -590,18 +588,23 @@ class Tensors(Received):
 
     def masked(self, cut: Cut, inside: Numbers, shape: Shape, value: float) -> Cut:
         """A cut with a value behind the last element, where a mask leaves nothing else there. The
-        mask says how many elements there are where that is not known."""
+        mask says how many elements there are where that is not known, unless they end with a part
+        and it is not computed for the device of the next one."""
         if not cut.is_part:
             return cut
-        dim, each, whole = cut.dim, shape[cut.dim], cut.whole
+        dim, each = cut.dim, shape[cut.dim]
+        whole = None if {*cut.axes} <= self.unseen.resized else cut.whole
         rows = {d: np.moveaxis(np.broadcast_to(m, shape), dim, 0) for d, m in inside.items()}
         firsts = {d: self.mesh.index(cut.axes, d) * each for d in rows}
-        if whole is None:
+        if is_counted := whole is None:
             counts = {d: int(m.any(axis=tuple(range(1, m.ndim))).sum()) for d, m in rows.items()}
             whole = max(firsts[d] + n if n else 0 for d, n in counts.items())
         is_all = all(not m[max(whole - firsts[d], 0) :].any() for d, m in rows.items())
         new = replace(cut, whole=whole, fill=value if is_all else None)
-        return new if new.padded(each) else cut
+        if not new.padded(each):
+            return cut
+        is_open = is_counted and whole % each == 0 and whole not in firsts.values()
+        return replace(new, whole=None) if is_open else new
 
     def own_part(self, op: GatherOp, own: Sequence[Kind]) -> Kind | None:
         """The form of elements that a device takes by its place; None for any others."""
@@ -617,8 +620,8 @@ class Tensors(Received):
                 return None
         before = next((cut for cut in data.cuts if cut.dim == dim), None)
         others = tuple(cut for cut in data.cuts if cut is not before)
-        if before is not None and (twice := set(index.varies) & set(before.axes)):
-            text = f"takes a part by the place along {names(twice)} of a value that is cut along "
+        if not data.free and (twice := set(index.varies) & data.axes):
+            text = f"takes a part by the place along {names(twice)} of a value that differs along "
             self.report("D11", op, f"{text}it: what is left is in no part")
         if set(index.varies) & data.axes or any(cut.dim == dim for cut in others):
             return None

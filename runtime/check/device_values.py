@@ -203,18 +203,16 @@ class Values:
         """The forms of a view of what is held, which may have some."""
         shape = data_type(value.type)[1]
         found = (kind for form in own for kind in self.of_view(form, held, value))
-        moved = self.tensors.unseen.moved
-        return forms(kind for form in found for kind in form.of_ones(shape, moved))
+        unseen = self.tensors.unseen
+        return forms(kind for form in found for kind in form.of_ones(shape, unseen))
 
     def of_view(self, form: Kind, held: SSAValue, value: SSAValue) -> Forms:
         before, after = data_type(held.type)[1], data_type(value.type)[1]
-        if len(after) > len(before):  # a new dimension may be that of parts that are all equal
-            form = replace(form, loose=True)
         if held is value or not form.axes:
             return (form,)
         if is_static(before) and is_static(after) and prod(before) == prod(after):
             return viewed(form, view_of(held), view_of(value), self.tensors.unseen)
-        if len(before) == len(after):
+        if len(before) == len(after) and keeps_dims(view_of(value), view_of(held)):
             starts = starts_of(view_of(value), view_of(held)) if form.cuts else ()
             cuts = [
                 x if before[x.dim] == after[x.dim]
@@ -531,6 +529,12 @@ def is_view(value: SSAValue, owner: SSAValue) -> bool:
     """True if a view has as many elements as a buffer."""
     shapes = data_type(value.type)[1], data_type(owner.type)[1]
     return all(map(is_static, shapes)) and prod(shapes[0]) == prod(shapes[1])
+
+
+def keeps_dims(view: MemoryView, held: MemoryView) -> bool:
+    """True if each dimension of a view has elements along that of what is held, if not all."""
+    pairs = zip(view.sizes, view.strides, held.sizes, held.strides, strict=True)
+    return all(n == 1 or step <= s < step * size for n, s, size, step in pairs)
 
 
 def starts_of(view: MemoryView, held: MemoryView) -> list[int]:

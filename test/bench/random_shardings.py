@@ -38,15 +38,18 @@ def mesh_of_text(text: str) -> Mesh:
     return Mesh(tuple((name, int(size)) for name, size in pairs))
 
 
-def random_sharding(rng: random.Random, mesh: Mesh, shape: Sequence[int]) -> Sharding:
-    """Axes, whole or in two, on dimensions that have at least as many elements."""
+def random_sharding(
+    rng: random.Random, mesh: Mesh, shape: Sequence[int], gone: float = 0.4
+) -> Sharding:
+    """Axes, whole or in two, but a share that is `gone`, on dimensions that have at least as many
+    elements."""
     dims: list[list[Axis]] = [[] for _ in shape]
     for name, size in rng.sample(mesh.axes, len(mesh.axes)):
         parts = [Axis(name, 1, size)]
         if size == 4 and rng.random() < 0.3:
             parts = [Axis(name, 1, 2), Axis(name, 2, 2)]
         for part in parts:
-            if not shape or rng.random() < 0.4:
+            if not shape or rng.random() < gone:
                 continue
             own = dims[d := rng.randrange(len(shape))]
             if shape[d] >= part.size * mesh.parts(own):
@@ -54,8 +57,8 @@ def random_sharding(rng: random.Random, mesh: Mesh, shape: Sequence[int]) -> Sha
     return Sharding(tuple(joined(tuple(own)) for own in dims))
 
 
-def stated(rng: random.Random, mesh: Mesh, module: ModuleOp) -> None:
-    """State random shardings in a module."""
+def stated(rng: random.Random, mesh: Mesh, module: ModuleOp, gone: float = 0.4) -> None:
+    """State random shardings in a module: of all axes but a share that is `gone`."""
     main = module.ops.first
     assert isinstance(main, FuncOp)
     block = main.body.block
@@ -63,7 +66,9 @@ def stated(rng: random.Random, mesh: Mesh, module: ModuleOp) -> None:
     def tables(old: ArrayAttr[DictionaryAttr] | None, shapes: Sequence[Sequence[int]]):
         kept = old.data if old is not None else [DictionaryAttr({})] * len(shapes)
         return ArrayAttr(
-            DictionaryAttr({**t.data, SHARDING: ShardingAttr(random_sharding(rng, mesh, shape))})
+            DictionaryAttr(
+                {**t.data, SHARDING: ShardingAttr(random_sharding(rng, mesh, shape, gone))}
+            )
             if is_static(tuple(shape)) and rng.random() < 0.8
             else t
             for t, shape in zip(kept, shapes, strict=True)
@@ -78,7 +83,7 @@ def stated(rng: random.Random, mesh: Mesh, module: ModuleOp) -> None:
             continue
         for value in op.results[:1]:
             if is_static(shape := shape_of(value)):
-                own = ShardingAttr(random_sharding(rng, mesh, shape))
+                own = ShardingAttr(random_sharding(rng, mesh, shape, gone))
                 new = ShardOp.of(value, sharding=own)
                 block.insert_op_after(new, op)
                 replace_uses(value, new.result)

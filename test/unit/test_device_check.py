@@ -1022,6 +1022,157 @@ func.func @main(%x: tensor<8x6xf32> {graph.sharding = #graph.sharding<@mesh, [{"
     assert rules(twice) == {}
 
 
+def moves(ops: str, mesh: str, before: str, after: str, mode: str = "default") -> str:
+    """The program of ops on a value that they move, from one sharding to another one."""
+    (x, own), (y, stated) = (t.split(" ", 1) for t in (before, after))
+    module = parse_module(context(), SourceText("test.mlir", f"""graph.mesh @mesh [{mesh}]
+func.func @main(%x: {x} {{graph.sharding = #graph.sharding<@mesh, {own}>}})
+    -> ({y} {{graph.sharding = #graph.sharding<@mesh, {stated}>}}) {{
+{ops}
+return %y : {y}
+}}"""))  # fmt: skip
+    lower(module, Options(tiles=False, verify=False, fusion=mode, pad=True))
+    out = StringIO()
+    Printer(out).print_op(module)
+    return out.getvalue()
+
+
+def unmarked(program: str, name: str) -> str:
+    """The program without what it states to be unseen of one kind."""
+    return re.sub(rf"{name} = #graph.axes<[^>]*>(, )?", "", program, count=1)
+
+
+@pytest.mark.parametrize("step", [2, 5, -1, -2, -5])
+@pytest.mark.parametrize("mode", ["off", "default"])
+def test_d19_one_element_of_so_many_for_each_device(step: int, mode: str):
+    first, last = (1, 1 + 3 * step) if step > 0 else (17, 17 + 3 * step)
+    text = f"""%0 = graph.slice %x starts [{first}] ends [{last + (1 if step > 0 else -1)}] axes [0]
+        steps [{step}] : (tensor<20xf32>) -> tensor<4xf32>
+      %y = graph.tanh %0 : (tensor<4xf32>) -> tensor<4xf32>"""
+    program = moves(text, '"a"=2, "b"=4', 'tensor<20xf32> [{"a"}]', 'tensor<4xf32> [{"b"}]', mode)
+    assert rules(program) == {}
+    lines = """%i = graph.constant dense<[4, 6]> : tensor<2xi64>
+      %y = graph.gather %x, %i axis 0 : (tensor<8xf32>, tensor<2xi64>) -> tensor<2xf32>"""
+    program = moves(lines, '"a"=8', 'tensor<8xf32> [{"a"}]', "tensor<2xf32> [{}]")
+    assert rules(program) == {}
+    assert "D19" in rules(unmarked(program, "resized"))
+
+
+def test_d10_a_slice_that_leaves_parts_as_they_are_is_stated():
+    program = moves("""%0 = graph.slice %x starts [0] ends [13] axes [0]
+        : (tensor<16xf32>) -> tensor<13xf32>
+      %1 = graph.tanh %0 : (tensor<13xf32>) -> tensor<13xf32>
+      %y = graph.slice %1 starts [12] ends [-14] axes [0] steps [-1]
+        : (tensor<13xf32>) -> tensor<13xf32>""", '"a"=4', 'tensor<16xf32> [{"a"}]',
+        'tensor<13xf32> [{"a"}]')  # fmt: skip
+    assert rules(program) == {}
+    assert "D10" in rules(unmarked(program, "resized"))
+
+
+def test_d13_padding_behind_the_last_element_may_be_in_the_last_parts():
+    program = moves("""%0 = graph.pad %x pads [0, 2] axes [0] : (tensor<9xf32>) -> tensor<11xf32>
+      %y = graph.reduce max %0 axes [0] : (tensor<11xf32>) -> tensor<1xf32>""", '"a"=2, "b"=4',
+      'tensor<9xf32> [{"a", "b"}]', "tensor<1xf32> [{}]", "off")  # fmt: skip
+    assert rules(program) == {}
+    assert "D13" in rules(unmarked(program, "resized"))
+
+
+def test_d13_a_mask_tells_no_end_between_devices_for_which_it_is_not_computed():
+    program = moves("""%w = graph.constant #graph.weight<"w"> : tensor<3x17xf32>
+      %y = graph.matmul %w, %x : (tensor<3x17xf32>, tensor<17x8xf32>) -> tensor<3x8xf32>""",
+      '"a"=8', 'tensor<17x8xf32> [{"a"}, {}]', "tensor<3x8xf32> [{}, {}]")  # fmt: skip
+    assert rules(program) == {}
+
+
+def test_d11_a_row_of_a_part_in_another_order_of_dimensions():
+    program = moves("""%0 = graph.slice %x starts [5] ends [6] axes [0]
+        : (tensor<6x1x6xf32>) -> tensor<1x1x6xf32>
+      %1 = graph.transpose %0 permutation [2, 1, 0] : (tensor<1x1x6xf32>) -> tensor<6x1x1xf32>
+      %y = graph.tanh %1 : (tensor<6x1x1xf32>) -> tensor<6x1x1xf32>""", '"a"=2',
+      'tensor<6x1x6xf32> [{}, {}, {"a"}]', 'tensor<6x1x1xf32> [{"a"}, {}, {}]')  # fmt: skip
+    assert "permutation" not in program
+    assert rules(program) == {}
+
+
+def test_d11_two_cut_dimensions_of_one_element_are_merged():
+    program = moves("""%a, %b = graph.split %x axis 0
+        : (tensor<8x3xf32>) -> (tensor<4x3xf32>, tensor<4x3xf32>)
+      %0 = graph.sub %b, %a : (tensor<4x3xf32>, tensor<4x3xf32>) -> tensor<4x3xf32>
+      %1 = graph.reshape %0 shape [4, 1, 3] : (tensor<4x3xf32>) -> tensor<4x1x3xf32>
+      %2 = graph.pad %1 pads [0, 1] axes [1] : (tensor<4x1x3xf32>) -> tensor<4x2x3xf32>
+      %3 = graph.reshape %2 shape [8, 3] : (tensor<4x2x3xf32>) -> tensor<8x3xf32>
+      %w = graph.constant #graph.weight<"w"> : tensor<3x8xf32>
+      %4 = graph.matmul %3, %w : (tensor<8x3xf32>, tensor<3x8xf32>) -> tensor<8x8xf32>
+      %5 = graph.tanh %4 : (tensor<8x8xf32>) -> tensor<8x8xf32>
+      %y = graph.slice %5 starts [2] ends [3] axes [1] : (tensor<8x8xf32>) -> tensor<8x1xf32>""",
+      '"a"=2, "b"=4', 'tensor<8x3xf32> [{"b", "a"}, {}]', 'tensor<8x1xf32> [{"b"}, {}]',
+      )  # fmt: skip
+    assert rules(program) == {}
+
+
+@pytest.mark.parametrize(
+    ("op", "before", "after", "wrong"),
+    [
+        ("space_to_depth", "1x1x4x2", "1x4x2x1", '[{}, {"a"}, {}, {}] 1, 8, 1, 1'),
+        ("depth_to_space", "1x4x2x1", "1x1x4x2", '[{}, {}, {}, {"a"}] 1, 1, 2, 4'),
+    ],
+)
+def test_d11_a_block_for_each_device_goes_where_blocks_do(
+    op: str, before: str, after: str, wrong: str
+):
+    rows = '[{}, {}, {"a"}, {}]'
+    program = moves(f"""%0 = graph.{op} %x block 2 mode crd
+        : (tensor<{before}xf32>) -> tensor<{after}xf32>
+      %y = graph.tanh %0 : (tensor<{after}xf32>) -> tensor<{after}xf32>""", '"a"=2',
+      f"tensor<{before}xf32> {rows}", f"tensor<{after}xf32> {rows}")  # fmt: skip
+    assert rules(program) == {}
+    (dims, sizes), attribute = wrong.split("] "), "graph.sharding = #graph.sharding<@mesh, "
+    head, end = program.rsplit(attribute, 1)
+    _, end = end.split("array<i64: ", 1)
+    end = f"{dims}]>, graph.whole = array<i64: {sizes}>{end.split('>', 1)[1]}"
+    assert "D11" in rules(head + attribute + end)
+
+
+def test_d11_a_new_dimension_is_no_place_to_gather_what_is_the_same():
+    text = """module attributes {graph.parts = {
+  "w.a" = ["w", #graph.sharding<@mesh, [{}, {"a"}]>]}} {
+graph.mesh @mesh ["a"=2, "b"=2]
+func.func @main(%x: tensor<4x6xf32> {graph.whole = array<i64: 8, 6>,
+                    graph.sharding = #graph.sharding<@mesh, [{"a"}, {}]>})
+    -> (tensor<8x4xf32> {graph.whole = array<i64: 8, 8>,
+                    graph.sharding = #graph.sharding<@mesh, [{}, {"a"}]>}) {
+  %w = graph.constant #graph.weight<"w.a"> : tensor<6x4xf32>
+  %0 = graph.reshape %x shape [1, 4, 6] : (tensor<4x6xf32>) -> tensor<1x4x6xf32>
+  %1 = graph.all_gather %0 dim 0 over <"a"=2> : (tensor<1x4x6xf32>) -> tensor<2x4x6xf32>
+  %2 = graph.reshape %1 shape [8, 6] : (tensor<2x4x6xf32>) -> tensor<8x6xf32>
+  %3 = graph.matmul %2, %w : (tensor<8x6xf32>, tensor<6x4xf32>) -> tensor<8x4xf32>
+  return %3 : tensor<8x4xf32>
+}
+}"""
+    assert rules(compiled(text)) == {}
+    assert "D11" in rules(compiled(text.replace('over <"a"', 'over <"b"')))
+
+
+def test_d11_no_part_is_taken_by_place_of_what_differs_by_it():
+    text = """graph.mesh @mesh ["a"=2]
+func.func @main(%x: tensor<2x6xf32> {graph.whole = array<i64: 4, 6>,
+                    graph.sharding = #graph.sharding<@mesh, [{"a"}, {}]>})
+    -> (tensor<ROWSx3xf32> {graph.whole = array<i64: ROWS, 6>,
+                    graph.sharding = #graph.sharding<@mesh, [{}, {"a"}]>}) {
+  %0 = graph.all_gather %x dim 0 over <"a"=2> : (tensor<2x6xf32>) -> tensor<4x6xf32>
+  %1 = graph.axis_index over <"a"=2> : () -> tensor<i64>
+  %2 = graph.constant dense<3> : tensor<i64>
+  %3 = graph.mul %1, %2 : (tensor<i64>, tensor<i64>) -> tensor<i64>
+  %4 = graph.constant dense<[0, 1, 2]> : tensor<3xi64>
+  %5 = graph.add %3, %4 : (tensor<i64>, tensor<3xi64>) -> tensor<3xi64>
+  %6 = graph.gather OF, %5 axis 1 : (tensor<ROWSx6xf32>, tensor<3xi64>) -> tensor<ROWSx3xf32>
+  return %6 : tensor<ROWSx3xf32>
+}"""
+    assert rules(compiled(text.replace("OF", "%0").replace("ROWS", "4"))) == {}
+    found = rules(compiled(text.replace("OF", "%x").replace("ROWS", "2")))
+    assert "differs along it: what is left is in no part" in found["D11"]
+
+
 def test_d11_a_part_that_others_pass_is_moved_unseen():
     program = compiled(
         """graph.mesh @mesh ["a"=2]

@@ -92,8 +92,8 @@ class Part:
 
 def unseen(part: Part) -> Unseen:
     """The digits by whose places an op moves a device's one element past other dimensions,
-    combines it with those of others, or gives the same one to others: nothing is left of that in
-    the program of a device."""
+    combines it with those of others, or gives the same one to others, or takes elements away or
+    adds some: nothing is left of that in the program of a device."""
     if not isinstance(part.op, ReduceOp) and part.op.ACCESS not in (Access.VIEW, Access.MOVEMENT):
         return Unseen()
     moved, combined = set[Axis](), set[Axis]()
@@ -115,7 +115,26 @@ def unseen(part: Part) -> Unseen:
     repeated = set[Axis]()
     if isinstance(part.op, BroadcastToOp | TileOp):
         repeated = {a for a, d in into.items() if shape[d] == 1} - moved - combined - taken
-    return Unseen(*map(frozenset, (moved, combined, repeated)))
+    return Unseen(*map(frozenset, (moved, combined, repeated, *_resized(part))))
+
+
+def _resized(part: Part) -> tuple[set[Axis], set[Axis]]:
+    """The digits by whose places a slice takes one element of so many, or slices and padding leave
+    as many elements for each device, and where another one is the last one of all; and those by
+    which all parts are full then."""
+    op, resized, filled = part.op, set[Axis](), set[Axis]()
+    if not isinstance(op, SliceOp | PadOp):
+        return resized, filled
+    before, after = shape_of(op.input), shape_of(op.result)
+    for d, (place, size) in enumerate(as_needed(part.needs[0], before).spans):
+        axes, steps = part.strategy.dims[d], [by for _, by in place.terms]
+        parts = count(axes)
+        is_same = place.constant == 0 and -(-before[d] // parts) == -(-after[d] // parts)
+        if (is_same and before[d] != after[d]) or (size == 1 and steps and 1 not in steps):
+            resized.update(all_digits(axes))
+        if is_same and before[d] < after[d] and after[d] % parts == 0:
+            filled.update(all_digits(axes))
+    return resized, filled
 
 
 def _keeps_place(op: TensorOp, source: tuple[int, int], target: tuple[int, int]) -> bool:
