@@ -37,6 +37,7 @@ from ge.dialects.graph.slicing import ConcatOp
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.npu_task.control import CaseOp, IfOp, LoopOp, YieldOp
 from ge.dialects.npu_task.memory import (
+    ByteBox,
     MemoryView,
     Task,
     access,
@@ -50,7 +51,7 @@ from ge.dialects.support.digits import all_digits
 from ge.dialects.support.functions import functions
 from ge.dialects.support.mesh import Axis, Mesh
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import Shape, array_ints, is_static, shape_of
+from ge.dialects.support.types import Shape, array_ints, byte_size, is_static, shape_of
 from ge.runtime.check.device_forms import (
     EMPTY,
     Cut,
@@ -67,7 +68,7 @@ from ge.runtime.check.device_forms import (
     viewed,
 )
 from ge.runtime.check.device_ops import Tensors, constant_form
-from ge.runtime.check.memory import MemrefBytes, span_of
+from ge.runtime.check.memory import MemrefBytes, runs_of, span_of
 from ge.runtime.check.problems import Problem, name_of
 
 Entry: TypeAlias = tuple[SSAValue, MemrefBytes | None, Forms]
@@ -276,7 +277,7 @@ class Values:
             return
         if isinstance(kernel.main, c.ReduceScatterOp) and self.scatter_rows(op, kernel.main):
             return
-        if self.rows_of(op, kernel):
+        if self.rows_of(op, kernel) or self.pieces_of(op, kernel):
             return
         own = tuple(self.read(v) for v in op.ins)
         key = None if any(f.known is not None for kinds in own for f in kinds) else (op.callee, own)
@@ -316,21 +317,43 @@ class Values:
         )
         return found
 
-    def rows_of(self, op: LaunchOp, kernel: KernelOp) -> bool:
-        """Remember the values that a concat puts beside each other in rows, one for each device, of
-        which a reduce_scatter alone makes something; return if it is such a one."""
+    def joined_for(self, op: LaunchOp, kernel: KernelOp, rank: int, kind: type[Any]) -> bool:
+        """True for a concat along the last one of some dimensions, of which a collective of a kind
+        alone makes something."""
         main, target = kernel.main, op.outs[0] if len(op.outs) == 1 else None
-        if not isinstance(main, ConcatOp) or target is None or main.axis.value.data != 1 \
-                or len(shape_of(main.results[0])) != 2 or owner_of(target) is not target \
+        if not isinstance(main, ConcatOp) or target is None or owner_of(target) is not target \
+                or not main.axis.value.data == len(shape_of(main.results[0])) - 1 == rank - 1 \
                 or len(op.ins) != len(main.operands):  # fmt: skip
             return False
         users = [self.kernels.get(u.operation.callee) for u in target.uses
                  if isinstance(u.operation, LaunchOp) and u.operation is not op]  # fmt: skip
         mains = [k.main for k in users if k is not None]
-        if not any(isinstance(m, c.ReduceScatterOp) for m in mains) or not all(
-            isinstance(m, c.ReduceScatterOp | AcknowledgeOp) for m in mains
-        ):
+        return any(isinstance(m, kind) for m in mains) and all(
+            isinstance(m, kind | AcknowledgeOp) for m in mains
+        )
+
+    def pieces_of(self, op: LaunchOp, kernel: KernelOp) -> bool:
+        """Remember the values that a concat puts behind each other to be reduced, each in the shape
+        that it had before; return if it is such a one."""
+        if not self.joined_for(op, kernel, 1, c.AllReduceOp) or \
+                (end := self.span(target := op.outs[0])) is None:  # fmt: skip
             return False
+        low, entries = end.boxes[0].low, list[Entry]()
+        for value in op.ins:
+            source = owner_of(value) if is_view(value, owner_of(value)) else value
+            box = ByteBox(low, byte_size(value.type))
+            span = MemrefBytes(end.memory, end.buffer, (box,), (*runs_of(box),), None)
+            entries.append((source, span, self.read(source)))
+            low = box.high
+        self.held[target] = entries
+        return True
+
+    def rows_of(self, op: LaunchOp, kernel: KernelOp) -> bool:
+        """Remember the values that a concat puts beside each other in rows, one for each device, of
+        which a reduce_scatter alone makes something; return if it is such a one."""
+        if not self.joined_for(op, kernel, 2, c.ReduceScatterOp):
+            return False
+        target = op.outs[0]
         rows, offset = list[Row](), 0
         for value in op.ins:
             size = data_type(value.type)[1][1:]

@@ -1153,6 +1153,31 @@ func.func @main(%x: tensor<4x6xf32> {graph.whole = array<i64: 8, 6>,
     assert "D11" in rules(compiled(text.replace('over <"a"', 'over <"b"')))
 
 
+@pytest.mark.parametrize("memory", [0, 1, 2])
+def test_d11_values_that_are_copied_behind_each_other_are_reduced_each_alone(memory: int):
+    module = parse_module(
+        context(),
+        SourceText(
+            "test.mlir",
+            """graph.mesh @mesh ["a"=2, "b"=2]
+func.func @main(%x: tensor<16x32xf32> {graph.sharding = #graph.sharding<@mesh, [{}, {"b"}]>})
+    -> (tensor<16x16xf32> {graph.sharding = #graph.sharding<@mesh, [{}, {}]>},
+        tensor<16x8xf32> {graph.sharding = #graph.sharding<@mesh, [{}, {"a"}]>}) {
+  %v = graph.constant #graph.weight<"v"> : tensor<32x16xf32>
+  %w = graph.constant #graph.weight<"w"> : tensor<32x8xf32>
+  %0 = graph.matmul %x, %v : (tensor<16x32xf32>, tensor<32x16xf32>) -> tensor<16x16xf32>
+  %1 = graph.matmul %x, %w : (tensor<16x32xf32>, tensor<32x8xf32>) -> tensor<16x8xf32>
+  return %0, %1 : tensor<16x16xf32>, tensor<16x8xf32>
+}""",
+        ),
+    )
+    lower(module, Options(tiles=False, verify=False, memory=memory))
+    out = StringIO()
+    Printer(out).print_op(module)
+    assert out.getvalue().count("launch @all_reduce") == 1
+    assert rules(out.getvalue()) == {}
+
+
 def test_d11_no_part_is_taken_by_place_of_what_differs_by_it():
     text = """graph.mesh @mesh ["a"=2]
 func.func @main(%x: tensor<2x6xf32> {graph.whole = array<i64: 4, 6>,
