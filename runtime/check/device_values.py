@@ -555,9 +555,9 @@ def is_view(value: SSAValue, owner: SSAValue) -> bool:
 
 
 def keeps_dims(view: MemoryView, held: MemoryView) -> bool:
-    """True if each dimension of a view has elements along that of what is held, if not all."""
+    """True if each dimension of a view has elements along that of what is held, some or more."""
     pairs = zip(view.sizes, view.strides, held.sizes, held.strides, strict=True)
-    return all(n == 1 or step <= s < step * size for n, s, size, step in pairs)
+    return all(1 in (n, size) or s == step or step < s < step * size for n, s, size, step in pairs)
 
 
 def starts_of(view: MemoryView, held: MemoryView) -> list[int]:

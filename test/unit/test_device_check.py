@@ -23,6 +23,7 @@ from ge.runtime.data.weights import RandomPayload
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
 from ge.runtime.numbers.collectives import Member
+from ge.transforms.schedule.split_launches import SplitLaunchesPass
 
 PARTS = (
     'module attributes {graph.parts = {"up.tp" = ["up", #graph.sharding<@mesh, [{}, {"tp"}]>], '
@@ -1175,6 +1176,29 @@ func.func @main(%x: tensor<16x32xf32> {graph.sharding = #graph.sharding<@mesh, [
     out = StringIO()
     Printer(out).print_op(module)
     assert out.getvalue().count("launch @all_reduce") == 1
+    assert rules(out.getvalue()) == {}
+
+
+def test_d11_chunks_of_one_channel_are_cut_as_channels_are():
+    ctx = context()
+    module = parse_module(ctx, SourceText("test.mlir", """graph.mesh @mesh ["a"=2, "b"=2]
+func.func @main(%x: tensor<1x4x16x8xf32>
+        {graph.sharding = #graph.sharding<@mesh, [{}, {"a"}, {"b"}, {}]>})
+    -> (tensor<1x4x8x8xf32> {graph.sharding = #graph.sharding<@mesh, [{}, {}, {}, {"b"}]>}) {
+  %w = graph.constant #graph.weight<"w"> : tensor<4x4x3x3xf32>
+  %0 = graph.conv %x, %w strides [2, 1] pads [1, 1, 1, 1]
+      : (tensor<1x4x16x8xf32>, tensor<4x4x3x3xf32>) -> tensor<1x4x8x8xf32>
+  %1 = graph.shard %0 sharding <@mesh, [{}, {"a"}, {}, {}]>
+      : (tensor<1x4x8x8xf32>) -> tensor<1x4x8x8xf32>
+  return %1 : tensor<1x4x8x8xf32>
+}"""))  # fmt: skip
+    options = Options(tiles=False, verify=False, fusion="off")
+    lower(module, options, until="buffers")
+    SplitLaunchesPass(pieces=2, collectives=True).apply(ctx, module)
+    lower(module, options)
+    out = StringIO()
+    Printer(out).print_op(module)
+    assert "all_gather_0_of_2" in out.getvalue()
     assert rules(out.getvalue()) == {}
 
 
