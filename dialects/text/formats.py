@@ -13,7 +13,8 @@ from itertools import takewhile
 from operator import attrgetter
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
-from xdsl.dialects.builtin import IntegerType
+from xdsl.dialects.builtin import DYNAMIC_INDEX, IntegerType
+from xdsl.dialects.utils.dynamic_index_list import DynamicIndexList
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.irdl import IRDLOperation, VariadicDef
 from xdsl.irdl import declarative_assembly_format as xdsl
@@ -209,8 +210,18 @@ def text_of(d: xdsl.FormatDirective, singles: int) -> Part:
         case xdsl.AttributeVariable():
             attributes = attributes_of(d)
             return lambda texts, op: texts.variable_text(d, attributes(op)[d.name])
+        case DynamicIndexList(dynamic_position=dynamic, static_position=static):
+            values, numbers = attrgetter(dynamic.name), attributes_of(static)
+            return lambda texts, op: index_list(texts, values(op), numbers(op)[static.name])
         case _:
             raise UnknownFormat
+
+
+def index_list(texts: Texts, values: Sequence[SSAValue], numbers: Attribute) -> str:
+    """`[4, %x]`: numbers, and values in the places of those that are known at run time only."""
+    names = map(texts.name_of, values)
+    known = [next(names) if n == DYNAMIC_INDEX else str(n) for n in array_ints(numbers)]
+    return f"[{', '.join(known)}]"
 
 
 def value_of(

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from xdsl.dialects.arith import AddiOp, CmpiOp
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, ModuleOp, StringAttr, TensorType, f32
+from xdsl.dialects.memref import ReinterpretCastOp
 from xdsl.printer import Printer
 
 from ge.dialects.support.operation import LineOp
@@ -42,6 +43,10 @@ func.func @f(%m: memref<8x8xf32>, %i: index, %j: i32, %x: f32, %t: tensor<4xi32>
   %g, %h = arith.addui_extended %j, %j : i32, i1
   %k = memref.subview %m[%i, 0] [4, 4] [1, 1]
     : memref<8x8xf32> to memref<4x4xf32, strided<[8, 1], offset: ?>>
+  %n = memref.reinterpret_cast %m to offset: [%i], sizes: [4, %i], strides: [8, 1]
+    : memref<8x8xf32> to memref<4x?xf32, strided<[8, 1], offset: ?>>
+  %o = memref.reinterpret_cast %m to offset: [0], sizes: [], strides: []
+    : memref<8x8xf32> to memref<f32>
   %l = tensor.extract %t[%i] : tensor<4xi32>
   func.return %d : index
 }"""
@@ -128,6 +133,11 @@ def test_texts_of_attributes_are_kept_for_other_ops() -> None:
 def test_only_declared_formats_are_known() -> None:
     assert format_of(AddiOp) is not None
     assert format_of(CmpiOp) is None
+    form = format_of(ReinterpretCastOp)  # of which programs of many pieces have thousands
+    module = parse_module(context(()), SourceText("m", OTHERS))
+    casts = [op for op in module.walk() if isinstance(op, ReinterpretCastOp)]
+    assert form is not None
+    assert all([form.text(op, TextPrinter()) for op in casts])
 
 
 LARGEST = 3.4028234663852886e38

@@ -72,6 +72,7 @@ from ge.transforms.schedule.pieces import (
 
 COUNTS = (2, 4, 8, 16, 32)  # numbers of pieces that are tried
 GAIN = 0.05  # share of the makespan that pieces must gain
+MORE_GAIN = 0.005  # share of it that twice as many pieces, and so launches, must gain
 MOST_TRIALS = 4  # kinds of groups that are tried one after the other
 LEAST_LAUNCHES = 10  # a group that takes less than so many launch costs is not cut
 
@@ -256,8 +257,8 @@ class Splitter:
     def tried(self, group: LaunchGroup) -> list[Choice]:
         """The ways to cut launches of a group that gain something. Groups with collectives may lose
         launches at both ends; and those beside each collective that take as long as it does are
-        tried, with more and with fewer launches as long as these gain more. Where pieces of all of
-        these are slower than the whole, those of the group are not tried."""
+        tried, with more and with fewer launches as long as these gain more. Where none of these
+        gains, those of the group are not tried."""
         size, found = len(group.members), dict[tuple[int, int], Choice]()
 
         def gain(first: int, end: int, counts: Sequence[int]) -> Choice:
@@ -276,7 +277,7 @@ class Splitter:
             if (last := self.reach(group, range(i, size))) is not None:
                 starts.append((gain(i, last + 1, COUNTS[:1]), ((-1, 0), (0, -1), (0, 1))))
         tried = [best for best, _ in starts if best.is_tried]
-        if not tried or any(best.gain_us >= 0 for best in tried):
+        if not tried or any(best.gain_us > 0 for best in tried):
             starts.insert(0, (gain(0, size, COUNTS), ((1, 0), (0, -1))))
         for best, steps in starts:
             better = self.collectives and best.count > 1
@@ -309,13 +310,14 @@ class Splitter:
 
     def fastest(self, group: LaunchGroup, first: int, end: int, counts: Sequence[int]) -> Choice:
         """The number of pieces with the shortest makespan in isolation. More are tried while they
-        are faster. The gain is negative where two pieces are slower than the whole."""
+        are faster by `MORE_GAIN`. The gain is negative where two pieces are slower than the
+        whole."""
         best, whole = 1, self.makespan(group.members)
         if whole < LEAST_LAUNCHES * self.target.launch_us or (
             self.collectives and self.sent_us(group) < whole * GAIN
         ):
             return Choice(first, end, best, 0.0, False)
-        fastest, before, least = whole * (1 - GAIN), whole, inf
+        fastest, before, least, won = whole * (1 - GAIN), whole, inf, whole
         for count in counts:
             if (latency := self.at_least_us(group, count)) < fastest:
                 if (pieces := self.pieces(group, count)) is None:
@@ -325,13 +327,13 @@ class Splitter:
                     op.erase()
             least = min(least, latency)
             if latency < fastest:
-                best, fastest = count, latency
+                best, fastest, won = count, latency * (1 - MORE_GAIN), latency
             elif best > 1 or latency > before:
                 break
             before = latency
-        gain = 0.0 if least == inf else whole - least
-        gain = gain if best > 1 else min(gain, 0.0)
-        return Choice(first, end, best, gain, least < inf)
+        if least == inf:
+            return Choice(first, end, best, 0.0, False)
+        return Choice(first, end, best, whole - won if best > 1 else min(whole - least, 0.0))
 
     def at_least_us(self, group: LaunchGroup, count: int) -> float:
         """Return a lower bound of the makespan of pieces, for which no program is written: each has
@@ -509,7 +511,8 @@ class SplitLaunchesPass(TargetPass):
 
         def latency(choices: Choices) -> float:
             trial = module.clone()
-            split(trial, target, self.collectives, choices=choices)
+            if choices:
+                split(trial, target, self.collectives, choices=choices)
             add_acknowledgements(trial)
             streams = best_streams(ProgramClock(trial, target), target)
             if (func := main_function(trial)) is not None:
