@@ -30,7 +30,7 @@ MESHES = ("a=2", "a=3", "a=4", "a=8", "a=2,b=2", "a=2,b=4", "a=3,b=2")
 
 
 def tensor(shape: Sequence[int]) -> str:
-    return f"tensor<{''.join(f'{n}x' for n in shape)}xf32>".replace("xxf32", "xf32")
+    return f"tensor<{'x'.join([*map(str, shape), 'f32'])}>"
 
 
 @dataclass
@@ -91,9 +91,9 @@ def few(chain: Chain, dim: int) -> None:
     count = min(rng.choice((2, 3, 4, 7, 8)), size)
     step = (size - 1) // max(count - 1, 1) or 1
     first = rng.randint(0, size - 1 - (count - 1) * step)
-    chain.taken(dim, first, count, step) if rng.random() < 0.5 else chain.taken(
-        dim, first + (count - 1) * step, count, -step
-    )
+    if rng.random() >= 0.5:
+        first, step = first + (count - 1) * step, -step
+    chain.taken(dim, first, count, step)
 
 
 def pad(chain: Chain, dim: int) -> None:

@@ -87,8 +87,8 @@ print(calls(lambda: compiled(Decoder(32, 4096, 32, 11008), {options})))
 
 @pytest.mark.soak
 def test_a_mesh_adds_so_much_to_a_compilation(tmp_path: Path) -> None:
-    """Without the import of a model, which takes as long again. Chunks are 1,164 launches for 420:
-    what is behind them takes longer too."""
+    """Without the import of a model, and so beside less. Chunks are 1,164 launches for 420: what is
+    behind them takes longer too."""
     one = compile_calls("", True, tmp_path / "one")
     most = {"tp=8": (1.35, 2.15), "dp=2,tp=4": (1.45, 2.25), "tp=1024": (1.35, 1.45)}
     for mesh, ratios in most.items():

@@ -100,8 +100,9 @@ SHARED = {
 MORE_STREAMS = 12  # streams beyond one for each engine that a program may have
 STREAMS_OF_ENGINE = 8
 
-# The share of the time by which a schedule must be faster than the order of the program. No better
-# one is looked for when this near to the lower bound.
+# The share of the time by which a schedule must be faster than the order of the program, and be
+# expected to be faster than the best so far. No better one is looked for when this near to the
+# lower bound.
 GAIN = 1e-3
 
 

@@ -14,7 +14,8 @@ so that the cube cores compute the second half while the vector cores work on th
 second matmul is issued before the first softmax), and the values between the two are still in L2.
 These have as many buffers as pieces are under way, which the next pieces reuse. `pieces.py` says
 what may come apart together. The number of pieces is the one with the shortest makespan by the
-clock, each with its best schedule; none where that gains less than `GAIN`: pieces cost launches.
+clock, each with its best schedule; none where that gains less than `GAIN`, and twice as many only
+where these gain `MORE_GAIN` on top: pieces cost launches.
 Where a lower bound says so already (`at_least_us`), no programs of pieces are written to ask it.
 What is faster in isolation need not be faster in the program: all such groups come apart if that
 makes the whole program faster, else those that do so one after the other, the most promising first.
@@ -23,7 +24,7 @@ The search works on copies of the module.
 With `collectives` only groups around what devices send each other come apart, along any axis: the
 all-reduce of part i is under way while the product of part i + 1 is computed. Such groups overlap
 each other, and may lose launches at both ends; of all ways to cut them those are taken that gain
-most together.
+most together. A whole group is tried only where a part of it gains.
 """
 
 from bisect import bisect_left
