@@ -143,6 +143,26 @@ CASES: dict[str, tuple[str, dict[str, tuple[Any, str]], str, str, int]] = {
         "%y = graph.pad %x pads [0, 2, 0, 1] mode reflect : (tensor<8x4xf32>) -> tensor<8x7xf32>",
         {"x": (numbers(8, 4), ROWS)}, "tensor<8x7xf32>", ROWS, 0,
     ),
+    "a product of what a loop carries": (  # all 8 columns count, of which each device has 2
+        "%w = graph.constant dense<0.5> : tensor<8x8xf32>\n"
+        "%v = graph.loop (%i, %go) trip %n : tensor<i64> carry (%c = %x : tensor<4x8xf32>) -> "
+        "(tensor<4x8xf32>) {\n"
+        "%t = graph.tanh %c : (tensor<4x8xf32>) -> tensor<4x8xf32>\n"
+        "graph.yield %go, %t : tensor<i1>, tensor<4x8xf32>\n}\n"
+        "%m = graph.matmul %v, %w : (tensor<4x8xf32>, tensor<8x8xf32>) -> tensor<4x8xf32>\n"
+        "%y = graph.relu %m : (tensor<4x8xf32>) -> tensor<4x8xf32>",
+        {"x": (numbers(4, 8), COLUMNS), "n": (np.array(2), "[]")}, "tensor<4x8xf32>", COLUMNS, 96,
+    ),
+    "what follows what a loop carries": (
+        "%v = graph.loop (%i, %go) trip %n : tensor<i64> carry (%c = %x : tensor<8x4xf32>) -> "
+        "(tensor<8x4xf32>) {\n"
+        "%t = graph.tanh %c : (tensor<8x4xf32>) -> tensor<8x4xf32>\n"
+        "graph.yield %go, %t : tensor<i1>, tensor<8x4xf32>\n}\n"
+        "%s = graph.slice %v starts [3] ends [-100] axes [0] steps [-1] : "
+        "(tensor<8x4xf32>) -> tensor<4x4xf32>\n"
+        "%y = graph.concat %v, %s axis 0 : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<12x4xf32>",
+        {"x": (numbers(8, 4), ROWS), "n": (np.array(2), "[]")}, "tensor<12x4xf32>", ROWS, 96,
+    ),
 }  # fmt: skip
 
 

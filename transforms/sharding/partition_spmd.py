@@ -14,7 +14,7 @@ in the payload; other constants are taken apart by the place of the device.
 Where a dimension does not divide, the last parts are padded with elements that mean nothing: an op
 that combines elements along it gets the neutral element in their place."""
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, ClassVar, cast
 
@@ -83,7 +83,6 @@ from ge.dialects.support.types import (
     Shape,
     constant_value,
     element_type,
-    set_type,
     shape_of,
     tensor,
 )
@@ -175,7 +174,6 @@ class Partition:
         self.module, self.main, self.mesh = module, main, mesh
         self.assignment = assignment
         self.parts = {**parts_of(module), **pieces}
-        self.wholes: dict[SSAValue, Shape] = {}  # of results of loops: others keep their types
         self.cut: dict[SSAValue, Sharding] = {}  # results of loops, whose old arguments are gone
         # what there is of each value: by how it is cut, and by what stands beyond its ends
         self.forms: dict[SSAValue, dict[tuple[Need, float], SSAValue]] = {}
@@ -332,7 +330,7 @@ class Partition:
         """Control flow stays, on parts of what a loop carries and whole values else."""
         needs = self.assignment.by_op[op].needs[0]
         cut = [self.assignment.chosen(r) for r in op.results]
-        set_operands(op, [self.get(v, n) for v, n in zip(op.operands, needs, strict=True)])
+        operands = [self.get(v, n) for v, n in zip(op.operands, needs, strict=True)]
         for region in op.regions:
             for block in region.blocks:
                 kept, before = {v: dict(f) for v, f in self.forms.items()}, self.before
@@ -347,12 +345,11 @@ class Partition:
                 self.old = [o for o in self.old if o not in set(inner)]
                 for arg in arguments:
                     block.erase_arg(arg)
-        for result, own in zip(op.results, cut, strict=True):
+        new = insert_before(op, _of_parts(op, operands, cut))
+        for result, part, own in zip(op.results, new.results, cut, strict=True):
             self.cut[result] = own
-            if any(own.dims):
-                self.wholes[result] = shape_of(result)
-                set_type(result, tensor(own.local_shape(shape_of(result)), element_type(result)))
-            self.forms[result] = {(own, 0): result}
+            self.forms[result] = {(own, 0): part}
+        self.old.append(op)
 
     def returned(self, op: ReturnOp) -> None:
         needs = self.assignment.by_op[op].needs[0]
@@ -360,7 +357,7 @@ class Partition:
         for i, (value, need) in enumerate(zip(op.operands, needs, strict=True)):
             own = Sharding(self.chosen(value).dims) if need is None else need
             assert isinstance(own, Sharding)
-            self.state(False, i, own, self.whole(value))
+            self.state(False, i, own, shape_of(value))
             values.append(self.get(value, own))
         set_operands(op, values)
 
@@ -383,7 +380,7 @@ class Partition:
         forms = self.forms[value]
         if (found := forms.get((need, fill if not isinstance(need, Sharding) else 0))) is not None:
             return found
-        shape = self.whole(value)
+        shape = shape_of(value)
         there = [(h, v) for (h, _), v in forms.items() if isinstance(h, Sharding)]
         have, local = min(there, key=lambda form: sent(form[0], need, shape))
         for step in steps(have, need, shape):
@@ -397,16 +394,13 @@ class Partition:
     def chosen(self, value: SSAValue) -> Sharding:
         return self.cut.get(value) or self.assignment.chosen(value)
 
-    def whole(self, value: SSAValue) -> Shape:
-        return self.wholes.get(value) or shape_of(value)
-
     def step(
         self, value: SSAValue, x: SSAValue, have: Sharding, step: Step, fill: float
     ) -> SSAValue:
         axes = AxesAttr(step.axes)
         if step.op == "part":
             assert isinstance(step.to, Sharding)
-            return self.part(x, self.whole(value), have, step.to)
+            return self.part(x, shape_of(value), have, step.to)
         self.remark(value, have, step)
         if step.op == "all_reduce":
             return self.add(AllReduceOp.of(x, kind=have.kind, axes=axes))
@@ -415,8 +409,8 @@ class Partition:
         if step.op == "all_gather":
             whole = self.add(AllGatherOp.of(x, dim=step.dim, axes=axes))
             assert isinstance(step.to, Sharding)
-            return self.cropped(whole, step.to.local_shape(self.whole(value)))
-        of = list(self.whole(value))
+            return self.cropped(whole, step.to.local_shape(shape_of(value)))
+        of = list(shape_of(value))
         if step.op == "all_to_all":
             assert isinstance(step.to, Sharding)
             to, has = ShardingAttr(step.to), ShardingAttr(have)
@@ -433,7 +427,7 @@ class Partition:
         x: SSAValue | None = None,
     ) -> SSAValue:
         x = self.get(value, have) if x is None else x
-        shape, element = self.whole(value), element_type(value)
+        shape, element = shape_of(value), element_type(value)
         number = None
         if fill is not None:
             number = (
@@ -501,6 +495,22 @@ class Partition:
         if remarks.wanted() and isinstance(value.owner, Operation):
             text = sharding_text(have)
             remarks.applied(step.op, value.owner, f"of a value cut as {text}")
+
+
+def _of_parts(op: Operation, operands: Sequence[SSAValue], cut: Sequence[Sharding]) -> Operation:
+    """The loop or branch with the regions of another one, whose results are whole. That one stays
+    without regions, until all that uses its results has parts of them."""
+    types = [
+        tensor(own.local_shape(shape_of(r)), element_type(r)) if any(own.dims) else r.type
+        for own, r in zip(cut, op.results, strict=True)
+    ]
+    return type(op).create(
+        operands=operands,
+        result_types=types,
+        properties=dict(op.properties),
+        attributes=dict(op.attributes),
+        regions=[op.detach_region(region) for region in tuple(op.regions)],
+    )
 
 
 def _constant_of(value: SSAValue, need: Need, assignment: Assignment) -> ConstantOp | None:
