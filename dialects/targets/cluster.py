@@ -21,7 +21,9 @@ devices row-major, so its last axes lie inside of a server, and its first ones b
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
+from itertools import accumulate
 from math import prod
+from operator import mul
 from typing import Any, cast
 
 from ge.dialects.support.digits import all_digits
@@ -73,6 +75,11 @@ class Cluster:
     def devices(self) -> int:
         return prod(level.devices for level in self.levels)
 
+    @property
+    def blocks(self) -> tuple[int, ...]:
+        """The devices of a group that each level joins."""
+        return tuple(accumulate([level.devices for level in self.levels], mul))
+
     @classmethod
     def of(cls, table: Any, where: str) -> "Cluster":
         """A cluster from the tables of a target's file. Raises GeError for what it cannot be."""
@@ -122,9 +129,7 @@ class Cluster:
         """The devices of a group along some axes, by level: of the first one how many lie in one of
         its groups; then how many of these there are, and so on. Where a group does not fill the
         levels evenly, all its devices count as apart."""
-        counts, blocks, block = [1] * len(self.levels), list[int](), 1
-        for level in self.levels:
-            blocks.append(block := block * level.devices)
+        counts, blocks = [1] * len(self.levels), self.blocks
         for stride, size in _strides(mesh, axes):
             for i, whole in enumerate(blocks):
                 last = i + 1 == len(blocks)

@@ -28,6 +28,7 @@ from ge.runtime.library.costs.collectives import (
     reduction_us,
     step_us,
 )
+from ge.runtime.library.costs.moved import by_level
 
 LARGE = 1 << 30
 TARGETS = {"910B": "910b2", "910B3": "910b3", "A2": "910b2", "A3": "910_93", "A3 (910C)": "910_93"}
@@ -60,7 +61,7 @@ def collective(target: Target, op: str, cards: int, size: int) -> tuple[float, s
     else:
         peers = np.arange(1, cards)
         sizes = np.full(len(peers), size // cards)
-        times = longest_us(cluster, np.array([0]), peers[None], sizes[None])
+        times = longest_us(cluster, by_level(cluster, np.array([0]), peers[None], sizes[None]))
         found = {name: cluster.start_us + us for name, us in times.items()}
     best = cheapest(found)
     return found[best], best

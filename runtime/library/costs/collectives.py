@@ -35,7 +35,7 @@ from ge.dialects.support.types import byte_size
 from ge.dialects.targets.cluster import NO_CLUSTER, Cluster, Level
 from ge.dialects.targets.target import Target
 from ge.runtime.library.costs.estimates import hbm_bytes_per_us
-from ge.runtime.library.costs.moved import Moved
+from ge.runtime.library.costs.moved import Messages, Moved
 
 ACCESSES = 3  # of HBM for a byte that is added: both are read, the sum is written
 
@@ -155,40 +155,26 @@ def reduction_us(
 # ---- all_to_all, exchange ----------------------------------------------------------------------
 
 
-def longest_us(
-    cluster: Cluster, devices: np.ndarray, peers: np.ndarray, sizes: np.ndarray
-) -> dict[str, float]:
-    """The time of the device that takes longest, of those that each send its peers messages of some
-    bytes: by `mesh` all at once, each over the links of its level (alpha + the most bytes of a link
-    beta); `pairwise` one peer after the other (the sum over peers of alpha + n_ij beta). A message
-    to a device in the same server takes the links in there."""
-    at_once = one_by_one = np.zeros(len(devices))
-    left, block = sizes > 0, 1
-    for i, level in enumerate(cluster.levels):
-        own, other = devices[:, None] // block, peers // block
-        block *= level.devices
-        here = left
-        if i + 1 < len(cluster.levels):
-            here = left & (devices[:, None] // block == peers // block)
-        left = left & ~here
-        if not here.any():
-            continue
-        offsets = (other - own) % level.devices
-        us = np.where(here, level.latency_us + sizes / level.bytes_per_us, 0.0)
+def longest_us(cluster: Cluster, messages: Sequence[Messages]) -> dict[str, float]:
+    """The time of the device that takes longest, of those that send some messages over the links of
+    each level: by `mesh` all at once, each over the links of its level (alpha + the most bytes of a
+    link beta); `pairwise` one peer after the other (the sum over peers of alpha + n_ij beta). A
+    message to a device in the same server takes the links in there."""
+    at_once = one_by_one = np.zeros(1)
+    for level, (offsets, counts, sizes) in zip(cluster.levels, messages, strict=bool(messages)):
+        us = counts * level.latency_us + sizes / level.bytes_per_us
         if level.topology == "switch":
             together = us.sum(axis=1)
         elif level.topology == "ring":
-            hops = np.where(here, np.minimum(offsets, level.devices - offsets), 0)
+            offsets = offsets % level.devices
+            hops = np.where(counts, np.minimum(offsets, level.devices - offsets), 0)
             carried = hops * sizes / level.bytes_per_us
             back = hops < offsets
             ways = [np.where(w, carried, 0.0).sum(axis=1) for w in (back, ~back)]
             together = hops.max(axis=1) * level.latency_us + np.maximum(*ways)
-            us = hops * level.latency_us + carried
+            us = hops * us
         else:
-            links = np.arange(len(devices))[:, None] * level.devices + offsets
-            count = len(devices) * level.devices
-            each = np.bincount(links.ravel(), us.ravel(), count)
-            together = each.reshape(len(devices), -1).max(axis=1)
+            together = us.max(axis=1)
         at_once = np.maximum(at_once, together)
         one_by_one = one_by_one + us.sum(axis=1)
     return {"mesh": float(at_once.max()), "pairwise": float(one_by_one.max())}
@@ -207,9 +193,9 @@ def staged_us(cluster: Cluster, spread: tuple[int, ...], n: float) -> float:
 def moved_us(moved: Moved, staged: bool, cluster: Cluster, mesh: Mesh) -> dict[str, float]:
     """Times of what brings a value from one way to be cut to another, by algorithm; `staged`: as an
     all_to_all, whose parts are of one size."""
-    found = longest_us(cluster, *moved.sends(mesh))
-    spread = cluster.spread(mesh, moved.group)
-    if staged and sum(k > 1 for k in spread) > 1:
+    found = longest_us(cluster, moved.messages(mesh, cluster))
+    spread = cluster.spread(mesh, moved.group) if staged else ()
+    if sum(k > 1 for k in spread) > 1:
         size = prod(moved.has.local_shape(moved.whole)) * moved.bits / 8
         found["two_level"] = staged_us(cluster, spread, size)
     return {name: cluster.start_us + us for name, us in found.items()}
