@@ -423,10 +423,11 @@ class Pull:
 
     def _level(self, box: Box) -> int:
         """The level in `open` of a value that needs a box: the innermost of the loops that the
-        place of the box depends on."""
+        place of the box depends on, and of the part of a program for some cores: what others would
+        load for nothing may lie where these store."""
         if self.given:
             return len(self.open) - 1
-        bodies = [loop.values[self.c.vector] for loop in self._loops(box)]
+        bodies = [loop.values[self.c.vector] for loop in (*self._loops(box), *self.c.turns)]
         own = [i for i, block in enumerate(self.open) if block.args and block.args[0] in bodies]
         inner = range(max(own, default=0) + 1, len(self.open))
         return next((i for i in inner if self.open[i].args), len(self.open)) - 1

@@ -11,7 +11,11 @@ from test_lower_matmul import linear
 from tile_lowering import compare
 
 from ge.dialects.support.operation import all_ops
+from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile.buffers import AllocOp
+from ge.lowering.driver.compiler import context, lower
+from ge.lowering.pipeline.options import Options
+from ge.runtime.check.proof import check_program
 
 WEIGHTS = {  # rows, columns, rows that have one scale (0: each has its own)
     "equal ones": [(256, 64, 0)] * 3,
@@ -40,3 +44,25 @@ def test_side_by_side(name: str) -> None:
     if name == "equal ones":  # they have the same buffers, one after the other
         allocs = [op for op in all_ops(program.body.blocks) if isinstance(op, AllocOp)]
         assert len({op.result.type for op in allocs}) == len(allocs)
+
+
+SHARED = """
+func.func @main(%x: tensor<48x6xf16> {graph.name = "x"}, %i: tensor<2xi64> {graph.name = "i"})
+    -> (tensor<8x36xf16> {graph.name = "y"}, tensor<2x48xf16> {graph.name = "z"}) {
+  %0 = graph.relu %x : (tensor<48x6xf16>) -> tensor<48x6xf16>
+  %1 = graph.reshape %0 shape [6, 8, 6] : (tensor<48x6xf16>) -> tensor<6x8x6xf16>
+  %2 = graph.transpose %1 permutation [1, 0, 2] : (tensor<6x8x6xf16>) -> tensor<8x6x6xf16>
+  %3 = graph.reshape %2 shape [8, 36] : (tensor<8x6x6xf16>) -> tensor<8x36xf16>
+  %4 = graph.reshape %1 shape [6, 48] : (tensor<6x8x6xf16>) -> tensor<6x48xf16>
+  %5 = graph.exp %3 : (tensor<8x36xf16>) -> tensor<8x36xf16>
+  %6 = graph.gather %4, %i : (tensor<6x48xf16>, tensor<2xi64>) -> tensor<2x48xf16>
+  func.return %5, %6 : tensor<8x36xf16>, tensor<2x48xf16>
+}
+"""
+
+
+def test_only_the_cores_of_a_part_load_what_it_overwrites() -> None:
+    """One core computes a part in place; those of the other part must not load from there."""
+    module = parse_module(context(), SourceText("shared.mlir", SHARED))
+    lower(module, Options(memory=2))
+    assert not check_program(module).problems

@@ -272,7 +272,7 @@ INSIDE = {
         "spare",
         "staged",
     ),
-    *("staging_of", "taken", "target", "tile_of", "vector"),
+    *("staging_of", "taken", "target", "tile_of", "turns", "vector"),
 }
 
 

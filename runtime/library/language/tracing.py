@@ -157,6 +157,7 @@ class Tracer:
     parts: int = 1  # vector cores beside each cube core
     own: list[v.Argument] = field(default_factory=list[v.Argument])  # the workspace
     at: "tuple[Index, Index] | None" = None  # core and cores of a part: see `on_cores`
+    turns: list[LoopIndex] = field(default_factory=list[LoopIndex])  # the loop of such a part
     taken: list[v.Tile] = field(default_factory=list[v.Tile])  # its buffers
     spare: list[v.Tile] = field(default_factory=list[v.Tile])  # those of parts before
 
@@ -179,11 +180,12 @@ class Tracer:
         """A part of the program for `count` of all `total` cores, from the first on: they have
         numbers from 0 on. It takes the buffers that such parts before it have left."""
         me = self.now((self.core + (total - first)) % total) if first else self.core
-        for _ in self.range(ceil_div(count - me, total)) if count < total else (0,):
+        for turn in self.range(ceil_div(count - me, total)) if count < total else (0,):
             self.at = me, Index("constant", (count,))
+            self.turns = [turn] if isinstance(turn, LoopIndex) else []
             yield
         self.spare += self.taken
-        self.at = None
+        self.at, self.turns = None, []
         self.taken.clear()
 
     def split(self) -> int:
