@@ -90,7 +90,8 @@ class MergeCollectivesPass(ModulePass):
                 exchange_once(own)
             ops = ops_of(block)
             seconds = seconds_of(ops, rates) if (found := groups(block)) else {}
-            together = [own for group in found for own in parts(group, seconds, rates)]
+            ends = dict(zip(seconds, accumulate(seconds.values()), strict=True))
+            together = [own for group in found for own in parts(group, seconds, ends, rates)]
             Unseen.of(op).also(moved_by(together)).state(op)
             early = [new for own in together for new in merge(own)]
             if early:
@@ -266,18 +267,21 @@ def seconds_of(ops: Sequence[Operation], rates: Rates) -> dict[Operation, float]
 
 
 def parts(
-    group: Mergeable, seconds: Mapping[Operation, float], rates: Rates
+    group: Mergeable,
+    seconds: Mapping[Operation, float],
+    ends: Mapping[Operation, float],
+    rates: Rates,
 ) -> Iterator[Sequence[Reduction]]:
-    """The reductions of a group that are one, in the order of the program. `seconds`: of all
-    ops."""
-    at, clock = dict[Operation, float](), 0.0  # the times at which ops have ended
-    for op, own in seconds.items():
-        if op is group.end:
-            break
+    """The reductions of a group that are one, in the order of the program. `seconds`: of all ops;
+    `ends`: when they have ended if none waits."""
+    op: Operation | None = group.members[0]
+    late, clock = dict[Operation, float](), ends[op]  # from the first member on
+    while (op := op.next_op) is not None and op is not group.end:
         if op not in group.waiting:
-            clock += own
-        at[op] = clock
-    ready = {m: at.get(m.input.owner, 0.0) if isinstance(m.input.owner, Operation) else 0.0
+            clock += seconds[op]
+        late[op] = clock
+    ready = {m: late.get(m.input.owner, ends.get(m.input.owner, 0.0))
+             if isinstance(m.input.owner, Operation) else 0.0
              for m in group.members}  # fmt: skip
     alone = [m for m in group.members if is_copied(m) and not is_short(m, rates)]
     yield from ([m] for m in alone)

@@ -102,10 +102,12 @@ class Moved:
         names, scale = frozenset(a.name for a in self.group), self.bits // 8
         tables = list[list[Messages]]()
         for dims, own in self._parts(mesh, digits):
-            part, times = self._along(dims)
-            scale *= times
-            if own or part.is_cut:
+            if own or self._is_cut(dims):
+                part, times = self._along(dims)
                 tables.append(_table(part, own, names, mesh, cluster.blocks))
+            else:
+                times = prod([self.whole[k] for k in dims])
+            scale *= times
         found = list[Messages]()
         for first, *others in zip(*tables, strict=True):
             offsets, counts, sizes = first
@@ -136,6 +138,12 @@ class Moved:
             return self.needs.dims[k]
         return tuple([axis for axis, _ in self.needs.spans[k][0].terms])
 
+    def _is_cut(self, dims: list[int]) -> bool:
+        """Tell whether devices have, or need, different elements along some dimensions."""
+        if isinstance(self.needs, Needed):
+            return bool(dims)
+        return any([self.has.dims[k] or self.needs.dims[k] for k in dims])
+
     def _along(self, dims: list[int]) -> tuple["Moved", int]:
         """Return what moves along some dimensions, and how many of it: those that are cut evenly
         are alike, whatever their sizes."""
@@ -150,10 +158,6 @@ class Moved:
             if whole[i] % parts == 0:
                 whole[i], times = parts, times * (whole[i] // parts)
         return Moved(tuple(whole), has, needs, 8), times
-
-    @property
-    def is_cut(self) -> bool:
-        return isinstance(self.needs, Needed) or any(self.has.dims) or any(self.needs.dims)
 
 
 def by_level(
@@ -207,11 +211,12 @@ def _table(
 ) -> list[Messages]:
     """Return by level what devices share with peers that differ in some digits: with those that are
     in the same block of each level further out, and together with all behind the same link."""
-    peers = devices = _devices(mesh, names)
-    major = sorted(digits, reverse=True)
+    devices, major = _devices(mesh, names), sorted(digits, reverse=True)
+    first, steps = devices, np.zeros(1, dtype=np.int64)
     for weight, axis, _ in major:
-        first = peers - _places(axis, mesh, devices) * weight
-        peers = (first[:, :, None] + np.arange(axis.size) * weight).reshape(len(devices), -1)
+        first = first - devices // weight % axis.size * weight
+        steps = np.add.outer(steps, np.arange(axis.size) * weight).ravel()
+    peers = first + steps
     sizes = moved.shared(mesh, devices, peers)
     left, found = [peers, sizes > 0, sizes], list[Messages]()
     for level, inner in reversed([*enumerate((1, *blocks[:-1]))]):
