@@ -4,6 +4,7 @@ other."""
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -16,6 +17,7 @@ from ge.dialects.tile.buffers import AllocOp
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.check.proof import check_program
+from ge.runtime.device.session import Session
 
 WEIGHTS = {  # rows, columns, rows that have one scale (0: each has its own)
     "equal ones": [(256, 64, 0)] * 3,
@@ -66,3 +68,19 @@ def test_only_the_cores_of_a_part_load_what_it_overwrites() -> None:
     module = parse_module(context(), SourceText("shared.mlir", SHARED))
     lower(module, Options(memory=2))
     assert not check_program(module).problems
+
+
+def test_a_number_in_two_shapes_is_not_of_one_launch() -> None:
+    """One part takes it as a vector of one element, the other as a matrix."""
+    text = """
+func.func @main(%x: tensor<1x1xf16> {graph.name = "x"})
+    -> (tensor<1x1xf16> {graph.name = "y"}, tensor<2x1xf16> {graph.name = "z"}) {
+  %0 = graph.sub %x, %x : (tensor<1x1xf16>, tensor<1x1xf16>) -> tensor<1x1xf16>
+  %1 = graph.broadcast_to %x shape [2, 1] : (tensor<1x1xf16>) -> tensor<2x1xf16>
+  func.return %0, %1 : tensor<1x1xf16>, tensor<2x1xf16>
+}
+"""
+    lower(module := parse_module(context(), SourceText("number.mlir", text)), Options())
+    assert not check_program(module).problems
+    x = np.array([[3]], np.float16)
+    assert Session(module, {}).run({"x": x})["z"].tolist() == [[3], [3]]

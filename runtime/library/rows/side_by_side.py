@@ -15,9 +15,9 @@ from xdsl.ir import SSAValue
 
 from ge.dialects.fused_op import Body
 from ge.dialects.support.tensor_op import TensorOp
-from ge.dialects.support.types import numel, shape_of
+from ge.dialects.support.types import Shape, numel, shape_of
 from ge.runtime.library.language.tracing import Tracer
-from ge.runtime.library.launch import Arguments, Launch, Replaced, Written
+from ge.runtime.library.launch import Arguments, Launch, NotLowered, Replaced, Written
 from ge.runtime.library.programs import first_fitting
 
 ROOMS = (1, 2, 4, 8)  # parts of the room for which programs are cut
@@ -57,12 +57,15 @@ def lower_side_by_side(
             same = {v: v for v in (*part.inputs, *part.outputs)}
             own = Replaced(launch.kernel, target, part, same, of=launch)
             found.append(own.original(lower(own)))
-        return joined(found, target.vector_cores)
+        return joined(found, launch)
 
     return first_fitting(launch, ROOMS, in_room)
 
 
-def joined(parts: Sequence[Written], cores: int) -> Written:
+def joined(parts: Sequence[Written], launch: Launch) -> Written:
+    """The parts, one after the other. Raises NotLowered where they take a value from memory in
+    different shapes."""
+    cores = launch.target.vector_cores
     counts = [part.cores or cores for part in parts]
     total = min(sum(counts), cores)
 
@@ -73,5 +76,8 @@ def joined(parts: Sequence[Written], cores: int) -> Written:
                 part.write(c, arguments)
             before += count
 
-    shapes = {v: shape for part in parts for v, shape in part.shapes.items()}
+    shapes = dict[SSAValue, Shape]()
+    for value, shape in (item for part in parts for item in part.shapes.items()):
+        if shapes.setdefault(value, shape) != shape and launch.number(value) is None:
+            raise NotLowered("parts have a number in other shapes")
     return Written(write, total, shapes)
