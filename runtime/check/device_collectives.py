@@ -87,7 +87,7 @@ class Received:
             firsts = [place.at(self.mesh, d) for d in self.devices]
             bare = op.fill is None and op.onto is None
             hole = hole or (bare and (min(firsts) < 0 or all(f + size > whole for f in firsts)))
-            if all(f + size <= 0 or f >= whole for f in firsts):
+            if whole and all(f + size <= 0 or f >= whole for f in firsts):
                 text = f"no device gets an element of dimension {dim}: boxes begin at {min(firsts)}"
                 self.report("D10", op, f"{text} of {whole}")
             terms = sorted(place.terms, key=lambda t: -abs(t[1]))

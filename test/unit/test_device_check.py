@@ -1007,6 +1007,33 @@ func.func @main(%x: tensor<1xf32>)
     assert "D11" in rules(re.sub(" attributes {graph.unseen = .*?}} {", " {", program, count=1))
 
 
+@pytest.mark.parametrize(
+    ("op", "places"), [("gather", "2"), ("gather_nd", "2x1"), ("gather_elements", "2x4")]
+)
+def test_d11_one_place_that_devices_look_up_is_stated(op: str, places: str):
+    program = compiled(f"""graph.mesh @mesh ["a"=2]
+func.func @main(%x: tensor<4x4xf32>)
+    -> (tensor<2x4xf32> {{graph.sharding = #graph.sharding<@mesh, [{{"a"}}, {{}}]>}}) {{
+  %0 = graph.tanh %x : (tensor<4x4xf32>) -> tensor<4x4xf32>
+  %1 = graph.constant dense<-1> : tensor<{places}xi64>
+  %2 = graph.{op} %0, %1 : (tensor<4x4xf32>, tensor<{places}xi64>) -> tensor<2x4xf32>
+  return %2 : tensor<2x4xf32>
+}}""", "default")  # fmt: skip
+    assert 'graph.unseen = {repeated = #graph.axes<"a"=2>}' in program
+    assert rules(program) == {}
+
+
+def test_d10_of_nothing_there_is_no_element_to_send():
+    assert not rules(
+        compiled("""graph.mesh @mesh ["a"=4]
+func.func @main(%x: tensor<0x4xf32>, %y: tensor<8x4xf32>)
+    -> (tensor<8x4xf32> {graph.sharding = #graph.sharding<@mesh, [{"a"}, {}]>}) {
+  %0 = graph.concat %x, %y axis 0 : (tensor<0x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+  return %0 : tensor<8x4xf32>
+}""")
+    )
+
+
 @pytest.mark.parametrize("mode", ["off", "default"])
 def test_d19_parts_that_are_turned_around_are_where_devices_are_too(mode: str):
     turn = """%N = graph.slice %M starts [-1] ends [-100] axes [0] steps [-1]

@@ -66,6 +66,7 @@ from ge.dialects.support.types import (
     UNKNOWN,
     Shape,
     array_ints,
+    constant_value,
     element_type,
     normalize_axis,
     numel,
@@ -94,6 +95,8 @@ def unseen(part: Part) -> Unseen:
     """The digits by whose places an op moves a device's one element past other dimensions,
     combines it with those of others, or gives the same one to others, or takes elements away or
     adds some: nothing is left of that in the program of a device."""
+    if isinstance(part.op, Picking):
+        return Unseen(repeated=_picked_again(part))
     if not isinstance(part.op, ReduceOp) and part.op.ACCESS not in (Access.VIEW, Access.MOVEMENT):
         return Unseen()
     moved, combined = set[Axis](), set[Axis]()
@@ -116,6 +119,17 @@ def unseen(part: Part) -> Unseen:
     if isinstance(part.op, BroadcastToOp | TileOp):
         repeated = {a for a, d in into.items() if shape[d] == 1} - moved - combined - taken
     return Unseen(*map(frozenset, (moved, combined, repeated, *_resized(part))))
+
+
+def _picked_again(part: Part) -> frozenset[Axis]:
+    """The digits by whose places a look-up at one place, the same for all, gives devices the same
+    one element. Those that what it looks in is cut by are none."""
+    need, places = part.needs[0], part.op.operands[1]
+    if not isinstance(need, Sharding) or constant_value(places) is None or splat(places) is None:
+        return frozenset()
+    dims = zip(part.strategy.dims, part.shapes[0], strict=True)
+    ones = {digit for axes, size in dims if size == 1 for digit in all_digits(axes)}
+    return frozenset(ones.difference(*map(all_digits, need.dims)))
 
 
 def _resized(part: Part) -> tuple[set[Axis], set[Axis]]:
