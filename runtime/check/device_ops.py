@@ -171,6 +171,15 @@ def combined(op: TensorOp) -> dict[tuple[int, int], str]:
     return {}
 
 
+def is_own_row(op: TensorOp, index: int, cut: Cut, own: Sequence[Kind]) -> bool:
+    """True for places that a device takes of its row of an operand of which each device has one:
+    they are a row of such places, whose dimension of one element is gone."""
+    if not isinstance(op, GatherOp) or not index:
+        return False
+    axis, shape = op.axis.value.data, shape_of(op.input)
+    return any(x.axes == cut.axes and x.dim != axis and shape[x.dim] == 1 for x in own[0].cuts)
+
+
 def is_group(op: TensorOp, index: int, cut: Cut, own: Sequence[Kind]) -> bool:
     """True for channels of which each device has one group, with the weights of that group."""
     if not isinstance(op, ConvOp) or index or cut.dim != op.channel_axis or not cut.is_part:
@@ -373,7 +382,7 @@ class Tensors(Received):
         )
         for i, form in enumerate(own):
             follows = through(op, i, result) if form.cuts else {}
-            for cut in form.cuts:
+            for cut in (x for x in form.cuts if not is_own_row(op, i, x, own)):
                 if is_group(op, i, cut, own):
                     self.add_cut((op, result), own, i, Cut(cut.axes, 1), cuts, unsure)
                 elif cut.dim not in follows and (i, cut.dim) in kinds:

@@ -1023,6 +1023,24 @@ func.func @main(%x: tensor<4x4xf32>)
     assert rules(program) == {}
 
 
+def test_d10_devices_look_up_what_others_ask_of_their_rows():
+    """Indices that are computed: the look-up of each device in its part loses the dimension of one
+    element that says whose part it is."""
+    program = compiled("""graph.mesh @mesh ["a"=2]
+func.func @main(
+  %x: tensor<18x8xf32> {graph.sharding = #graph.sharding<@mesh, [{"a"}, {}]>},
+  %i: tensor<4xi64> {graph.sharding = #graph.sharding<@mesh, [{"a"}]>}
+) -> (tensor<4x8xf32> {graph.sharding = #graph.sharding<@mesh, [{"a"}, {}]>}) {
+  %n = graph.constant dense<18> : tensor<i64>
+  %0 = graph.mod %i, %n : (tensor<4xi64>, tensor<i64>) -> tensor<4xi64>
+  %1 = graph.gather %x, %0 : (tensor<18x8xf32>, tensor<4xi64>) -> tensor<4x8xf32>
+  return %1 : tensor<4x8xf32>
+}""", "default")  # fmt: skip
+    assert program.count("graph.all_to_all") == 2
+    assert "graph.gather_nd" not in program
+    assert rules(program) == {}
+
+
 def test_d10_of_nothing_there_is_no_element_to_send():
     assert not rules(
         compiled("""graph.mesh @mesh ["a"=4]
