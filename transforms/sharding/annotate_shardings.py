@@ -88,6 +88,8 @@ class AnnotateShardingsPass(ModulePass):
         annotate(op, rules, self.pad)
         if self.pipeline:
             cut_batches(op, self.pipeline, self.microbatches, rules.auto)
+        elif not (rules.shard or rules.auto):
+            warn_of_no_sharding(op)
         check_shardings(op, self.pad)
 
 
@@ -124,6 +126,18 @@ def annotate(module: ModuleOp, rules: ShardRules, pad: bool = False) -> None:
     if rules.pipeline and rules.ends:
         places.end_stages(rules)
     places.write()
+
+
+def warn_of_no_sharding(module: ModuleOp) -> None:
+    """Warn of a mesh over which no value is stated to be cut."""
+    main, mesh = main_function(module), mesh_of(module)
+    if main is None or mesh is None or mesh.count == 1:
+        return
+    tables = (*_tables(main.arg_attrs, 0), *_tables(main.res_attrs, 0))
+    is_stated = any(isinstance(op, ShardOp) for op in all_ops(main.body.blocks))
+    if not is_stated and not any(SHARDING in table for table in tables):
+        text = f"nothing says how values are cut: all {mesh.count} devices compute the same"
+        warning(main, f"{text}; give --shard rules.json, or --shard auto to search")
 
 
 # ---- what there is to cut --------------------------------------------------------------------

@@ -82,3 +82,27 @@ func.func @main(%x: tensor<7xf32>) -> tensor<7xf32> {
 func.func @main(%x: tensor<8xf32> {graph.name = "x", graph.sharding = #graph.sharding<@mesh, [{"dp"}]>}) {
   func.return
 }
+
+// -----
+
+// expected-warning @below {{nothing says how values are cut: all 8 devices compute the same; give --shard rules.json, or --shard auto to search}}
+func.func @main(%x: tensor<8xf32> {graph.name = "x"}) {
+  func.return
+}
+graph.mesh @mesh ["dp"=2, "tp"=4]
+
+// -----
+
+// A value that is stated to be whole is stated, and one device has nothing to share.
+
+func.func @main(%x: tensor<8xf32> {graph.name = "x", graph.sharding = #graph.sharding<@mesh, [{}]>}) {
+  func.return
+}
+graph.mesh @mesh ["dp"=2, "tp"=4]
+
+// -----
+
+func.func @main(%x: tensor<8xf32> {graph.name = "x"}) {
+  func.return
+}
+graph.mesh @mesh ["tp"=1]
