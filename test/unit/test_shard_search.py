@@ -3,14 +3,18 @@
 import os
 import subprocess
 import sys
+from collections import Counter
+from math import isfinite
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 from counting_steps import calls
+from decoder_stack import Decoder
 
-from ge.dialects.graph.collectives import AllGatherOp
+from ge.dialects.graph.collectives import AllGatherOp, Collective
 from ge.dialects.graph.sharding import mesh_of
 from ge.dialects.support.functions import main_function
 from ge.dialects.targets.target import Target
@@ -19,7 +23,7 @@ from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.transforms.sharding.assignment import Assignment
 from ge.transforms.sharding.partition_spmd import PartitionSpmdPass
-from ge.transforms.sharding.plans import Search, ShardPlan
+from ge.transforms.sharding.plans import ALIKE, Search, ShardPlan
 from ge.transforms.sharding.rates import TimedRates
 
 X, H, W = "tensor<512x256xf16>", "tensor<512x1024xf16>", "tensor<256x1024xf16>"
@@ -87,10 +91,15 @@ print(calls(lambda: compiled(Decoder(32, 4096, 32, 11008), {options})))
 
 @pytest.mark.soak
 def test_a_mesh_adds_so_much_to_a_compilation(tmp_path: Path) -> None:
-    """Without the import of a model, and so beside less. Chunks are 1,164 launches for 420: what is
-    behind them takes longer too."""
+    """Without the import of a model, and so beside less. Where launches come apart into chunks, there
+    are more of them: what is behind them takes longer too."""
     one = compile_calls("", True, tmp_path / "one")
-    most = {"tp=8": (1.35, 2.15), "dp=2,tp=4": (1.45, 2.25), "tp=1024": (1.35, 1.45)}
+    most = {
+        "tp=8": (1.22, 1.3),
+        "dp=2,tp=4": (1.3, 1.39),
+        "tp=1024": (1.22, 1.29),
+        "dp=128,tp=8": (1.26, 1.41),
+    }
     for mesh, ratios in most.items():
         for chunks, ratio in zip((False, True), ratios, strict=True):
             found = compile_calls(mesh, chunks, tmp_path / f"{mesh}{chunks}") / one
@@ -155,3 +164,50 @@ func.func @main(%x: {x} {{graph.sharding = #graph.sharding<@mesh, [{{"tp"}}, {{}
     lower(module, Options(mesh="tp=4"), until="graph")
     gathers = [op for op in module.walk() if isinstance(op, AllGatherOp)]
     assert [op.input.owner.name for op in gathers] == ["graph.rms_norm"]
+
+
+def plans(
+    decoder: Decoder, mesh: str, monkeypatch: pytest.MonkeyPatch
+) -> tuple[list[ShardPlan], float]:
+    """The plans that are compared first for layers, the best one first, and the seconds of one that
+    cuts nothing."""
+    module = parse_module(context(), SourceText("decoder.mlir", decoder.text()))
+    found: list[ShardPlan] = []
+    seconds: list[float] = []
+    run = Search.run
+
+    def recorded(search: Search) -> list[ShardPlan]:
+        own = run(search)
+        best = own[0]
+        search.assignment.take([0] * len(search.assignment.nodes))
+        seconds.append(search.assignment.seconds())
+        search.assignment.take(best.choice)
+        found.extend([] if found else own)
+        return own
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Search, "run", recorded)
+        lower(module, Options(mesh=mesh, shard="auto"), until="graph")
+    return found, seconds[0]
+
+
+@pytest.mark.parametrize("layers", [4, 12])
+def test_all_layers_are_cut_in_the_same_way_however_many_there_are(layers: int) -> None:
+    """By heads, for which all devices send each other parts: queries, keys, values and results. Of
+    many layers (those in the middle are one class) whole keys and values were sent, which takes
+    twice as long."""
+    decoder = Decoder(layers, 4096, 32, 11008)
+    module = parse_module(context(), SourceText("decoder.mlir", decoder.text()))
+    lower(module, Options(mesh="tp=8", shard="auto"), until="graph")
+    found = Counter(op.name for op in module.walk() if isinstance(op, Collective))
+    assert found == {"graph.all_to_all": 4 * layers, "graph.all_gather": 1}  # of the mask
+
+
+@pytest.mark.parametrize("mesh", ["tp=8", "dp=2,tp=4", "dp=128,tp=8"])
+@pytest.mark.parametrize("decoder", [Decoder(12, 4096, 32, 11008), Decoder(12, 256, 4, 512, 64)])
+def test_no_plan_is_impossible_or_slower_than_one_that_cuts_nothing(
+    decoder: Decoder, mesh: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, whole = plans(decoder, mesh, monkeypatch)
+    assert all(isfinite(plan.seconds) for plan in found)
+    assert found[0].seconds <= whole * (1 + ALIKE)

@@ -7,12 +7,13 @@ shardings around an op suggest.
 1. From arguments, constants and stated shardings to their users, and back from stated results, each
    op collects strategies (`strategies.py`).
 2. In program order the least cost to each strategy is added up (min-sum, as in Viterbi's
-   algorithm; a value with several users counts in part for each); from the results back one is
-   chosen.
+   algorithm; a value with several users counts in part for each, one from a layer further on for
+   nothing); from the results back one is chosen.
 3. Rounds over all ops take the one that costs least beside its neighbors; then those of all users
    of a value at once.
 
-Ops of layers that repeat are equal (`equal_ops.py`): each class of them is decided once.
+Ops of layers that repeat are equal (`equal_ops.py`): each class of them is decided once, in the
+order of one layer in the middle of the program.
 
 The cost of what is sent is its time at the links' rate, that of an op the time of its products and
 element-operations in parts, or of the bytes of products and of rows in HBM, where that is longer
@@ -20,7 +21,7 @@ element-operations in parts, or of the bytes of products and of rows in HBM, whe
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import accumulate, islice
 from math import inf, prod
 
 import numpy as np
@@ -61,6 +62,7 @@ class OpNode:
     values: Sequence[SSAValue]  # that it gives: of the first op
     is_free: bool = False  # an argument of which nobody has stated how it is cut
     count: int = 1  # ops of it
+    place: int = 0  # in the row of nodes
     strategies: list[Strategy] = field(default_factory=list[Strategy])
     suggested: object = None  # what they follow from: shardings around it, and what is proposed
     needs: list[tuple[Need | None, ...]] = field(default_factory=list[tuple[Need | None, ...]])
@@ -115,9 +117,14 @@ class Group:
     is_new: bool = True
     table: tuple[dict[int, int], np.ndarray] | None = None  # costs by strategy and by need
 
-    def wants(self) -> set[tuple[int, int]]:
-        """Return what its users need as they are chosen, and how often; each need counts once."""
-        return {(u.wants[u.chosen][i], u.times) for u, i in self.users}
+    def wants(self, before: bool = True) -> set[tuple[int, int]]:
+        """Return what its users need as they are chosen, and how often; each need counts once.
+        `before`: those count too that come before the source."""
+        return {
+            (u.wants[u.chosen][i], u.times)
+            for u, i in self.users
+            if before or u.place > self.source.place
+        }
 
 
 class Assignment:
@@ -136,6 +143,7 @@ class Assignment:
         self.whole = whole
         self.fixed: dict[SSAValue, Sharding] = {}  # arguments, also of blocks
         self.nodes: list[OpNode] = []
+        self.row: list[OpNode] = []  # in the order of step 2
         self.by_op: dict[Operation, OpNode] = {}
         self.by_argument: dict[SSAValue, OpNode] = {}
         self._classes, self._kinds = classes(main)
@@ -152,6 +160,7 @@ class Assignment:
             is_free = free and attr is None and is_static(shape_of(arg))
             self._argument(main, arg, own, is_free)
         self._collect(main.body.block, 1)
+        self.begin_at(0)
         self._connect()
 
     # ---- nodes
@@ -209,6 +218,21 @@ class Assignment:
                 if isinstance(op, YieldOp):
                     needs = self._yielded(op, needs)
                 self._fix(node, needs, None)
+
+    def begin_at(self, start: int) -> None:
+        """Have step 2 go along that one of the layers that repeat which is the first at a place of
+        the program or behind it."""
+        places = dict[OpNode, int]()
+        for i, op in enumerate(self.main.body.block.ops):
+            if (node := self.by_op.get(op)) is not None and places.get(node, -1) < start:
+                places[node] = i
+        place, found = 0, list[tuple[int, OpNode]]()
+        for node in reversed(self.nodes):  # what is inside of an op stands before it
+            place = -1 if node.op is self.main else places.get(node, place)
+            found.append((place, node))
+        self.row = [node for _, node in sorted(reversed(found), key=_first)]
+        for i, node in enumerate(self.row):
+            node.place = i
 
     def _rules_of(self, op: TensorOp) -> Rules:
         kind = self._kinds.get(op)
@@ -490,24 +514,32 @@ class Assignment:
         chosen now, costs nothing more; the `first` time, when nothing is chosen, a part."""
         for node in self.nodes:
             node.best = None
-        for node in self.nodes:
+        for node in self.row:
             best = np.full(len(node.cost), inf)
             best[list(node.allowed)] = [node.cost[k] for k in node.allowed]
             for i, groups in enumerate(node.inputs):
                 for group in groups:
                     best += self._arrivals(node, i, group, first)
             node.best = best
-        for node in reversed(self.nodes):
+        for node in reversed(self.row):
             assert node.best is not None
             costs = {k: float(node.best[k]) for k in node.allowed}
             for group in node.outputs:
-                self._add_onward(group, costs)
+                self._add_onward(group, group.wants(before=not first), costs)
+            for i, groups in enumerate(node.inputs):
+                for group in groups:
+                    if group.source.place > node.place:
+                        self._add_need(node, i, group, costs)
             node.chosen = min((cost, k) for k, cost in costs.items())[1]
 
     def _arrivals(self, user: OpNode, operand: int, group: Group, first: bool) -> np.ndarray:
         """Return the least cost of having a value as each strategy of a user needs it: the share of
         what leads there, and what is sent."""
         source, share = group.source, 1 / len(group.users)
+        if source.best is None:  # of a layer further on: it need not be an unfinished sum
+            forms = [self.forms[needs[operand]] for needs in user.wants]
+            sums = [isinstance(form, Sharding) and bool(form.unreduced) for form in forms]
+            return np.where(sums, inf, 0.0)
         columns, table = self._table(group)
         edges = table * (user.times * (share if first else 1.0))
         if not first:
@@ -518,8 +550,7 @@ class Assignment:
                 column = edges[rows, columns[need]]
                 edges[rows, columns[need]] = np.where(column < inf, 0.0, inf)
         before = np.array([0.0 if k in source.allowed else inf for k in range(len(table))])
-        if source.best is not None:  # else it comes later: of a layer that repeats
-            before += source.best * (share * group.count / source.count)
+        before += source.best * (share * group.count / source.count)
         least = (before[:, None] + edges).min(axis=0)
         return least[[columns[needs[operand]] for needs in user.wants]]
 
@@ -539,11 +570,21 @@ class Assignment:
             group.table = {need: i for i, need in enumerate(needs)}, table
         return group.table
 
-    def _add_onward(self, group: Group, costs: dict[int, float]) -> None:
-        """Add what the users of a value cost as they are chosen, by the strategy that makes it."""
+    def _add_need(self, user: OpNode, operand: int, group: Group, costs: dict[int, float]) -> None:
+        """Add what it costs to bring a value, as it is made, to what each strategy of a user
+        needs."""
+        if group.shape is not None:
+            known = self._costs_of(group, group.source.has[group.index][group.source.chosen])
+            for k in costs:
+                costs[k] += known[user.wants[k][operand]] * user.times * group.count
+
+    def _add_onward(
+        self, group: Group, wants: Set[tuple[int, int]], costs: dict[int, float]
+    ) -> None:
+        """Add what users of a value cost that need it so, by the strategy that makes it."""
         if group.shape is None:
             return
-        wants, forms = group.wants(), group.source.has[group.index]
+        forms = group.source.has[group.index]
         by_form, known_of = dict[int, float](), group.known
         for k in costs:
             if (form := forms[k]) not in by_form:
@@ -610,7 +651,7 @@ class Assignment:
             if group.source is not node:
                 self._add_needs(node, group, own, costs)
             elif not own:
-                self._add_onward(group, costs)
+                self._add_onward(group, group.wants(), costs)
             else:  # it uses its own result: of a layer that repeats
                 before = node.chosen
                 for k in strategies:
@@ -675,6 +716,20 @@ class Assignment:
             if k != old:
                 self._changed(node)
         return kept != before
+
+
+def fewest_live(ops: Sequence[Operation]) -> int:
+    """The place in the middle third of some ops of which the fewest values that are made before it
+    are used there or behind it: constants do not count."""
+    places = {op: i for i, op in enumerate(ops) if not isinstance(op, ConstantOp)}
+    last = {v: i for op, i in places.items() for v in op.operands if v.owner in places}
+    change = [0] * (len(ops) + 1)
+    for value, i in last.items():
+        assert isinstance(value.owner, Operation)
+        change[places[value.owner] + 1] += 1
+        change[i + 1] -= 1
+    live, third = list(accumulate(change)), len(ops) // 3
+    return min(range(third, len(ops) - third), key=live.__getitem__, default=0)
 
 
 def _rank(value: SSAValue) -> int:

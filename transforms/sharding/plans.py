@@ -14,10 +14,14 @@ each axis of the mesh products are cut by
     columns    of a weight, or what is summed: tensor parallel, as Megatron-LM has it
     any        of these
 
-and heads in each. The fastest plan that fits into a device's memory is taken; of those that are
-nearly as fast (`ALIKE`: their times are estimates) the one with the fewest kinds of ops: a first
-layer that is cut in a way of its own, to save a thousandth of the whole, has kernels of its own. If
-none fits, a byte of parameters gets a price, which rises until one does."""
+and heads in each; without such a rule it goes along the program, and along one layer in the middle
+of it. One more begins where nothing is cut, and one where all ops of a kind (those of a first layer
+too) are computed as most of them are in the fastest plan.
+
+The fastest plan that fits into a device's memory is taken; of those that are nearly as fast
+(`ALIKE`: their times are estimates) the one with the fewest kinds of ops: a first layer that is cut
+in a way of its own, to save a thousandth of the whole, has kernels of its own. If none fits, a byte
+of parameters gets a price, which rises until one does."""
 
 import re
 from collections import Counter
@@ -38,9 +42,17 @@ from ge.dialects.support.mesh import MICROBATCH, SUM, Axis, Sharding, is_in_time
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import shape_of, shape_text
 from ge.transforms.rewriting import remarks
-from ge.transforms.sharding.assignment import PASSES, Assignment, Group, OpNode, bytes_of, in_time
+from ge.transforms.sharding.assignment import (
+    PASSES,
+    Assignment,
+    Group,
+    OpNode,
+    bytes_of,
+    fewest_live,
+    in_time,
+)
 from ge.transforms.sharding.resharding import Step, count, elements, steps
-from ge.transforms.sharding.strategies import Need, Strategy
+from ge.transforms.sharding.strategies import Need, Rules, Strategy
 
 ROWS, COLUMNS, ANY = "rows", "columns", "any"
 
@@ -120,16 +132,17 @@ class Search:
             places = (self.place(node, s) for s in node.strategies)
             self.places[node] = [{a: p for a, p in own.items() if a in names} for own in places]
         free, *others = self.uses()
-        self.begin(free)
+        for start in (fewest_live(list(self.assignment.main.body.block.ops)), 0):
+            self.assignment.begin_at(start)
+            self.begin(free)
+        self.near([node.allowed[0] for node in nodes], free)  # nothing is cut
         for uses in others:
             self.begin(uses, passes=1)
+        self.allow(free)
         for plan in sorted(self.plans, key=self.rank)[:2]:
-            if plan.uses == free:
-                continue
-            self.allow(free)
-            self.assignment.take(plan.choice)
-            self.assignment.improve()
-            self.add(plan.uses)
+            if plan.uses != free:
+                self.near(plan.choice, plan.uses)
+        self.alike(min(self.plans, key=self.rank))
         if not any(map(self.fits, self.plans)):
             self.find_fit()
         self.order()
@@ -147,6 +160,29 @@ class Search:
         """Add the plan that is found where axes are used in some ways."""
         self.allow(uses)
         self.assignment.settle(passes)
+        self.add(uses)
+
+    def alike(self, plan: ShardPlan) -> None:
+        """Add a plan in which all ops of a kind are computed as most of them are in another plan,
+        and the one that is found near it."""
+        self.assignment.take(plan.choice)
+        ways: dict[Rules, Counter[Strategy]] = {}
+        for node in self.assignment.nodes:
+            if node.rules is not None:
+                own = ways.setdefault(node.rules, Counter())
+                own[node.strategies[node.chosen]] += node.count
+        for node in self.assignment.nodes:
+            if node.rules is not None:
+                ((most, _),) = ways[node.rules].most_common(1)
+                if most in node.strategies and (k := node.strategies.index(most)) in node.allowed:
+                    node.chosen = k
+        self.add(plan.uses)
+        self.near(self.assignment.choice(), plan.uses)
+
+    def near(self, choice: Sequence[int], uses: Uses) -> None:
+        """Add the plan that is found by rounds from a choice."""
+        self.assignment.take(choice)
+        self.assignment.improve()
         self.add(uses)
 
     def allow(self, uses: Uses) -> None:
@@ -237,12 +273,14 @@ class Search:
     # ---- what a plan costs
 
     def add(self, uses: Uses) -> None:
-        """Add a plan as all is chosen now."""
-        nodes = self.assignment.nodes
+        """Add a plan as all is chosen now, if it is a new one."""
+        nodes, choice = self.assignment.nodes, self.assignment.choice()
+        if any(choice == plan.choice for plan in self.plans):
+            return
         work = sum(n.work[n.chosen] for n in nodes)
         sending = sum(self.assignment.group_cost(g) for n in nodes for g in n.outputs)
         parameters = sum(n.parameters[n.chosen] for n in nodes)
-        choice, seconds = self.assignment.choice(), work + sending
+        seconds = work + sending
         kinds = len({(id(n.rules), n.strategies[n.chosen]) for n in nodes if n.rules is not None})
         cut, values = self.cut(), self.most_values()
         self.plans.append(ShardPlan(uses, cut, choice, seconds, sending, parameters, values, kinds))
@@ -325,10 +363,10 @@ class Search:
         lines += [f"  {n} x {text}" for text, n in self.sent().items()]
         if not self.fits(best):
             lines.append(f"  no plan fits into {_size(self.limit)}: this one takes least")
-        seconds = {round(best.seconds, 9)}
-        others = [p for p in self.plans if round(p.seconds, 9) not in seconds]
+        others = [p for p in self.plans if round(p.seconds, 9) != round(best.seconds, 9)]
         if others:
-            other = others[0]
+            ahead = (p for p in others if p.seconds < best.seconds or p.kind != best.kind)
+            other = next(ahead, others[0])
             why = "" if self.fits(other) else f", which does not fit into {_size(self.limit)}"
             how = "next best"
             if self.fits(other) and other.seconds < best.seconds:
