@@ -393,14 +393,16 @@ class Unseen(NamedTuple):
     """Digits of axes by whose places one element of a device is moved past other dimensions,
     combined with those of other devices, or repeated on all of them; or by which a slice takes one
     element of so many for each device, or a dimension is resized, so that it ends with another
-    element than before, or filled, so that it ends where the last part does. That does nothing on a
-    device, and its program does not show it."""
+    element than before, or filled, so that it ends where the last part does; or by which windows
+    are cut of which a device has one, over all of its part. That does nothing on a device, or as
+    much as something else, and its program does not show it."""
 
     moved: frozenset[Axis] = frozenset()
     combined: frozenset[Axis] = frozenset()
     repeated: frozenset[Axis] = frozenset()
     resized: frozenset[Axis] = frozenset()
     filled: frozenset[Axis] = frozenset()
+    windowed: frozenset[Axis] = frozenset()
 
     @classmethod
     def of(cls, module: ModuleOp) -> "Unseen":

@@ -333,6 +333,8 @@ class Tensors(Received):
             found: list[Forms] = [(Kind(free=free, known=known, drawn=drawn),) for drawn in draws]
         elif isinstance(op, ReshapeOp):
             found = [reshaped(own[0], shape_of(op.input), shape_of(op.result), self.unseen)]
+        elif isinstance(op, ReduceOp):
+            found = [(self.of_windows(op, own[0]),)]
         else:
             found = [(self.of_parts(op, own, r),) for r in range(len(op.results))]
         # what is repeated along a dimension is the same in all parts of it
@@ -367,6 +369,19 @@ class Tensors(Received):
         return found
 
     # ---- ops on what a device has
+
+    def of_windows(self, op: ReduceOp, form: Kind) -> Kind:
+        """The form of what an op reduces, which may be one window for each device."""
+        axes, windowed = op.reduced_axes() or (), self.unseen.windowed
+        windows = [c for c in form.cuts if c.dim in axes and {*c.axes} <= windowed]
+        others = tuple(c for c in form.cuts if c not in windows)
+        found = self.of_parts(op, [replace(form, cuts=others)], 0)
+        own = tuple(a for c in windows for a in c.axes)
+        unsure = found.unsure | {*own}
+        if len(shape_of(op.result)) < len(shape_of(op.input)):
+            return replace(found, varies=(*found.varies, *own), unsure=unsure)
+        cuts = *found.cuts, *(Cut(c.axes, c.dim) for c in windows)
+        return replace(found, cuts=cuts, unsure=unsure)
 
     def of_parts(self, op: TensorOp, own: Sequence[Kind], result: int) -> Kind:
         if isinstance(op, GatherOp):

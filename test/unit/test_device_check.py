@@ -1104,6 +1104,32 @@ def test_d19_one_element_of_so_many_for_each_device(step: int, mode: str):
     assert "D19" in rules(unmarked(program, "resized"))
 
 
+@pytest.mark.parametrize("kind", ["average", "max"])
+@pytest.mark.parametrize("mode", ["off", "default"])
+def test_d11_one_window_for_each_device(kind: str, mode: str):
+    text = f"""%0 = graph.relu %x : (tensor<4x4x2x8xf32>) -> tensor<4x4x2x8xf32>
+      %y = graph.pool {kind} %0 kernel [2, 2] strides [2, 2]
+        : (tensor<4x4x2x8xf32>) -> tensor<4x4x1x4xf32>"""
+    cuts = (' [{}, {}, {}, {"b"}]', ' [{"a"}, {}, {}, {"b"}]')
+    for cut in cuts:
+        ends = f"tensor<4x4x2x8xf32>{cut}", f"tensor<4x4x1x4xf32>{cut}"
+        program = moves(text, '"a"=2, "b"=4', *ends, mode)
+        assert rules(program) == {}
+    if mode == "default":
+        assert rules(unmarked(program, "windowed")).keys() & {"D11", "D12"}
+
+
+def test_d12_a_mean_of_all_that_devices_have_is_no_window():
+    """Another axis has windows of one device each."""
+    text = """%0 = graph.pool max %x kernel [1, 2] strides [1, 2]
+        : (tensor<4x4x8x8xf32>) -> tensor<4x4x8x4xf32>
+      %y = graph.reduce mean %0 axes [2] : (tensor<4x4x8x4xf32>) -> tensor<4x4x1x4xf32>"""
+    ends = 'tensor<4x4x8x8xf32> [{}, {}, {"a"}, {"b"}]', 'tensor<4x4x1x4xf32> [{}, {}, {}, {"b"}]'
+    program = moves(text, '"a"=2, "b"=4', *ends)
+    assert rules(program) == {}
+    assert "D12" in rules(program.replace("all_reduce sum", "all_reduce max"))
+
+
 def test_d10_a_slice_that_leaves_parts_as_they_are_is_stated():
     program = moves("""%0 = graph.slice %x starts [0] ends [13] axes [0]
         : (tensor<16xf32>) -> tensor<13xf32>

@@ -91,8 +91,8 @@ print(calls(lambda: compiled(Decoder(32, 4096, 32, 11008), {options})))
 
 @pytest.mark.soak
 def test_a_mesh_adds_so_much_to_a_compilation(tmp_path: Path) -> None:
-    """Without the import of a model, and so beside less. Where launches come apart into chunks, there
-    are more of them: what is behind them takes longer too."""
+    """Without the import of a model, and so beside less. Chunks are more launches: what is behind
+    them takes longer too."""
     one = compile_calls("", True, tmp_path / "one")
     most = {
         "tp=8": (1.22, 1.3),

@@ -94,9 +94,11 @@ class Part:
 def unseen(part: Part) -> Unseen:
     """The digits by whose places an op moves a device's one element past other dimensions,
     combines it with those of others, or gives the same one to others, or takes elements away or
-    adds some: nothing is left of that in the program of a device."""
+    adds some, or has one window of: nothing is left of that in the program of a device."""
     if isinstance(part.op, Picking):
         return Unseen(repeated=_picked_again(part))
+    if isinstance(part.op, PoolOp):
+        return Unseen(windowed=_one_window(part))
     if not isinstance(part.op, ReduceOp) and part.op.ACCESS not in (Access.VIEW, Access.MOVEMENT):
         return Unseen()
     moved, combined = set[Axis](), set[Axis]()
@@ -130,6 +132,14 @@ def _picked_again(part: Part) -> frozenset[Axis]:
     dims = zip(part.strategy.dims, part.shapes[0], strict=True)
     ones = {digit for axes, size in dims if size == 1 for digit in all_digits(axes)}
     return frozenset(ones.difference(*map(all_digits, need.dims)))
+
+
+def _one_window(part: Part) -> frozenset[Axis]:
+    """The digits by which windows are cut of which each device has one: it is over all that the
+    device has, as a reduction is."""
+    dims = zip(part.strategy.dims, part.shapes[0], shape_of(part.op.operands[0]), strict=True)
+    ones = [axes for axes, size, before in dims if size == 1 and before > count(axes)]
+    return frozenset(digit for axes in ones for digit in all_digits(axes))
 
 
 def _resized(part: Part) -> tuple[set[Axis], set[Axis]]:
