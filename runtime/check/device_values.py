@@ -310,6 +310,16 @@ class Values:
         self.take_problems(op, f"{name_of(op)}: ")
         return True
 
+    def row(self, own: Forms, size: Sequence[int], after: Sequence[int]) -> Forms:
+        """The forms of a device's row as a view shows it. It may be a part along any dimension that
+        only ones are before: with a one more the view does not say which."""
+        found, shape, unseen = list[Kind](), tuple(after), self.tensors.unseen
+        for form in own:
+            more = tuple(replace(x, dim=x.dim + 1) if x.dim else x for x in form.cuts)
+            found += reshaped(form, (1, *size), shape, unseen)
+            found += reshaped(replace(form, cuts=more), (1, 1, *size), shape, unseen)
+        return forms(found)
+
     def reduced(self, kernel: c.AllReduceOp | c.ReduceScatterOp, form: Forms) -> Forms:
         """The forms of one of several values that are reduced together."""
         (found,) = self.tensors.of_each(
@@ -387,10 +397,7 @@ class Values:
                 if isinstance(view, ReinterpretCastOp):
                     after = view_of(view.result)
                     if after.offset == offset and prod(after.sizes) == prod(size):
-                        reduced = self.reduced(kernel, form)
-                        unseen = self.tensors.unseen
-                        own = (reshaped(f, (1, *size), after.sizes, unseen) for f in reduced)
-                        kinds = forms(kind for some in own for kind in some)
+                        kinds = self.row(self.reduced(kernel, form), size, after.sizes)
                         found.append((view.result, self.span(view.result), kinds))
         self.held[target] = found
         self.take_problems(op, f"{name_of(op)}: ")

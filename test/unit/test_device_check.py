@@ -1119,6 +1119,22 @@ def test_d11_one_window_for_each_device(kind: str, mode: str):
         assert rules(unmarked(program, "windowed")).keys() & {"D11", "D12"}
 
 
+def test_d11_rows_that_are_reduced_together_are_parts_along_any_dimension_behind_ones():
+    x, w, y = "tensor<1x64x2x2xf32>", "tensor<16x64x1x1xf32>", "tensor<1x16x2x2xf32>"
+    text = "\n".join(
+        f"""%w{i} = graph.constant #graph.weight<"w{i}"> : {w}
+      %b{i} = graph.constant #graph.weight<"b{i}"> : tensor<16xf32>
+      %c{i} = graph.conv %x, %w{i} bias %b{i} : ({x}, {w}, tensor<16xf32>) -> {y}"""
+        for i in range(2)
+    )
+    text += f"\n%r = graph.relu %c0 : ({y}) -> {y}"
+    text += f"\n%y = graph.add %r, %c1 : ({y}, {y}) -> {y}"
+    cut = ' [{}, {"a"}, {}, {}]'
+    program = moves(text, '"a"=4', x + cut, y + cut)
+    assert "reduce_scatter sum %0 dim 0" in program  # both
+    assert rules(program) == {}
+
+
 def test_d12_a_mean_of_all_that_devices_have_is_no_window():
     """Another axis has windows of one device each."""
     text = """%0 = graph.pool max %x kernel [1, 2] strides [1, 2]
