@@ -307,25 +307,53 @@ def reshaped(form: Kind, source: Shape, target: Shape, unseen: Unseen) -> Forms:
 
 def part_of_view(form: Kind, held: MemoryView, view: MemoryView) -> Forms:
     """The forms of some of the elements in a view of other dimensions: a cut stays with the one
-    that has all elements along it, in the same steps; or, which is less sure, with the one that
-    begins anew where its own does."""
+    that has elements along it, in the same steps; or, which is less sure, with the one that has
+    those between them too, as its dimension and the next ones are one there."""
     ways, doubt = list[list[Cut]](), set[Axis]()
     for cut in form.cuts:
         size, step = held.sizes[cut.dim], held.strides[cut.dim]
         sizes = list(enumerate(zip(view.sizes, view.strides, strict=True)))
         same = [i for i, dim in sizes if dim == (size, step) and size > 1]
-        wider = [i for i, (n, s) in sizes if size > 1 and s < step and n * s == size * step]
+        merged = [i for i, (n, s) in sizes if n > 1 and s < step < n * s <= size * step]
         if size == 1:
             ways.append([Cut(cut.axes, i) for i, (n, _) in sizes if n == 1])
         elif same:
             ways.append([replace(cut, dim=d) for d in same])
-        elif cut.is_part and len(wider) == 1:
-            ways.append([Cut(cut.axes, wider[0])])
+        elif not cut.minor and len(merged) == 1:
+            ways.append([piece_of_merged(cut, held, view, merged[0])])
             doubt |= {*cut.axes}
         else:
             ways.append([])
     found = form.placed(ways)
     return forms(replace(kind, unsure=kind.unsure | doubt) for kind in found)
+
+
+def piece_of_merged(cut: Cut, held: MemoryView, view: MemoryView, dim: int) -> Cut:
+    """The cut of some of the elements of its dimension and those inside of it, which are one
+    dimension of a view. A view of more than what is held begins before it."""
+    size, step = held.sizes[cut.dim], held.strides[cut.dim]
+    count, each = view.sizes[dim], view.strides[dim]
+    whole, start = size * step // each, max(view.offset - held.offset, 0)
+    for above in sorted((s for s in held.strides if s > step), reverse=True):
+        start %= above
+    merged = cut.scaled(dim, size, whole)
+    return merged if count == whole else piece(merged, whole, count, start // each)
+
+
+def piece(cut: Cut, size: int, count: int, start: int) -> Cut:
+    """The cut of some of the elements, or of more than these. These lie as far apart as parts do;
+    but equal pieces of parts, and what these fill together, follow each other in the order of
+    devices as parts do. How many elements there are of all is not known."""
+    if cut.minor:
+        return replace(cut, whole=None)
+    is_equal = not cut.step and (not count % size or not size % count)
+    step = count if is_equal or (count > size and not count % size) else cut.step or size
+    low, high = cut.edges
+    if count > size:  # of all elements those before and behind are taken for edges
+        edges = (low and low - start, high and high + count - size + start)
+    else:
+        edges = (max(low - start, 0), max(high - (size - start - count), 0))
+    return replace(Cut(cut.axes, cut.dim).of_step(step, count), edges=edges)
 
 
 def viewed(form: Kind, held: MemoryView, view: MemoryView, unseen: Unseen) -> Forms:

@@ -54,7 +54,6 @@ from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, array_ints, byte_size, is_static, shape_of
 from ge.runtime.check.device_forms import (
     EMPTY,
-    Cut,
     Forms,
     Kind,
     axes_of,
@@ -63,6 +62,7 @@ from ge.runtime.check.device_forms import (
     forms,
     names,
     part_of_view,
+    piece,
     reshaped,
     together,
     viewed,
@@ -574,22 +574,6 @@ def starts_of(view: MemoryView, held: MemoryView) -> list[int]:
         if held.sizes[d] > 1 and held.strides[d]:
             starts[d], rest = divmod(rest, held.strides[d])
     return starts
-
-
-def piece(cut: Cut, size: int, count: int, start: int) -> Cut:
-    """The cut of some of the elements, or of more than these. These lie as far apart as parts do;
-    but equal pieces of parts, and what these fill together, follow each other in the order of
-    devices as parts do. How many elements there are of all is not known."""
-    if cut.minor:
-        return replace(cut, whole=None)
-    is_equal = not cut.step and (not count % size or not size % count)
-    step = count if is_equal or (count > size and not count % size) else cut.step or size
-    low, high = cut.edges
-    if count > size:  # of all elements those before and behind are taken for edges
-        edges = (low and low - start, high and high + count - size + start)
-    else:
-        edges = (max(low - start, 0), max(high - (size - start - count), 0))
-    return replace(Cut(cut.axes, cut.dim).of_step(step, count), edges=edges)
 
 
 def check_values(module: ModuleOp, main: FuncOp, mesh: Mesh) -> list[Problem]:
