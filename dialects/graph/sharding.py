@@ -70,7 +70,7 @@ def axis_text(axis: Axis) -> str:
 
 def parse_axis(parser: AttrParser) -> Axis:
     """`"tp"`, `"tp":(1)2` or, with its size, `"tp"=4`."""
-    name = parser.parse_str_literal("the name of an axis")
+    name = parser.parse_str_literal(" as the name of an axis")
     if parser.parse_optional_punctuation("=") is not None:
         return Axis(name, 1, parser.parse_integer(allow_boolean=False, allow_negative=False))
     if parser.parse_optional_punctuation(":") is None:
@@ -78,7 +78,12 @@ def parse_axis(parser: AttrParser) -> Axis:
     parser.parse_punctuation("(")
     pre = parser.parse_integer(allow_boolean=False, allow_negative=False)
     parser.parse_punctuation(")")
-    return Axis(name, pre, parser.parse_integer(allow_boolean=False, allow_negative=False))
+    size = parser.parse_integer(allow_boolean=False, allow_negative=False)
+    if not pre or not size:
+        parser.raise_error(
+            f"({pre}){size} is no part of axis '{name}': both numbers are at least 1"
+        )
+    return Axis(name, pre, size)
 
 
 def _axes(parser: AttrParser) -> tuple[tuple[Axis, ...], bool]:
@@ -220,7 +225,9 @@ class MeshOp(GeOp):
         name = parser.parse_symbol_name()
         mesh = parse_mesh(parser)
         is_pipeline = parser.parse_optional_keyword("pipeline") is not None
-        new = cls.of(mesh, parser.parse_str_literal("an axis") if is_pipeline else "")
+        new = cls.of(
+            mesh, parser.parse_str_literal(" as the name of an axis") if is_pipeline else ""
+        )
         new.properties["sym_name"] = name
         return new
 
@@ -233,6 +240,8 @@ class MeshOp(GeOp):
         if self.sym_name.data != MESH:
             what = f"the mesh of a module is called @{MESH}, not @{self.sym_name.data}"
             raise VerifyException(what)
+        if not self.mesh.data.axes:
+            raise VerifyException('the mesh has no axis; one of one device is ["x"=1]')
         seen = set[str]()
         for name, size in self.mesh.data.axes:
             if size < 1:

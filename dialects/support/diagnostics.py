@@ -7,7 +7,7 @@ decides what happens to it. To fail, raise GeError, or VerifyException / PassFai
 
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -214,10 +214,18 @@ def visible(text: str) -> str:
 SHOWN = 5
 
 
-def listing(problems: Sequence[object]) -> str:
-    """The first `SHOWN` problems, and how many more there are."""
-    more = f"; and {len(problems) - SHOWN} more" if len(problems) > SHOWN else ""
-    return "; ".join(map(str, problems[:SHOWN])) + more
+def listing(things: Sequence[object], most: int = SHOWN, between: str = "; ") -> str:
+    """The first things of a list, at most so many, and how many more there are."""
+    more = [f"and {len(things) - most} more"] if len(things) > most else []
+    return between.join([*map(str, things[:most]), *more])
+
+
+NAMED = 20
+
+
+def names_text(names: Iterable[str], most: int = NAMED) -> str:
+    """Names in quotes, each once, at most so many, and how many more there are."""
+    return listing([f"'{name}'" for name in dict.fromkeys(names)], most, ", ") or "none"
 
 
 def print_diagnostic(diagnostic: Diagnostic) -> None:

@@ -145,6 +145,8 @@ def relations(sizes: Sizes) -> dict[str, str]:
 
 
 def did_you_mean(name: str, known: Sequence[str], otherwise: str = "") -> str:
-    """`; did you mean 'x'?` for the nearest of the known names, else the given text."""
-    close = get_close_matches(name, known, 1)
+    """`; did you mean 'x'?` for the nearest of the known names (first of all the one with letters
+    of another case), else the given text."""
+    same = [k for k in known if k.lower() == name.lower()]
+    close = same or get_close_matches(name, known, 1)
     return f"; did you mean '{close[0]}'?" if close else otherwise

@@ -64,6 +64,7 @@ from ge.transforms.quantization.schemes import FLOAT
 from ge.transforms.rewriting.counts import disabling
 from ge.transforms.shapes.gears import Request, gears_of
 from ge.transforms.shapes.relate_dims import relate
+from ge.transforms.sharding.checks import check_shardings
 from ge.transforms.sharding.plans import ToldPlan
 from ge.transforms.sharding.rules import ShardRules, mesh_line, read_mesh
 
@@ -308,8 +309,7 @@ def on_mesh(module: ModuleOp, options: Options, level: Level) -> Options:
     values cannot be cut any more, and for more devices than the target's cluster has."""
     if level is not Level.GRAPH:
         if options.mesh or options.shard or options.pipeline:
-            hint = f"the module is at the {level} level"
-            raise GeError("values are cut over devices at the graph level only", hint=hint)
+            raise is_cut_already(module, level)
         return options
     rules = options.rules
     stated = (rules.mesh if rules else None) or mesh_of(module)
@@ -320,7 +320,17 @@ def on_mesh(module: ModuleOp, options: Options, level: Level) -> Options:
         raise GeError("the stages of a pipeline are on a mesh of devices", "--pipeline", hint)
     if options.mesh:
         cluster_of(Target.load(options.target), read_mesh(options.mesh))
+    else:
+        check_shardings(module)  # without a mesh there is to be none
     return options
+
+
+def is_cut_already(module: ModuleOp, level: Level) -> GeError:
+    """The error for a mesh, or rules, that a program below the graph level is given."""
+    mesh = mesh_of(module)
+    of = f"for the mesh {mesh_line(mesh.devices)}" if mesh is not None else "for one device"
+    hint = f"the module is at the {level} level, {of}: compile the model for another"
+    return GeError("values are cut over devices at the graph level only", hint=hint)
 
 
 def note_fusion(module: ModuleOp, options: Options, levels: Sequence[Level]) -> None:

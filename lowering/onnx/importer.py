@@ -30,7 +30,7 @@ from ge.dialects.graph.stated import (
     state_ranges,
     state_relations,
 )
-from ge.dialects.support.diagnostics import warning
+from ge.dialects.support.diagnostics import names_text, warning
 from ge.dialects.support.dims import Range, Relations, size_of, symbols
 from ge.dialects.support.editing import name_hint
 from ge.dialects.support.errors import GeError
@@ -301,8 +301,7 @@ def make_arguments(infos: Sequence[ValueInfoProto], fixed: Fixed) -> Arguments:
 
 
 def _near(name: str, known: Sequence[str]) -> str:
-    listed = ", ".join(f"'{k}'" for k in list(dict.fromkeys(known))[:20]) or "none"
-    return did_you_mean(name, known, f"; the model has {listed}")
+    return did_you_mean(name, known, f"; the model has {names_text(known)}")
 
 
 # Told what is going on, and how much of how much is done

@@ -28,6 +28,7 @@ from onnx import (
 from onnx.defs import onnx_opset_version
 from xdsl.ir import Attribute
 
+from ge.dialects.support.diagnostics import listing
 from ge.dialects.support.element_types import ELEMENT_TYPES
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import AnyTensor, byte_size, tensor
@@ -336,9 +337,8 @@ def _sorted(nodes: Sequence[NodeProto], needs: Sequence[Sequence[int]]) -> list[
 def _cycle(nodes: Sequence[NodeProto], path: Mapping[int, object], back: int) -> GeError:
     members = list(path)
     cycle = members[members.index(back) :]
-    text = ", ".join(describe(nodes[i]) for i in cycle[:3])
-    more = f" and {len(cycle) - 3} more" if len(cycle) > 3 else ""
-    return GeError(f"the graph has a cycle: {text}{more}")
+    text = listing([describe(nodes[i]) for i in cycle], 3, ", ")
+    return GeError(f"the graph has a cycle: {text}")
 
 
 STACK_TRACE = "pkg.torch.onnx.stack_trace"  # metadata of nodes

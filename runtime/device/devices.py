@@ -21,6 +21,7 @@ from xdsl.ir import Attribute
 from ge.dialects.graph.sharding import Pipeline, parts_of, sharding_of, whole_shape
 from ge.dialects.npu_task.pipeline import is_pipeline
 from ge.dialects.support.context import having
+from ge.dialects.support.diagnostics import listing
 from ge.dialects.support.errors import Ended, GeError
 from ge.dialects.support.mesh import Mesh, Sharding
 from ge.dialects.support.types import AnyTensor, Shape
@@ -170,7 +171,7 @@ class Hall:
         if not self.running and self.waiting and self.error is None:
             reasons = [self._why(device, m) for device, m in sorted(self.waiting.items())]
             self.error = GeError(
-                f"devices wait for others that do not come: {'; '.join(reasons[:4])}",
+                f"devices wait for others that do not come: {listing(reasons, 4)}",
                 hint="all devices of a group are to reach the same collectives in the same order",
             )
             self.changed.notify_all()

@@ -34,6 +34,7 @@ from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.sharding import parts_of
 from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
 from ge.dialects.support.context import having
+from ge.dialects.support.diagnostics import listing
 from ge.dialects.support.digits import Axes
 from ge.dialects.support.distribution import version
 from ge.dialects.support.environment import has_ranks, own_rank
@@ -177,7 +178,7 @@ def wait_for(requests: Sequence[Any], ranks: Sequence[int], what: str) -> None:
                 raise Ended(thread.failure)
             if now - max(begin, asked) > ASKING_S:
                 asked = now
-                who = ", ".join(f"rank {r}" for r in missing[:4])
+                who = listing([f"rank {r}" for r in missing], 4, ", ")
                 thread.doing = f"waits in {what} for {who}"
                 for rank in missing:
                     thread.tell(rank, "asks")
@@ -197,7 +198,8 @@ def patience(thread: Answering, rank: int) -> float:
 
 
 def stays_away(thread: Answering, late: Sequence[int], what: str) -> str:
-    names = ", ".join(f"rank {r} ({thread.busy.get(r, 'which is silent')})" for r in late[:4])
+    told = [f"rank {r} ({thread.busy.get(r, 'which is silent')})" for r in late]
+    names = listing(told, 4, ", ")
     comm = thread.comm
     return f"rank {comm.rank} of {comm.size}: waits in {what} for {names}, which does not get on"
 

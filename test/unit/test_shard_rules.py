@@ -19,7 +19,7 @@ from ge.lowering.driver.compiler import Program, load
 from ge.lowering.pipeline.options import Options
 from ge.lowering.pipeline.pass_options import text_of
 from ge.lowering.pipeline.stages import pipeline
-from ge.tools.commands import ge_compile
+from ge.tools.commands import ge_compile, ge_opt, ge_run
 from ge.transforms.sharding.annotate_shardings import AnnotateShardingsPass
 from ge.transforms.sharding.rules import asked, read_mesh, without_auto
 
@@ -164,6 +164,13 @@ def test_parameters_that_no_weight_is_called_are_named(
         ("dp=two", {}, "as in dp=2,tp=4, not 'dp=two'"),
         ("dp=0", {}, "'dp' has none"),
         ("dp=2,dp=2", {}, "two are called 'dp'"),
+        (MESH, {"x": [["DP"]]}, "which 'x' states (dimension 0); did you mean 'dp'?"),
+        (MESH, {"X": [["dp"]]}, "there is no value 'X'; did you mean 'x'?"),
+        (MESH, {"shrad": {"x": [["dp"]]}}, "did you mean 'shard'?"),
+        (MESH, {"shard": {}, "parameter": []}, "no part 'parameter'; did you mean 'parameters'?"),
+        (MESH, {"shard": {}, "stage_ends_at": []}, "did you mean 'stages_end_at'?"),
+        (MESH, {"shard": {}, "x": [["dp"]]}, "no part 'x'; parts are mesh, shard, parameters, "),
+        (MESH, {"mesh": {"dp": 2}, "x": [["dp"]]}, 'rules of values stand in "shard"'),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_error(
@@ -177,6 +184,94 @@ def test_bad_input_is_one_error(
     said = capfd.readouterr().err
     assert text in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("shard", "meant"),
+    [("autp", "auto"), ("Auto", "auto"), ("auto,r.json", "r.json,auto"),
+     ("r.json,autoo", "r.json,auto"), ("r.json,", "r.json,auto")],
+)  # fmt: skip
+def test_what_was_meant_by_a_file_that_is_none(shard: str, meant: str):
+    with pytest.raises(GeError) as raised:
+        asked(MESH, shard)
+    assert raised.value.hint == f"did you mean '{meant}'?"
+
+
+def test_a_file_that_is_none_is_not_taken_for_a_search():
+    with pytest.raises(GeError) as raised:
+        asked(MESH, "layers.json")
+    assert raised.value.hint.startswith("a file, a table, auto, or")
+
+
+def test_the_end_of_a_list_of_names_says_how_many_follow(tmp_path: Path):
+    model = layers()
+    for i in range(30):
+        model.graph.node.add(op_type="Relu", input=["x"], output=[f"r{i}"])
+    with pytest.raises(GeError) as raised:
+        read(model, tmp_path / "m.onnx", MESH, {"nothing": []})
+    assert raised.value.hint.startswith("values: 'x', 'y', ")
+    assert raised.value.hint.count("'") == 40
+    assert raised.value.hint.endswith(" more")
+    with pytest.raises(GeError) as raised:
+        load(str(tmp_path / "m.onnx"), shapes={"nothing": (1,)})
+    assert "'x'" in raised.value.message + raised.value.hint
+
+
+def test_what_is_of_pipelines_has_no_use_without_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    onnx.save(layers(), tmp_path / "m.onnx")
+    given = [str(tmp_path / "m.onnx"), "-o", str(tmp_path / "p.mlir"), "--until", "graph"]
+    rules = {"mesh": {"dp": 2}, "shard": {"x": [["dp"]]}, "stages_end_at": ["p"], "pipeline": 2}
+    assert ge_compile([*given, "--shard", json.dumps(rules)]) == 0
+    said = capsys.readouterr().err
+    assert "nothing is made of pipeline and stages_end_at without --pipeline" in said
+
+
+@pytest.mark.parametrize("until", ["graph", "program"])
+def test_a_program_is_of_one_mesh(until: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """No tool takes a program for one of another mesh, or makes nothing of what is asked."""
+    onnx.save(layers(), tmp_path / "m.onnx")
+    model, made = str(tmp_path / "m.onnx"), str(tmp_path / "p.mlir")
+    given = ["--mesh", "dp=2", "--shard", '{"x": [["dp"]]}', "--until", until]
+    assert ge_compile([model, *given, "-o", made]) == 0
+    other = ["--mesh", "dp=4"]
+    for run in (
+        lambda: ge_run([made, *other]),
+        lambda: ge_run([made, *other, "--timing-only"]),
+        lambda: ge_compile([made, *other, "-o", str(tmp_path / "q.mlir")]),
+        lambda: ge_opt([made, "-p", 'annotate-shardings{mesh="dp=4"}']),
+    ):
+        capsys.readouterr()
+        assert run() == 1
+        assert "dp=2" in capsys.readouterr().err
+
+
+def test_ge_run_cuts_a_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    """A mesh and rules hold for graphs as for models of ONNX, and their errors are told."""
+    (path := tmp_path / "x.mlir").write_text(HAND.replace(STATED, "").replace(PARTS, ""))
+    given = [str(path), "--mesh", "dp=2", "--shard"]
+    assert ge_run([*given, '{"x": [["dp"]]}', "--sanitize"]) == 0
+    assert "the program is proved" in capsys.readouterr().out
+    assert ge_run([*given, '{"x": [["tp"]]}']) == 1
+    assert "has no axis 'tp'" in capsys.readouterr().err
+
+
+def test_a_sharding_without_a_mesh_is_an_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (path := tmp_path / "x.mlir").write_text(HAND.replace(STATED, ""))
+    assert ge_compile([str(path), "-o", str(tmp_path / "p.mlir")]) == 1
+    assert "'x' has a sharding, and the module no mesh; write graph.mesh" in capsys.readouterr().err
+
+
+def test_rules_and_a_text_that_differ_name_both_places(tmp_path: Path):
+    (path := tmp_path / "x.mlir").write_text(HAND)
+    AnnotateShardingsPass("", '{"x": [["dp"]]}').apply(None, load(str(path)).module)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(GeError) as raised:
+        AnnotateShardingsPass("", '{"x": []}').apply(None, load(str(path)).module)  # pyright: ignore[reportArgumentType]
+    assert str(raised.value).startswith("--shard: error: 'x' is cut as [{}] by the rules, and as [")
+    assert f"{path}:2:1" in raised.value.message
+    with pytest.raises(GeError, match="the mesh asked for is tp=4, but the module states the mesh"):
+        AnnotateShardingsPass("", '{"mesh": {"tp": 4}}').apply(None, load(str(path)).module)  # pyright: ignore[reportArgumentType]
 
 
 STATED = 'graph.mesh @mesh ["dp"=2]'
@@ -196,7 +291,7 @@ def test_a_file_may_state_the_mesh_alone(tmp_path: Path, capfd: pytest.CaptureFi
     assert ge_compile([*given, "--shard", '{"mesh": {"dp": 2}}']) == 0
     assert 'graph.mesh @mesh ["dp"=2]' in (tmp_path / "p.mlir").read_text()
     assert ge_compile([*given, "--mesh", "dp=2", "--shard", "auto,rules.json"]) == 1
-    assert "a file and auto as in rules.json,auto" in capfd.readouterr().err
+    assert "did you mean 'rules.json,auto'?" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("way", ["text", "--mesh", "file"])

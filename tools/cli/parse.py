@@ -7,6 +7,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ge.dialects.support.diagnostics import listing
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import print_result
 from ge.dialects.targets.target import target_for
@@ -70,7 +71,7 @@ def counts(level: LevelGraph) -> dict[str, int]:
 def lines(about: dict[str, Any], most: int) -> list[str]:
     found: list[str] = []
     if nodes := about.get("nodes"):
-        listed = ", ".join(f"{n} {op}" for op, n in list(nodes.items())[:most])
+        listed = listing([f"{n} {op}" for op, n in nodes.items()], most, ", ")
         what = "ONNX" if about["file"].endswith(".onnx") else "graph"
         found.append(f"{what}: {sum(nodes.values())} nodes: {listed}")
     if why := about.get("not read as a graph"):
@@ -84,9 +85,8 @@ def fact_lines(facts: ModuleFigures, most: int) -> list[str]:
     inside = f", {facts.inside} more in their bodies" if facts.inside else ""
     found = [f"{facts.level} level: {facts.ops} ops{inside}"]
     for what, ports in (("inputs", facts.inputs), ("outputs", facts.outputs)):
-        listed = ", ".join(f"{name}: {t}" for name, t in list(ports.items())[:most])
-        more = f", and {len(ports) - most} more" if len(ports) > most else ""
-        found.append(f"{what}: {listed or 'none'}{more}")
+        listed = listing([f"{name}: {t}" for name, t in ports.items()], most, ", ")
+        found.append(f"{what}: {listed or 'none'}")
     if facts.dims:
         found.append(f"open dimensions: {', '.join(facts.dims)}")
     size = facts.weight_bytes / 2**20

@@ -22,9 +22,10 @@ from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import TARGET, Target, target_for
 from ge.dialects.text.values import parse_dims, parse_shapes
 from ge.lowering.driver.binding import Binder, check_sizes, is_open
-from ge.lowering.driver.compiler import decisions, load, lower_program
+from ge.lowering.driver.compiler import decisions, is_cut_already, load, lower_program
 from ge.lowering.driver.tiles import Coverage
 from ge.lowering.levels.level import Level, level_of
+from ge.lowering.pipeline.options import ON_DEVICES
 from ge.lowering.pipeline.stages import decides
 from ge.runtime.check.schedule import useless_events
 from ge.runtime.data.arrays import Array, statistics
@@ -110,7 +111,10 @@ def lower_for(
     level = level_of(loaded.module)
     timed = wants_time(args)
     onnx = args.input.endswith(".onnx")
-    default = Level.PROGRAM if timed or args.tiles or onnx else level
+    is_cut = any(flag_value(args, name) for name in ON_DEVICES.split())
+    if is_cut and level is not Level.GRAPH:
+        raise is_cut_already(loaded.module, level)
+    default = Level.PROGRAM if timed or args.tiles or onnx or is_cut else level
     goal = Level(args.level or default)
     if goal.depth < level.depth:
         raise GeError(f"the module is at the {level} level, it cannot go back to {goal}")
@@ -125,7 +129,7 @@ def lower_for(
             raise GeError(f"{what} at the graph level", args.input, hint)
     if timed and goal is not Level.PROGRAM:
         raise GeError(f"time is known at the program level only, not at {goal}")
-    if goal == level and not onnx and not options.outputs:
+    if goal == level and not onnx and not is_cut and not options.outputs:
         if not decides(options) or level is not Level.GRAPH:
             return None
     telling = warning_handler(printer(Remarks()))

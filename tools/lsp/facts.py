@@ -12,7 +12,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.npu_task.memory import owner_of
 from ge.dialects.npu_task.ops import KernelOp, LaunchOp, SlotOp, kernels_of
-from ge.dialects.support.diagnostics import sources_of
+from ge.dialects.support.diagnostics import listing, sources_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.tensor_op import InferenceInterface
@@ -125,7 +125,7 @@ class ModuleFacts:
     def of_op(self, op: Operation) -> Iterator[str]:
         yield from self.time(op)
         if sources := [s for s in sources_of(op) if s and not s.startswith(f"{self.file}:")]:
-            yield "from " + ", ".join(f"`{s}`" for s in sources[:8])
+            yield "from " + listing([f"`{s}`" for s in sources], 8, ", ")
 
     def time(self, op: Operation) -> Iterator[str]:
         """Yield how long an op takes: in a run of the program that it is in, or alone."""

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
+from ge.dialects.support.diagnostics import listing
 from ge.dialects.support.errors import GeError
 from ge.tools.views.data import LevelGraph, LevelNode
 
@@ -110,7 +111,7 @@ def check_inputs(a: LevelGraph, b: LevelGraph) -> None:
     """Raises GeError where no input has the name of one of the other graph."""
     names = [{n.name for n in level.nodes if n.op == "input"} for level in (a, b)]
     if all(names) and not names[0] & names[1]:
-        listed = " and ".join(", ".join(sorted(n)[:4]) for n in names)
+        listed = " and ".join(listing(sorted(n), 4, ", ") for n in names)
         what = f"their inputs are {listed}"
         raise GeError(f"these are of different models: {what}", hint="compare two of one model")
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, ValueInfoProto, helper
 
+from ge.dialects.support.diagnostics import listing
 from ge.dialects.support.errors import GeError
 from ge.lowering.onnx.export.dump import NUMBERS, ORIGINAL, TYPES, read_ge_text
 from ge.lowering.onnx.model import read_model
@@ -247,7 +248,7 @@ def text_of(attribute: AttributeProto) -> str:
 
 def described(graph: GraphProto) -> str:
     kinds: Iterable[str] = dict.fromkeys(n.op_type for n in graph.node)
-    return f"graph of {len(graph.node)} nodes ({', '.join(list(kinds)[:5])})"
+    return f"graph of {len(graph.node)} nodes ({listing(list(kinds), 5, ', ')})"
 
 
 ENDS = (".pbtxt", ".txt")

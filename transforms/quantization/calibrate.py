@@ -189,11 +189,10 @@ def tell_missing(main: FuncOp, table: Table) -> None:
             needed[layer.name] = all(r is not None for r in ranges)
     missing = [name for name, is_known in needed.items() if not is_known]
     if 2 * len(missing) > len(needed):
-        first = ", ".join(f"'{name}'" for name in missing[:TOLD])
-        more = ", ..." if len(missing) > TOLD else ""
+        first = diagnostics.names_text(missing, TOLD)
         what = f"no ranges for {len(missing)} of {len(needed)} layers, which stay float"
         hint = "make it anew by ge-calibrate, with this model and the options of ge-compile"
-        diagnostics.warning(main, f"{table.path} has {what}: {first}{more}; {hint}")
+        diagnostics.warning(main, f"{table.path} has {what}: {first}; {hint}")
 
 
 class CalibratePass(CalibratedPass):

@@ -50,7 +50,7 @@ from ge.dialects.graph.sharding import (
     whole_shape,
 )
 from ge.dialects.graph.stated import VALUES, name_of
-from ge.dialects.support.diagnostics import listening, remark, warning
+from ge.dialects.support.diagnostics import listening, location_of, names_text, remark, warning
 from ge.dialects.support.editing import names_in
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
@@ -83,7 +83,8 @@ class AnnotateShardingsPass(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         rules = asked(self.mesh, self.rules, self.pipeline) or ShardRules()
-        if mesh_of_parts(op) is not None and not rules.shard:
+        if (parts := mesh_of_parts(op)) is not None and not rules.shard:
+            agreed(rules.mesh, parts)
             return  # the program of one device, in which all is said
         annotate(op, rules, self.pad)
         if self.pipeline:
@@ -98,7 +99,7 @@ def annotate(module: ModuleOp, rules: ShardRules, pad: bool = False) -> None:
     if (main := main_function(module)) is None:
         return
     stated = mesh_of(module)
-    mesh = agreed(rules.mesh, stated, "the module")
+    mesh = agreed(rules.mesh, stated)
     if mesh is None:
         if rules.shard or rules.auto:
             hint = 'give --mesh dp=2,tp=4, or "mesh" in the rules'
@@ -125,6 +126,9 @@ def annotate(module: ModuleOp, rules: ShardRules, pad: bool = False) -> None:
             remark(main, f"'{name}' is cut as {text}")
     if rules.pipeline and rules.ends:
         places.end_stages(rules)
+    elif rules.of_pipeline and not rules.pipeline:
+        parts = " and ".join(rules.of_pipeline)
+        warning(main, f"{rules.source}: nothing is made of {parts} without --pipeline")
     places.write()
 
 
@@ -234,10 +238,9 @@ class Places:
         if rule in self.doubtful:
             what = f"{self.doubtful[rule]} values come from '{rule}'"
             return GeError(what, source, "write graph.shard behind the one that is meant")
-        listed = ", ".join(f"'{name}'" for name in list(self.known)[:20]) or "none"
         is_glob = set(rule) & set("*?[")
         what = f"no value is called like '{rule}'" if is_glob else f"there is no value '{rule}'"
-        hint = did_you_mean(rule, list(self.known), f"; values: {listed}")
+        hint = did_you_mean(rule, list(self.known), f"; values: {names_text(self.known)}")
         return GeError(what, source, hint.removeprefix("; "))
 
     # ---- stating it
@@ -256,10 +259,11 @@ class Places:
         check_sharding(name, sharding, shape, mesh, even=crosses and not pad)
         rest = ((),) * (len(shape) - len(sharding.dims))
         sharding = replace(sharding, dims=(*sharding.dims, *rest))
-        for other in self._stated(place, table):
+        for op, other in self._stated(place, table):
             if replace(other.resolved(mesh), open=sharding.open) != sharding.resolved(mesh):
                 ours, theirs = (sharding_text(s) for s in (sharding, other))
-                what = f"'{name}' is cut as {ours} by the rules, and as {theirs} in the module"
+                where = str(location_of(op)) or "the module"
+                what = f"'{name}' is cut as {ours} by the rules, and as {theirs} in {where}"
                 raise GeError(what, hint="drop one of the two")
             return
         if table is not None:
@@ -280,15 +284,18 @@ class Places:
             return self.main.function_type.outputs.data[place.index]
         return place.type
 
-    def _stated(self, place: Place, table: Attributes | None) -> Iterator[Sharding]:
+    def _stated(
+        self, place: Place, table: Attributes | None
+    ) -> Iterator[tuple[Operation, Sharding]]:
+        """Yield the shardings that the module states of a place, and the ops that state them."""
         if table is not None:
             stated = sharding_of(table)
-            yield from () if stated is None else (stated,)
+            yield from () if stated is None else ((self.main, stated),)
         elif isinstance(place, SSAValue):
             users = (use.operation for use in place.uses)
             for op in (place.owner, *users):
                 if isinstance(op, ShardOp):
-                    yield op.sharding.data
+                    yield op, op.sharding.data
 
     def end_stages(self, rules: ShardRules) -> None:
         """State that users of the values with which stages end are in later ones."""

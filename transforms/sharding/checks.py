@@ -139,10 +139,17 @@ def _check_port(
     if (sharding := sharding_of(table)) is None:
         return
     shape = whole_shape(table, type_shape(cast(AnyTensor, type)))
-    if len(sharding.dims) != len(shape):
+    if len(sharding.dims) < len(shape):
         what = f"'{name}' has {len(shape)} dimensions ({shape_text(shape)})"
         hint = "write {} for a dimension that is not cut"
         raise error_at(main, f"{what}, and its sharding has {len(sharding.dims)}", hint)
+    if sharding.unreduced:
+        axes = ", ".join(f"'{a.name}'" for a in sharding.unreduced)
+        what = (
+            f"'{name}' is to be terms of a {sharding.kind} along {axes}, as only values inside are"
+        )
+        hint = "inputs and outputs are whole arrays or parts of them: drop unreduced"
+        raise error_at(main, what, hint)
     _check_at(main, name, sharding, shape, mesh, not pad)
 
 

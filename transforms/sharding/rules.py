@@ -9,8 +9,9 @@
 
 The file may have the second table alone, or the mesh. A list "parameters" says which weights count
 as such in reports; others are constants. A list "stages_end_at" has the values (a name, or a list
-of names) with which the stages of `--pipeline` end. What else stands in it is left to others. A
-rule with the whole name of a value comes before globs, and the first of these holds.
+of names) with which the stages of `--pipeline` end; "pipeline" and "microbatches" say for whoever
+starts ge-compile what its options are to be. Anything else beside "shard" is an error. A rule with
+the whole name of a value comes before globs, and the first of these holds.
 
 `--shard auto`, or `--shard rules.json,auto`: what no rule states is searched for (`plans.py`)."""
 
@@ -22,10 +23,13 @@ from typing import Any, TypeGuard, cast
 
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.mesh import Axis, Mesh, Sharding
-from ge.dialects.text.values import whole
+from ge.dialects.text.values import did_you_mean, whole
 
 OPEN = "?"
 AUTO = "auto"
+
+OF_PIPELINE = ("pipeline", "microbatches", "stages_end_at")
+PARTS = ("mesh", "shard", "parameters", *OF_PIPELINE)  # of a file of rules
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,7 @@ class ShardRules:
     auto: bool = False  # what is not stated is searched for
     pipeline: str = ""  # the stages of a pipeline, as `read_pipeline` takes them
     ends: Sequence[Sequence[str]] = ()  # the values with which each of them ends
+    of_pipeline: Sequence[str] = ()  # parts of the file that say something about a pipeline
 
 
 def mesh_line(mesh: Mesh) -> str:
@@ -95,10 +100,12 @@ def without_auto(shard: str) -> tuple[str, bool]:
     return (rules, True) if last.strip() == AUTO else (shard, False)
 
 
-def agreed(ours: Mesh | None, theirs: Mesh | None, source: str) -> Mesh | None:
-    """The mesh that two places state, one of which may say nothing. Raises GeError for two."""
+def agreed(ours: Mesh | None, theirs: Mesh | None, source: str = "") -> Mesh | None:
+    """The mesh that two places state, one of which may say nothing: --mesh and a file of rules, or
+    both of these and a module. Raises GeError for two meshes."""
     if ours and theirs and ours != theirs:
-        what = f"--mesh {mesh_line(ours)}, but {source} states the mesh {mesh_line(theirs)}"
+        first, source = ("--mesh", source) if source else ("the mesh asked for is", "the module")
+        what = f"{first} {mesh_line(ours)}, but {source} states the mesh {mesh_line(theirs)}"
         raise GeError(what, hint="drop one of the two")
     return ours or theirs
 
@@ -129,6 +136,13 @@ def rules_text(rules: Mapping[str, Any]) -> str:
         raise GeError(f"the rules of shard cannot be written as JSON: {e}", hint=hint) from None
 
 
+def _is_meant(source: str) -> str:
+    """`did you mean rules.json,auto?` for a text that nearly asks for a search, and is no file."""
+    parts = [part.strip() for part in source.split(",")]
+    files = [part for part in parts if part and not did_you_mean(part, [AUTO])]
+    return f"did you mean '{','.join([*files, AUTO])}'?" if len(files) < len(parts) else ""
+
+
 def read_rules(source: str) -> ShardRules:
     """Read a file of rules, or the text of one. Raises GeError."""
     text, where = source, "--shard"
@@ -140,14 +154,17 @@ def read_rules(source: str) -> ShardRules:
         except (OSError, UnicodeDecodeError) as e:
             why = os.strerror(e.errno) if isinstance(e, OSError) and e.errno else str(e)
             hint = f"a file, a table, {AUTO}, or a file and {AUTO} as in rules.json,{AUTO}"
-            raise GeError(f"the rules of --shard cannot be read: {why}", source, hint) from None
+            what = f"the rules of --shard cannot be read: {why}"
+            raise GeError(what, source, _is_meant(source) or hint) from None
     try:
         table: Any = json.loads(text, object_pairs_hook=_Table)
     except (ValueError, RecursionError) as e:
         raise GeError(f"the rules of --shard are no JSON: {e}", where) from None
     if not _is_table(table):
         raise GeError('rules are a table, as in {"x": [["dp"], []]}', where)
-    has_parts = "shard" in table or _is_table(table.get("mesh"))
+    has_parts = bool({"shard", "stages_end_at"} & table.keys()) or _is_table(table.get("mesh"))
+    if has_parts:
+        _check_parts(table, where)
     mesh, shard = (table.get("mesh"), table.get("shard", {})) if has_parts else (None, table)
     if mesh is not None and not _is_table(mesh):
         raise GeError('a mesh is a table, as in {"dp": 2, "tp": 4}', where)
@@ -164,7 +181,19 @@ def read_rules(source: str) -> ShardRules:
         raise GeError('parameters are a list of names of weights, as in ["w", "b"]', where)
     names = None if parameters is None else [str(n) for n in cast("list[Any]", parameters)]
     ends = _ends(table.get("stages_end_at") or [] if has_parts else [], where)
-    return ShardRules(_mesh(line, where), shardings, where, names, ends=ends)
+    of_pipeline = [part for part in OF_PIPELINE if has_parts and part in table]
+    return ShardRules(
+        _mesh(line, where), shardings, where, names, ends=ends, of_pipeline=of_pipeline
+    )
+
+
+def _check_parts(table: Mapping[str, Any], where: str) -> None:
+    """Raises GeError for a part of a file of rules that none has."""
+    for name in table:
+        if name not in PARTS:
+            near = did_you_mean(name, PARTS, f"; parts are {', '.join(PARTS)}")
+            hint = f'{near.removeprefix("; ")}; rules of values stand in "shard"'
+            raise GeError(f"rules have no part '{name}'", where, hint)
 
 
 def _ends(listed: Any, where: str) -> list[list[str]]:
@@ -208,7 +237,8 @@ def _sharding(name: str, dims: Any, where: str) -> Sharding:
 
 
 def _no_sharding(name: str, dims: Any, where: str) -> GeError:
-    hint = 'for each dimension a list of axes, as in [["dp"], []]'
+    near = did_you_mean(name, PARTS) if _is_table(dims) else ""
+    hint = f'for each dimension a list of axes, as in [["dp"], []]{near}'
     return GeError(f"the rule of '{name}' is no sharding: {json.dumps(dims)[:60]}", where, hint)
 
 

@@ -9,3 +9,29 @@ func.func @f(%x: tensor<8xf32> {graph.sharding = #graph.sharding<@devices, [{"dp
 
 // CHECK: error: 'graph.mesh' op the mesh of a module is called @mesh, not @devices
 graph.mesh @devices ["dp"=2]
+
+// -----
+
+// CHECK: error: 'graph.mesh' op the mesh has no axis; one of one device is ["x"=1]
+graph.mesh @mesh []
+
+// -----
+
+// CHECK: error: (1)0 is no part of axis 'tp': both numbers are at least 1
+func.func @f(%x: tensor<8xf32> {graph.sharding = #graph.sharding<@mesh, [{"tp":(1)0}]>}) {
+  func.return
+}
+
+// -----
+
+// CHECK: error: (0)2 is no part of axis 'tp': both numbers are at least 1
+func.func @f(%x: tensor<8xf32> {graph.sharding = #graph.sharding<@mesh, [{"tp":(0)2}]>}) {
+  func.return
+}
+
+// -----
+
+// CHECK: error: string literal expected as the name of an axis
+func.func @f(%x: tensor<8xf32> {graph.sharding = #graph.sharding<@mesh, [{tp}]>}) {
+  func.return
+}

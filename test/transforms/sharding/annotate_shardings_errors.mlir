@@ -106,3 +106,29 @@ func.func @main(%x: tensor<8xf32> {graph.name = "x"}) {
   func.return
 }
 graph.mesh @mesh ["tp"=1]
+
+// -----
+
+// expected-error @below {{'x' has 1 dimensions ([8]), and its sharding has 2; drop the last}}
+func.func @main(%x: tensor<8xf32> {graph.name = "x", graph.sharding = #graph.sharding<@mesh, [{"tp"}, {}]>}) {
+  func.return
+}
+graph.mesh @mesh ["tp"=2]
+
+// -----
+
+// What crosses the border is whole arrays: terms of a sum would be added as often as there are devices.
+
+// expected-error @below {{'x' is to be terms of a sum along 'tp', as only values inside are; inputs and outputs are whole arrays or parts of them: drop unreduced}}
+func.func @main(%x: tensor<8xf32> {graph.name = "x", graph.sharding = #graph.sharding<@mesh, [{}], unreduced={"tp"}>}) {
+  func.return
+}
+graph.mesh @mesh ["tp"=2]
+
+// -----
+
+// expected-error @below {{'y' is to be terms of a max along 'tp', as only values inside are}}
+func.func @main(%x: tensor<8xf32> {graph.name = "x"}) -> (tensor<8xf32> {graph.name = "y", graph.sharding = #graph.sharding<@mesh, [{}], unreduced<max>={"tp"}>}) {
+  func.return %x : tensor<8xf32>
+}
+graph.mesh @mesh ["tp"=2]
