@@ -583,12 +583,21 @@ class Options:
         except ValueError as e:
             raise GeError(f"precision is {e}, not '{self.precision}'") from None
         for field in dataclasses.fields(self):
-            choices, value = facts_of(field).choices, getattr(self, field.name)
-            if choices and value not in choices:
-                one_of = facts_of(field).listed()
-                raise GeError(f"{field.name} is one of {one_of}, not '{value}'")
+            self._check(field)
         if type(self.memory_limit) is not int or self.memory_limit < 0:
             raise GeError(f"the memory limit is a number of bytes, not {self.memory_limit}")
+
+    def _check(self, field: "dataclasses.Field[Any]") -> None:
+        """Raises GeError for a text or a number that the option does not take."""
+        facts, value = facts_of(field), getattr(self, field.name)
+        if facts.choices and value not in facts.choices:
+            raise GeError(f"{field.name} is one of {facts.listed()}, not '{value}'")
+        if value == field.default or type(value) not in (str, int):
+            return
+        try:
+            facts.read(str(value))
+        except ValueError as e:
+            raise GeError(f"{field.name} is {e}, not '{value}'") from None
 
     def _listed(self, name: str, text: str) -> tuple[str, ...]:
         try:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
 from threading import Event, Thread
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 from zlib import crc32
 
 import numpy as np
@@ -32,6 +32,7 @@ from xdsl.dialects.func import FuncOp
 
 from ge.dialects.graph.constant import ConstantOp, WeightAttr
 from ge.dialects.graph.sharding import parts_of
+from ge.dialects.graph.stated import input_name
 from ge.dialects.npu_task.ops import ConstantOp as TaskConstantOp
 from ge.dialects.support.context import having
 from ge.dialects.support.diagnostics import listing
@@ -239,6 +240,10 @@ def raw(array: Array) -> Array:
 # ---- running -----------------------------------------------------------------------------------
 
 
+# A part of a weight or an input: what it is, what this rank has of it, and the axes that cut it
+Part: TypeAlias = tuple[str, Array | None, Axes]
+
+
 class Rank:
     """The function of the device that this process is."""
 
@@ -251,6 +256,7 @@ class Rank:
             text = f"the program is for {mesh.count} devices, and there {there}"
             raise GeError(text, hint=f"start it with mpiexec -n {mesh.count}")
         self.arguments, self.results = spreads(func, mesh)
+        self.names = [input_name(func, i) for i in range(len(func.args))]
         with telling_others(self.rank, mesh.count):
             self.agree(module, payload)
             self.function = made_on(mesh, self.rank, make)
@@ -283,19 +289,34 @@ class Rank:
     def agree_on_weights(self, module: ModuleOp, payload: Payload) -> None:
         """Raises GeError where a part of a weight that several ranks have is not the same."""
         parts, axes = WeightParts(payload, module, self.mesh, self.rank), shared(module, self.mesh)
-        if not axes:
+        own = [(f"part of the weight '{k}'", parts.get(k), cut) for k, cut in axes.items()]
+        self.agree_on_parts("the weights of the program", own)
+
+    def agree_on_inputs(self, arrays: Sequence[Array]) -> None:
+        """Raises GeError where a part of an input that several ranks have is not the same."""
+        cuts = [tuple(spread.sharding.axes) for spread in self.arguments]
+        parts = [
+            (f"part of the input '{name}'", array, own)
+            for name, array, own in zip(self.names, arrays, cuts, strict=True)
+            if self.mesh.parts(own) < self.mesh.count
+        ]
+        self.agree_on_parts("the inputs", parts)
+
+    def agree_on_parts(self, what: str, parts: Sequence[Part]) -> None:
+        """Raises GeError where a part that several ranks have is not the same."""
+        if not parts:
             return
-        arrays = (parts.get(key) for key in axes)
+        arrays = (array for _, array, _ in parts)
         sums = [0 if a is None else crc32(raw(np.ascontiguousarray(a)).data) for a in arrays]
         mine, everybody = np.array(sums, np.uint32), range(self.mesh.count)
         others = dict.fromkeys((d for d in everybody if d != self.rank), mine)
         wants = dict.fromkeys(others, mine.shape)
-        with self.peers.swap("the weights of the program", everybody, others, wants, mine) as found:
-            for i, (key, own) in enumerate(axes.items()):
+        with self.peers.swap(what, everybody, others, wants, mine) as found:
+            for i, (name, _, own) in enumerate(parts):
                 place = self.mesh.index(own, self.rank)
                 same = [d for d in found if self.mesh.index(own, d) == place]
                 if apart := [d for d in same if found[d][i] != mine[i]]:
-                    raise differs(self.rank, f"part of the weight '{key}'", apart)
+                    raise differs(self.rank, name, apart)
 
     def run(
         self,
@@ -309,6 +330,7 @@ class Rank:
         member = Member(self.mesh, self.rank, self.peers)
         with telling_others(self.rank, self.mesh.count):
             own = own_arguments(self.arguments, arguments, member, self.function)
+            self.agree_on_inputs(own)
             with having(member):
                 parts = self.function.run(own, None, driver, watch)
             results = [self.gathered(i, part) for i, part in enumerate(parts)]
@@ -373,10 +395,12 @@ def together(run: Callable[[int], int]) -> int:
         be_quiet()
     try:
         return run(comm.rank)
-    except Exception:
-        if comm.rank:  # what fails everywhere is told once
+    except Exception as e:
+        if comm.rank:  # what fails everywhere is told once, by rank 0
             time.sleep(0.1 + 0.02 * comm.rank)
         atexit.register(comm.Abort, 1)  # when the error is told
+        if comm.rank and isinstance(e, GeError) and not e.message.startswith("rank "):
+            raise named(e, comm.rank, comm.size, "rank") from e
         raise
 
 

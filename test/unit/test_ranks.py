@@ -18,11 +18,12 @@ import failing_ranks
 
 import ge
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.mesh import Mesh
+from ge.dialects.support.mesh import Axis, Mesh, Sharding
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context
 from ge.runtime.device import ranks
 from ge.runtime.device.session import Session
+from ge.runtime.device.spreads import Spread
 
 PROGRAM = """
 #rows = #graph.sharding<@mesh, [{"tp":(1)2}, {}]>
@@ -280,6 +281,48 @@ def test_d1_ranks_have_the_same_weights(rank: int, number: int, error: str | Non
     weights = {"w": np.arange(8, dtype=np.float32)}
     with pytest.raises(GeError, match=error) if error else nullcontext():
         own.agree(module, weights)
+
+
+@pytest.mark.parametrize(
+    ("rank", "cut", "error"),
+    [
+        (0, (), r"rank 0 has another part of the input 'x' than rank 2 \[D1\]"),
+        (0, (Axis("dp", 1, 2),), None),  # rank 2 has another part
+        (3, (Axis("dp", 1, 2),), r"rank 3 has another part of the input 'x' than rank 2 \[D1\]"),
+        (0, (Axis("dp", 1, 2), Axis("tp", 1, 2)), None),  # each rank has its own
+    ],
+)
+def test_d1_ranks_are_given_the_same_inputs(
+    rank: int, cut: tuple[Axis, ...], error: str | None
+) -> None:
+    own = object.__new__(ranks.Rank)
+    own.mesh, own.rank, own.names = Mesh((("dp", 2), ("tp", 2))), rank, ["x"]
+    own.arguments = [Spread((8,), (8 // own.mesh.parts(cut),), Sharding((cut,)))]
+    own.peers = Others(1)  # pyright: ignore[reportAttributeAccessIssue]
+    with pytest.raises(GeError, match=error) if error else nullcontext():
+        own.agree_on_inputs([np.arange(8, dtype=np.float32)])
+
+
+@needs_mpi
+def test_an_error_names_the_rank_on_which_alone_it_is(files: Path) -> None:
+    (files / "one.py").write_text(ON_ONE_RANK, "utf-8")
+    run = files / "one.py", files / "p.mlir", "--inputs", files / "in.npz"
+    status, _, error, seconds = start(2, *run)
+    assert status == 1
+    assert "ge-run: error: rank 1 of 2: cannot open 'nothing.npz': No such file" in error
+    assert seconds < 40
+
+
+# A rank that is given another file than the others
+ON_ONE_RANK = """
+import os
+import sys
+import ge_npu
+
+if os.environ["PMI_RANK"] == "1":
+    sys.argv[-1] = "nothing.npz"
+sys.exit(ge_npu.ge_run())
+"""
 
 
 class Silent:

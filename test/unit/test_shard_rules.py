@@ -263,6 +263,20 @@ def test_a_sharding_without_a_mesh_is_an_error(tmp_path: Path, capsys: pytest.Ca
     assert "'x' has a sharding, and the module no mesh; write graph.mesh" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("given", "text"),
+    [({"pipeline": 0}, "pipeline is a number of stages"),
+     ({"pipeline": "pp="}, "pipeline is a number of stages"),
+     ({"pipeline": 2, "microbatches": -3}, "microbatches is a whole number of at least 1, not"),
+     ({"mesh": {"dp": 0}}, "mesh is axes of one device or more, and 'dp' has none"),
+     ({"mesh": {"dp": 2.5}}, "mesh is axes and how many devices lie along each"),
+     ({"peer_timeout": 0}, "peer_timeout is a whole number of at least 1")],
+)  # fmt: skip
+def test_values_of_python_are_read_as_those_of_flags(given: Any, text: str):
+    with pytest.raises(GeError, match=text):
+        Options(**given)
+
+
 def test_rules_and_a_text_that_differ_name_both_places(tmp_path: Path):
     (path := tmp_path / "x.mlir").write_text(HAND)
     AnnotateShardingsPass("", '{"x": [["dp"]]}').apply(None, load(str(path)).module)  # pyright: ignore[reportArgumentType]
