@@ -158,10 +158,13 @@ def test_steps_of_state_that_grows(layout: str, tmp_path: Path, capsys: pytest.C
     assert steps["graph"]["setups"] == report["ops"]["launches"]  # of the first step
     if layout == "contiguous":
         _, report = ge_run(path, "--dispatch", "all", "--steps", "40", "--timing-only")
-        speed = {m: s["tokens_per_s"] for m, s in report["dispatch"]["steps"].items()}
-        assert speed["graph"] < speed["captured"] < speed["sunk"]
-        for mode in ("two-stage", "three-stage"):  # two launches: a replay takes as long as they do
-            assert speed["graph"] < speed[mode] < 1.05 * speed["captured"]
+        found = report["dispatch"]["steps"]
+        speed = {m: s["tokens_per_s"] for m, s in found.items()}
+        assert sum(found["captured"]["host_us"].values()) < sum(found["graph"]["host_us"].values())
+        # two launches, which take the device as long as the host: a replay is no faster than they
+        for mode in ("graph", "two-stage", "three-stage", "captured"):
+            assert speed["eager"] < speed[mode] < speed["sunk"]
+            assert 0.95 < speed[mode] / speed["captured"] < 1.05
     assert ge_run(path, "--dispatch", "graph", "--steps", "41", "--timing-only")[0] != 0
     assert "41 calls add 41 rows to the state's 0, it has room for 40" in capsys.readouterr().err
     saved = str(tmp_path / "s.npz")

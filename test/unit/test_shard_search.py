@@ -22,6 +22,7 @@ from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.transforms.sharding.assignment import Assignment
+from ge.transforms.sharding.host_times import unhidden
 from ge.transforms.sharding.partition_spmd import PartitionSpmdPass
 from ge.transforms.sharding.plans import ALIKE, Search, ShardPlan
 from ge.transforms.sharding.rates import TimedRates
@@ -62,6 +63,7 @@ def test_layers_that_repeat_are_searched_once(monkeypatch: pytest.MonkeyPatch) -
 def test_a_search_takes_so_many_calls(
     monkeypatch: pytest.MonkeyPatch, mesh: str, most: int
 ) -> None:
+    searched(monkeypatch, mesh, 2)  # what a process works out once does not count
     assert searched(monkeypatch, mesh, 12) < most
 
 
@@ -133,6 +135,29 @@ def test_of_plans_that_are_nearly_as_fast_the_one_with_fewer_kinds_of_ops_is_tak
     assert best(own, slower) is own
     assert best(own, plan(1.001, 28, size=200)) is own
     assert best(large := plan(1.0, 33, size=200), plan(0.999, 28, size=300)) is large
+
+
+THREE = """
+func.func @main(%x: tensor<4xf32>, %m: tensor<4xf32>)
+    -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf32>) {
+  %a = graph.relu %x : (tensor<4xf32>) -> tensor<4xf32>
+  %b = graph.exp %a : (tensor<4xf32>) -> tensor<4xf32>
+  %c = graph.add %b, %m : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+  return %a, %b, %c : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize(("size", "names"), [(0.5, "xc"), (0.9, "xc"), (1.5, "xabc"), (9, "xmabc")])
+def test_what_comes_and_goes_while_others_are_computed_costs_nothing(size: float, names: str):
+    """Ops of one second each. Three values of 1.5 seconds leave one behind the other from the first
+    op on: each more of them is later."""
+    main = main_function(parse_module(context(), SourceText("test.mlir", THREE)))
+    assert main is not None
+    *ops, _ = main.body.block.ops
+    values = dict(zip("xmabc", (*main.body.block.args, *(o.results[0] for o in ops)), strict=True))
+    found = unhidden(main, lambda op: float(op in ops), lambda value: size)
+    assert found == {values[name] for name in names}
 
 
 def test_norms_are_found_before_values_are_cut() -> None:

@@ -19,7 +19,7 @@ The cost of what is sent is its time at the links' rate, that of an op the time 
 element-operations in parts, or of the bytes of products and of rows in HBM, where that is longer
 (`rates.py`). Ties go to fewer collectives."""
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import accumulate, islice
 from math import inf, prod
@@ -39,6 +39,7 @@ from ge.dialects.support.mesh import MICROBATCH, Mesh, Sharding, is_in_time
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import constant_ints, element_type, is_static, rank_of, shape_of
 from ge.transforms.sharding.equal_ops import classes
+from ge.transforms.sharding.host_times import unhidden
 from ge.transforms.sharding.local_ops import builds, may_cut
 from ge.transforms.sharding.rates import Rates
 from ge.transforms.sharding.resharding import count, elements, steps
@@ -62,6 +63,7 @@ class OpNode:
     values: Sequence[SSAValue]  # that it gives: of the first op
     is_free: bool = False  # an argument of which nobody has stated how it is cut
     count: int = 1  # ops of it
+    unhidden: int = 0  # of these: arguments that hide behind no work on their way from the host
     place: int = 0  # in the row of nodes
     strategies: list[Strategy] = field(default_factory=list[Strategy])
     suggested: object = None  # what they follow from: shardings around it, and what is proposed
@@ -112,8 +114,10 @@ class Group:
     count: int
     shape: tuple[int, ...] | None  # None: not known
     bits: int
-    costs: dict[int, dict[int, float]]  # of one value, by its form and the one that is needed
-    known: dict[int, Mapping[int, float]]  # the costs of all that its users may need, by its form
+    unhidden: int = 0  # of the values: those that hide behind no work on their way to the host
+    # Of one value, by its form and the one that is needed; and of all that its users may need
+    costs: dict[int, dict[int, float]] = field(default_factory=dict[int, dict[int, float]])
+    known: dict[int, Mapping[int, float]] = field(default_factory=dict[int, Mapping[int, float]])
     is_new: bool = True
     table: tuple[dict[int, int], np.ndarray] | None = None  # costs by strategy and by need
 
@@ -149,7 +153,7 @@ class Assignment:
         self._classes, self._kinds = classes(main)
         self._by_class: dict[int, OpNode] = {}
         self._rules: dict[int, Rules] = {}  # by kinds of ops
-        self._costs: dict[tuple[object, int], dict[int, dict[int, float]]] = {}
+        self._costs: dict[Hashable, dict[int, dict[int, float]]] = {}
         self._numbers: dict[Need | None, int] = {}  # of forms
         self.forms: list[Need | None] = []
         for i, arg in enumerate(main.body.block.args):
@@ -161,7 +165,10 @@ class Assignment:
             self._argument(main, arg, own, is_free)
         self._collect(main.body.block, 1)
         self.begin_at(0)
-        self._connect()
+        alone = unhidden(main, self._seconds_of(), self._border_s) if free else set[SSAValue]()
+        for arg in alone & self.by_argument.keys():
+            self.by_argument[arg].unhidden += 1
+        self._connect(alone)
 
     # ---- nodes
 
@@ -302,8 +309,9 @@ class Assignment:
             return _whole(value)
         return node.result(node.chosen, _index(value))
 
-    def _connect(self) -> None:
-        """Tell each node the values that it uses and gives."""
+    def _connect(self, alone: Set[SSAValue]) -> None:
+        """Tell each node the values that it uses and gives. Of some the time at the host's link is
+        not hidden."""
         users: dict[SSAValue, list[tuple[OpNode, int]]] = {}
         for op, node in self.by_op.items():
             node.inputs = node.inputs or [[] for _ in op.operands]
@@ -318,17 +326,43 @@ class Assignment:
             key = source, index, tuple(sorted(uses, key=_first))
             if (group := groups.get(key)) is not None:
                 group.count += 1
+                group.unhidden += value in alone
                 continue
             shape = _static_shape(value)
             bits = 0 if shape is None else bitwidth(element_type(value))
-            costs = self._costs.setdefault((shape, bits), {})
-            group = Group(source, index, own, 1, shape, bits, costs, {})
-            groups[key] = group
+            group = groups[key] = Group(source, index, own, 1, shape, bits, int(value in alone))
             source.outputs.append(group)
             for node, i in own:
                 node.inputs[i].append(group)
+        for group in groups.values():
+            key = group.shape, group.bits, group.unhidden / group.count
+            group.costs = self._costs.setdefault(key, {})
 
     # ---- costs
+
+    def _border_s(self, value: SSAValue) -> float:
+        """Seconds of a whole value between host and device."""
+        return self.rates.border_s(bytes_of(value, None))
+
+    def _seconds_of(self) -> Callable[[Operation], float]:
+        """Return what an op, with those inside of it, takes in even parts."""
+        known, parts = dict[OpNode, float](), prod(self.mesh.sizes.values())
+
+        def seconds(op: Operation) -> float:
+            ops = op.walk() if op.regions else (op,)
+            return sum([own(self.by_op[o]) for o in ops if o in self.by_op])
+
+        def own(node: OpNode) -> float:
+            if node in known:
+                return known[node]
+            known[node] = 0.0
+            if node.rules is not None and node.rules.is_static:
+                values = (*node.op.operands, *node.op.results)
+                moved = sum(bytes_of(v, None) for v in values) / parts
+                known[node] = self.rates.work_s(node.rules.op, parts, moved) * node.times
+            return known[node]
+
+        return seconds
 
     def sending(self, group: Group, have: int, wants: Iterable[tuple[int, int]]) -> float:
         """Seconds to bring the values of a group to each form that is needed, so many times."""
@@ -348,7 +382,7 @@ class Assignment:
             assert isinstance(own, Sharding)
             assert shape is not None
             for need in {w[i] for user, i in group.users for w in user.wants} - known.keys():
-                known[need] = self._sent(own, self.forms[need], shape, group.bits)
+                known[need] = self._sent(own, self.forms[need], shape, group)
         return known
 
     def _number(self, form: Need | None) -> int:
@@ -357,11 +391,13 @@ class Assignment:
             self.forms.append(form)
         return number
 
-    def _sent(self, have: Sharding, need: Need | None, shape: tuple[int, ...], bits: int) -> float:
-        seconds = 0.0
+    def _sent(
+        self, have: Sharding, need: Need | None, shape: tuple[int, ...], group: Group
+    ) -> float:
+        seconds, bits = 0.0, group.bits
         if need is None:  # a result
-            need = Sharding(have.dims)
-            seconds = self.rates.border_s(elements(shape, need) * bits / 8)
+            need, share = Sharding(have.dims), group.unhidden / group.count
+            seconds = share * self.rates.border_s(elements(shape, need) * bits / 8)
         if isinstance(need, Sharding) and need.unreduced:
             kept = all_digits(have.unreduced) if have.kind == need.kind else ()
             if not set(all_digits(need.unreduced)) <= set(kept):
@@ -470,7 +506,7 @@ class Assignment:
         """An argument may be cut as its users want it, into parts of one size."""
         shape = shape_of(node.values[0])
         whole = bytes_of(node.values[0], node.results[0])
-        node.work[0] = self.rates.border_s(whole) * node.count
+        node.work[0] = self.rates.border_s(whole) * node.unhidden
         for own in wanted:
             even = all(d % count(axes) == 0 for d, axes in zip(shape, own.dims, strict=True))
             if even and own not in node.results and len(node.results) < MOST:
@@ -478,7 +514,8 @@ class Assignment:
                 node.strategies.append(Strategy(own.dims))
                 node.results.append(own)
                 node.needs.append(())
-                node.work.append(self.rates.border_s(bytes_of(node.values[0], own)) * node.count)
+                seconds = self.rates.border_s(bytes_of(node.values[0], own))
+                node.work.append(seconds * node.unhidden)
 
     # ---- 2. least cost along the program
 

@@ -34,7 +34,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.indexing import GatherOp
-from ge.dialects.graph.sharding import sharding_text
+from ge.dialects.graph.sharding import ShardOp, sharding_text
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.context import at_hand
 from ge.dialects.support.digits import Axes, all_digits, joined
@@ -129,7 +129,8 @@ class Search:
         proposals = {n: p for n in nodes if (p := list(self.proposed(n)))}
         self.assignment.collect(proposals)
         for node in proposals:
-            places = (self.place(node, s) for s in node.strategies)
+            weights = {i for i, v in enumerate(node.op.operands) if weight_of(v) is not None}
+            places = (self.place(node, s, weights) for s in node.strategies)
             self.places[node] = [{a: p for a, p in own.items() if a in names} for own in places]
         free, *others = self.uses()
         for start in (fewest_live(list(self.assignment.main.body.block.ops)), 0):
@@ -254,11 +255,11 @@ class Search:
                 )
 
     @staticmethod
-    def place(node: OpNode, strategy: Strategy) -> Mapping[str, str]:
-        """Return what each axis cuts: rows, columns, or what is cut in all plans."""
+    def place(node: OpNode, strategy: Strategy, weights: set[int]) -> Mapping[str, str]:
+        """Return what each axis cuts: rows, columns, or what is cut in all plans. Some operands are
+        weights."""
         rules = node.rules
         assert rules is not None
-        weights = {i for i, v in enumerate(node.op.operands) if isinstance(v.owner, ConstantOp)}
         cut: dict[str, str] = {}
         for d, axes in enumerate(strategy.dims):
             operands = {i for (i, _), dims in rules.relation.items() if d in dims}
@@ -378,8 +379,8 @@ class Search:
         """Yield how each weight is cut, with a star for numbers in its name."""
         for op, node in self.assignment.by_op.items():
             for value, need in zip(op.operands, node.needs[node.chosen], strict=False):
-                constant = value.owner
-                if is_product(op) and isinstance(constant, ConstantOp):
+                constant = weight_of(value)
+                if is_product(op) and constant is not None:
                     name = re.sub(r"\d+", "*", constant.key or "a constant")
                     yield f"{name} {shape_text(shape_of(value))} {_cut(need)}"
 
@@ -413,8 +414,15 @@ class Search:
 def is_product(op: Operation) -> bool:
     """Tell whether it is proposed how to cut an op: a product, or a look-up in a table."""
     if isinstance(op, GatherOp):
-        return isinstance(op.input.owner, ConstantOp)
+        return weight_of(op.input) is not None
     return isinstance(op, TensorOp) and op.ALWAYS_MACS
+
+
+def weight_of(value: SSAValue) -> ConstantOp | None:
+    """Return the constant that a value is, which may be stated to be cut."""
+    while isinstance(value.owner, ShardOp):
+        value = value.owner.input
+    return value.owner if isinstance(value.owner, ConstantOp) else None
 
 
 def _cut(need: Need | None) -> str:

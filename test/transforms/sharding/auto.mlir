@@ -37,3 +37,20 @@ func.func @main(%x: tensor<8192x4096xf16>) -> tensor<8192x4096xf16> {
   %2 = graph.matmul %1, %down : (tensor<8192x16384xf16>, tensor<16384x4096xf16>) -> tensor<8192x4096xf16>
   func.return %2 : tensor<8192x4096xf16>
 }
+
+// -----
+
+// A weight that is stated to be cut is told as one that is found to be.
+// CHECK: shard auto: weights along tp: {{.*}} 32.0 MiB of parameters
+// CHECK-NEXT: 1 x up [4096, 16384] [{}, {"tp":(1)8}]
+// CHECK-NEXT: 1 x down [16384, 4096] [{"tp":(1)8}, {}]
+graph.mesh @mesh ["tp"=8]
+func.func @main(%x: tensor<4x4096xf16>) -> (tensor<4x4096xf16> {graph.sharding = #graph.sharding<@mesh, [{}, {}]>}) {
+  %w = graph.constant #graph.weight<"up"> : tensor<4096x16384xf16>
+  %up = graph.shard %w sharding <@mesh, [{}, {"tp"}]> : (tensor<4096x16384xf16>) -> tensor<4096x16384xf16>
+  %down = graph.constant #graph.weight<"down"> : tensor<16384x4096xf16>
+  %0 = graph.matmul %x, %up : (tensor<4x4096xf16>, tensor<4096x16384xf16>) -> tensor<4x16384xf16>
+  %1 = graph.relu %0 : (tensor<4x16384xf16>) -> tensor<4x16384xf16>
+  %2 = graph.matmul %1, %down : (tensor<4x16384xf16>, tensor<16384x4096xf16>) -> tensor<4x4096xf16>
+  func.return %2 : tensor<4x4096xf16>
+}
