@@ -272,15 +272,19 @@ def with_body(main: FuncOp, block: Block) -> FuncOp:
 
 
 def shapes_of(main: FuncOp, wanted: Sequence[Shape]) -> dict[str, Shape]:
-    """Return the shapes of inputs, by name."""
-    return {n: shape for (n, _, _), shape in zip(inputs_of(main), wanted, strict=True)}
+    """Return the shapes of inputs, by name, whose parts in the program have the shapes `wanted`."""
+    pairs = zip(inputs_of(main), wanted, strict=True)
+    return {
+        name: tuple(s if w == DYNAMIC else w for w, s in zip(whole, part, strict=True))
+        for (name, whole, _), part in pairs
+    }
 
 
 def dims_at(main: FuncOp, shapes: Sequence[Shape]) -> dict[str, int]:
-    """The sizes of all dimensions, and of what their names are expressions of, where the inputs
-    have these shapes."""
+    """The sizes of all dimensions, and of what their names are expressions of, where the parts of
+    inputs that the program has are of these shapes."""
     sizes, inputs = dict[str, int](), inputs_of(main)
-    for (name, _, _), shape in zip(inputs, shapes, strict=True):
+    for name, shape in shapes_of(main, shapes).items():
         take_shape(name, shape, inputs, sizes)
     return with_related(sizes, {n: n for n in sizes if symbols(n) != (n,)})
 

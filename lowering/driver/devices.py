@@ -28,7 +28,7 @@ from ge.dialects.npu_task.pipeline import (
 from ge.dialects.support.functions import functions, main_function
 from ge.dialects.support.mesh import Axis, Mesh
 from ge.dialects.support.operation import all_ops, ops_of, yielded
-from ge.dialects.support.types import byte_size, constant_ints, has_size
+from ge.dialects.support.types import byte_size, constant_ints, has_size, is_dynamic
 from ge.dialects.targets.target import TARGET, Target, target_for
 from ge.runtime.clock.pipeline import PipelineTime
 from ge.runtime.library.costs.collectives import collective_us
@@ -47,7 +47,7 @@ def device_figures(module: ModuleOp) -> dict[str, Any]:
     rows: dict[Hashable, dict[str, Any]] = {}
     for ops, times in in_one(main.body.block, kernels):
         name, size = sent(ops, mesh)
-        if size:
+        if size or has_no_size(ops[0]):
             axes = [axis_name(a, mesh) for a in ops[0].group()]
             key = name, size, tuple(axes), ops[0].algorithm
             row = {"op": name, "bytes": size, "axes": axes, "count": 0}
@@ -156,9 +156,12 @@ def in_one(
 
 def sent(ops: Sequence[Collective], mesh: Mesh) -> tuple[str, int]:
     """The name and the bytes of a collective: what is reduced, gathered or scattered on a device;
-    of boxes what the device that sends most sends, unless each sends all others as much."""
+    of boxes what the device that sends most sends, unless each sends all others as much; 0 where
+    the size is not known."""
     op, *others = ops
     name = op.name.rpartition(".")[2]
+    if has_no_size(op):
+        return name, 0
     if not isinstance(op, OfWhole):
         return name, byte_size((op.result if isinstance(op, AllGatherOp) else op.input).type)
     by_device: dict[int, int] = {}
@@ -173,6 +176,11 @@ def sent(ops: Sequence[Collective], mesh: Mesh) -> tuple[str, int]:
     return ("halo" if is_halo(op, mesh) else "shift"), bytes_sent
 
 
+def has_no_size(op: Collective) -> bool:
+    """Tell whether the bytes of a collective are known at run time alone."""
+    return is_dynamic(op.input.type)
+
+
 def is_halo(op: OfWhole, mesh: Mesh) -> bool:
     """Tell whether a device in the middle keeps all that it has, and gets more."""
     transfers = Transfers(mesh, mesh.count // 2, op.whole, op.has.data, needs_of(op))
@@ -180,9 +188,10 @@ def is_halo(op: OfWhole, mesh: Mesh) -> bool:
 
 
 def timed(ops: Sequence[Collective], target: Target | None) -> dict[str, Any]:
-    """The algorithm of a collective, and its time; nothing where no target is stated."""
+    """The algorithm of a collective, and its time; nothing where no target is stated, or the
+    size is not known."""
     algorithm = ops[0].algorithm
-    if target is None or algorithm is None:
+    if target is None or algorithm is None or has_no_size(ops[0]):
         return {}
     us = sum(collective_us(op, target) for op in ops)
     return {"algorithm": str(algorithm.data), "us": us}

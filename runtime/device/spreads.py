@@ -10,14 +10,14 @@ from ge.dialects.graph.sharding import sharding_of, whole_shape
 from ge.dialects.graph.transfers import slices
 from ge.dialects.npu_task.attributes import data_type
 from ge.dialects.support.mesh import Mesh, Sharding
-from ge.dialects.support.types import Shape
+from ge.dialects.support.types import DYNAMIC, Shape, is_static
 from ge.runtime.data.arrays import Array, kind_of
 
 
 @dataclass(frozen=True)
 class Spread:
     """How an argument or result of one device's program is cut: the shapes of the whole and of a
-    part, and the sharding."""
+    part, and the sharding. Sizes of dimensions that are not cut may be unknown."""
 
     whole: Shape
     local: Shape
@@ -35,6 +35,7 @@ class Spread:
         """The part of a device, of its full size: what lies behind the end means nothing."""
         if not any(self.sharding.dims):  # whose sizes may be unknown
             return np.ascontiguousarray(array).reshape(array.shape)
+        self = self.sized(array.shape)
         box = self.sharding.box(self.whole, mesh, device)
         own = array[slices(box, [(0, 0)] * len(box))]
         if own.shape == self.local:
@@ -43,6 +44,16 @@ class Spread:
         part = np.full(self.local, nothing, array.dtype)
         part[tuple(slice(0, n) for _, n in box)] = own
         return part
+
+    def sized(self, shape: Shape) -> "Spread":
+        """The same with the sizes that are unknown taken from an array, whole or a part."""
+        if is_static(self.whole):
+            return self
+        whole, local = (
+            tuple(n if d == DYNAMIC else d for d, n in zip(own, shape, strict=True))
+            for own in (self.whole, self.local)
+        )
+        return Spread(whole, local, self.sharding)
 
     @property
     def is_everywhere(self) -> bool:
@@ -60,6 +71,7 @@ class Spread:
         """The whole value; of equal parts that of the first device."""
         if not any(self.sharding.dims):
             return parts[0]
+        self = self.sized(parts[0].shape)
         whole, seen = np.empty(self.whole, parts[0].dtype), set[tuple[tuple[int, int], ...]]()
         for device, part in enumerate(parts):
             box = tuple(self.sharding.box(self.whole, mesh, device))

@@ -2,6 +2,7 @@
 inputs and weights, and devices that do not agree."""
 
 import json
+from collections.abc import Mapping
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from ge.lowering.pipeline.options import Options
 from ge.runtime.data.weights import RandomPayload, SafetensorsPayload, write_safetensors
 from ge.runtime.device.devices import Spread
 from ge.runtime.device.session import Session
+from ge.tools.commands import ge_compile, ge_run
 
 MESH = 'graph.mesh @mesh ["dp"=2, "tp"=4]\n'
 WHOLE = Mesh((("dp", 2), ("tp", 4)))
@@ -411,3 +413,37 @@ def test_pieces_of_one_value_are_one_exchange_whatever_stands_between():
     rows = device_figures(module)["devices"]["collectives"]
     found = {(r["op"], r["bytes"], r["count"]) for r in rows}
     assert found == {("shift", 128, 1), ("all_reduce", 64, 1)}
+
+
+OPEN = """
+func.func @main(%x: tensor<?x8xf32> {graph.name = "x"}) -> (tensor<?x4xf32> {graph.name = "y"}) {
+  %w = graph.constant dense<W> : tensor<8x4xf32>
+  %0 = graph.exp %x : (tensor<?x8xf32>) -> tensor<?x8xf32>
+  %1 = graph.matmul %0, %w : (tensor<?x8xf32>, tensor<8x4xf32>) -> tensor<?x4xf32>
+  return %1 : tensor<?x4xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("until", ["graph", "program"])
+@pytest.mark.parametrize("cut", [{"x": [[], ["a"]]}, {"y": [[], ["a"]]},
+                                 {"x": [[], ["a"]], "y": [[], ["a"]]}])  # fmt: skip
+def test_values_of_unknown_size_are_cut_along_others(
+    cut: Mapping[str, Any], until: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Inputs and outputs whose batch is not known, in parts of known width: the parts are as long
+    as the arrays of a run."""
+    w = np.arange(32, dtype=np.float32).reshape(8, 4)
+    model, made, report = (tmp_path / n for n in ("model.mlir", "p.mlir", "report.json"))
+    model.write_text(OPEN.replace("W", str(w.tolist())))
+    given = ["--mesh", "a=4", "--shard", json.dumps(cut), "--until", until, "-o", str(made)]
+    assert ge_compile([str(model), *given, "--report", str(report)]) == 0
+    rows = json.loads(report.read_text())["devices"]["collectives"]
+    assert [(row["bytes"], row["count"]) for row in rows] == [(0, 1)] * ("x" in cut)
+    for size in (3, 1, 0):
+        x = np.linspace(-1, 1, size * 8, dtype=np.float32).reshape(size, 8)
+        np.savez(tmp_path / "x.npz", x=x)
+        files = ["--inputs", str(tmp_path / "x.npz"), "--outputs", str(tmp_path / "y.npz")]
+        assert ge_run([str(made), *files]) == 0, capsys.readouterr().err
+        y = np.load(tmp_path / "y.npz")["y"]
+        np.testing.assert_allclose(y, np.exp(x) @ w, rtol=1e-5)

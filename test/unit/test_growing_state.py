@@ -235,10 +235,13 @@ def test_the_clock_reads_the_rows_that_hold_values(name: str) -> None:
     ("options", "message"),
     [
         ({"state_capacity": "seq=64"}, "no state has a dimension 'seq'; those of states are past"),
-        ({"state_capacity": "64"}, "state capacity '64': expected NAME=2048"),
+        (
+            {"state_capacity": "64"},
+            "state_capacity is a dimension and its size, NAME=2048, not '64'",
+        ),
         ({"state": ()}, "no state has a dimension 'past'; states have none"),
-        ({"state_layout": "paged:0"}, "state layout 'paged:0': expected contiguous, or paged:128"),
-        ({"state_layout": "tree"}, "rows of a block, a positive number"),
+        ({"state_layout": "paged:0"}, "contiguous, or paged:128 (rows of a block), not 'paged:0'"),
+        ({"state_layout": "tree"}, "state_layout is contiguous, or paged:128"),
         ({"state_layout": "paged:10"}, "64 is no number of blocks of 10 rows"),
         (
             {"state_layout": "paged:8", "state_capacity": ""},

@@ -116,7 +116,7 @@ KEYS: Mapping[str, str] = {
     "devices.collectives.[].op": "what devices send each other; `halo` and `shift` are boxes of a "
     "value, that of a neighbour beside the own one, or another one",
     "devices.collectives.[].bytes": "on a device: what is reduced, gathered, scattered; of a halo "
-    "or a shift what the device that sends most sends",
+    "or a shift what the device that sends most sends; 0 where the size is not known",
     "devices.collectives.[].axes.[]": "an axis of the mesh, or a digit of one, along which devices "
     "send each other",
     "devices.collectives.[].count": "how many times a run does so",

@@ -275,13 +275,13 @@ class StreamAssignment:
         return self.best(segment, first, window)[0]
 
     def sent_bytes(self, parts: Sequence[Segment | Operation]) -> int:
-        """The most bytes that a collective reads and writes: one more may be under way than in the
-        order of the program, where all else waits for it."""
+        """The most bytes that a collective reads and writes, where their number is known: one more
+        may be under way than in the order of the program, where all else waits for it."""
         if self.frugal or self.clock is None:
             return 0
         tasks = chain.from_iterable(p.tasks for p in parts if isinstance(p, Segment))
         sizes = [
-            sum(byte_size(v.type) for v in (*op.ins, *op.outs))
+            sum(byte_size(v.type) for v in (*op.ins, *op.outs) if not is_dynamic(v.type))
             for op in tasks
             if isinstance(op, LaunchOp) and self.engines[op.callee] is Engine.COMM
         ]

@@ -41,6 +41,7 @@ from xdsl.dialects.builtin import (
     ModuleOp,
     StringAttr,
     UnitAttr,
+    i64,
 )
 from xdsl.dialects.func import FuncOp
 from xdsl.dialects.func import ReturnOp as FuncReturnOp
@@ -49,6 +50,7 @@ from xdsl.ir import Attribute, Block, Operation, Region, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.utils.exceptions import VerifyException
 
+from ge.dialects.graph.sharding import WHOLE
 from ge.dialects.graph.stated import DIM_RANGES, DIMS
 from ge.dialects.npu_task import casts
 from ge.dialects.npu_task.attributes import (
@@ -363,6 +365,22 @@ def joined(a: Attribute, b: SSAValue) -> MemRefType[Attribute]:
 KEPT = (TARGET, NO_REUSE, ORDER)  # of the attributes of a program
 
 
+def bound_wholes(
+    tables: Sequence[Mapping[str, Attribute]], types: Sequence[Attribute]
+) -> ArrayAttr[DictionaryAttr]:
+    """The attributes of arguments or results of these types, of which a device has parts: sizes of
+    the whole that were not known are those of the part, which is not cut there."""
+    found: list[DictionaryAttr] = []
+    for table, part in zip(tables, types, strict=True):
+        own = dict(table)
+        if WHOLE in own:
+            whole = zip(array_ints(own[WHOLE]), data_type(part)[1], strict=True)
+            sizes = [n if size == DYNAMIC else size for size, n in whole]
+            own[WHOLE] = DenseArrayBase.from_list(i64, sizes)
+        found.append(DictionaryAttr(own))
+    return ArrayAttr(found)
+
+
 @dataclass(kw_only=True)
 class Binding(Buffers):
     """Copies the ops of one function, in order."""
@@ -425,7 +443,9 @@ class Binding(Buffers):
                 del main.attributes[name]
         if main.arg_attrs is not None:
             tables = [{n: a for n, a in t.data.items() if n != DIMS} for t in main.arg_attrs]
-            main.arg_attrs = ArrayAttr(map(DictionaryAttr, tables))
+            main.arg_attrs = bound_wholes(tables, list(block.arg_types))
+        if main.res_attrs is not None:
+            main.res_attrs = bound_wholes([t.data for t in main.res_attrs], outputs)
 
     # ---- ops
 

@@ -15,6 +15,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects import graph as g
 from ge.dialects.graph.elementwise import Elementwise
+from ge.dialects.graph.sharding import whole_shape
 from ge.dialects.graph.stated import (
     argument_attributes,
     dim_ranges,
@@ -56,11 +57,13 @@ def named_dims(main: FuncOp) -> dict[str, list[Place]]:
 
 
 def inputs_of(main: FuncOp) -> list[tuple[str, Shape, tuple[str, ...]]]:
-    """Name, shape, and the names of the dimensions, of each input."""
+    """Name, shape, and the names of the dimensions, of each input: of the whole one where a program
+    has a part of it."""
     result: list[tuple[str, Shape, tuple[str, ...]]] = []
     for i, t in enumerate(main.function_type.inputs.data):
-        name, (_, shape) = input_name(main, i), data_type(t)
-        dims = dims_of(argument_attributes(main, i), len(shape))
+        table = argument_attributes(main, i)
+        name, (_, local) = input_name(main, i), data_type(t)
+        shape, dims = whole_shape(table, local), dims_of(table, len(local))
         result.append((name, shape, tuple(d or f"{name}[{a}]" for a, d in enumerate(dims))))
     return result
 
@@ -68,9 +71,10 @@ def inputs_of(main: FuncOp) -> list[tuple[str, Shape, tuple[str, ...]]]:
 def argument_shapes(
     main: FuncOp, dims: Mapping[str, int], shapes: Mapping[str, Sequence[int]] | None = None
 ) -> list[Shape]:
-    """The shapes of the inputs where `dims` have these sizes, and the inputs in `shapes` these
-    shapes (-1 for unknown sizes). Raises GeError for a size that is missing, belongs to no
-    dimension, is out of its range, or contradicts another."""
+    """The shapes of the inputs, of the parts of these that the program has, where `dims` have these
+    sizes, and the (whole) inputs in `shapes` these shapes (-1 for unknown sizes). Raises GeError
+    for a size that is missing, belongs to no dimension, is out of its range, or contradicts
+    another."""
     inputs, sizes = inputs_of(main), dict(dims)
     for name, shape in (shapes or {}).items():
         take_shape(name, shape, inputs, sizes)
@@ -95,9 +99,10 @@ def argument_shapes(
             raise GeError(f"dimension '{name}' is {size}, out of its range {sizes_allowed}")
     if negative := [n for n in names if sizes[n] < 0]:
         raise GeError(f"dimension '{negative[0]}' is {sizes[negative[0]]}")
+    parts = [data_type(t)[1] for t in main.function_type.inputs.data]
     return [
         tuple(sizes[n] if d == DYNAMIC else d for d, n in zip(shape, dims, strict=True))
-        for _, shape, dims in inputs
+        for (_, _, dims), shape in zip(inputs, parts, strict=True)
     ]
 
 

@@ -262,7 +262,8 @@ class Places:
         for op, other in self._stated(place, table):
             if replace(other.resolved(mesh), open=sharding.open) != sharding.resolved(mesh):
                 ours, theirs = (sharding_text(s) for s in (sharding, other))
-                where = str(location_of(op)) or "the module"
+                where = location_of(op)
+                where = where if where.line else "the module"
                 what = f"'{name}' is cut as {ours} by the rules, and as {theirs} in {where}"
                 raise GeError(what, hint="drop one of the two")
             return
