@@ -195,7 +195,8 @@ def added(row: Row, configuration: Configuration, file: str) -> Row:
         except OSError as e:
             raise GeError(f"rows cannot be written: {e.strerror}", file) from None
     words = ", ".join(f"{k} {v}" for k, v in configuration.words.items() if v) or "as it is"
-    print(f"{words}: {row.get('error') or '{:,.3f} ms'.format(row['us'] / 1e3)}", file=sys.stderr)
+    told = row.get("error") or f"{row['us'] / 1e3:,.3f} ms"
+    sys.stderr.write(f"{words}: {told}\n")  # at once: other processes write there, too
     return row
 
 

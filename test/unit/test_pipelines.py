@@ -19,6 +19,7 @@ from ge.lowering.driver.compiler import context
 from ge.lowering.driver.program import Program
 from ge.runtime.check.proof import check_program
 from ge.runtime.clock.pipeline import PipelineTime, Sending
+from ge.tools.commands import ge_compile
 
 T = "tensor<16x8xf32>"
 W = "tensor<8x8xf32>"
@@ -346,3 +347,48 @@ def test_what_a_split_gives_is_cut_with_what_is_split(tmp_path: Path) -> None:
     text = model(layer(0, "x", "a") + split + both)
     program = check_numbers(tmp_path, text, mesh="pp=2", pipeline=2, microbatches=4)
     assert program.report()["devices"]["collectives"][0]["op"] == "send"
+
+
+def test_weights_of_a_stage_without_room_are_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """By the limit of memory that was asked for, also where stages are stated."""
+    (path := tmp_path / "m.mlir").write_text(STAGED)
+    given = [str(path), "--mesh", "pp=2", "--pipeline", "2", "-o", str(tmp_path / "p.mlir")]
+    for rules in ("{}", '{"stages_end_at": ["h"]}'):
+        assert ge_compile([*given, "--shard", rules, "--memory-limit", "1K"]) == 0
+        assert "room" not in capsys.readouterr().err
+        assert ge_compile([*given, "--shard", rules, "--memory-limit", "512"]) == 0
+        said = capsys.readouterr().err
+        assert (
+            "the weights of stage 0 take 1024 bytes on a device, and there is room for 512" in said
+        )
+
+
+def test_a_batch_that_cannot_be_cut_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    (path := tmp_path / "m.mlir").write_text(STAGED)
+    given = [
+        str(path),
+        "--mesh",
+        "pp=2,dp=3",
+        "--pipeline",
+        "2",
+        "--pad",
+        "-o",
+        str(tmp_path / "p"),
+    ]
+    assert ge_compile([*given, "--shard", '{"x": [["dp"]]}', "--microbatches", "2"]) == 1
+    said = capsys.readouterr().err
+    assert "'graph.matmul' needs elements of several microbatches: the batch cannot" in said
+
+
+STAGED = """
+func.func @main(%x: tensor<32x16xf32> {graph.name = "x"}) -> (tensor<32x16xf32> {graph.name = "y"}) {
+  %w0 = graph.constant #graph.weight<"w0"> : tensor<16x16xf32>
+  %0 = graph.matmul %x, %w0 : (tensor<32x16xf32>, tensor<16x16xf32>) -> tensor<32x16xf32>
+  %h = graph.tanh %0 : (tensor<32x16xf32>) -> tensor<32x16xf32>
+  %w1 = graph.constant #graph.weight<"w1"> : tensor<16x16xf32>
+  %1 = graph.matmul %h, %w1 : (tensor<32x16xf32>, tensor<16x16xf32>) -> tensor<32x16xf32>
+  func.return %1 : tensor<32x16xf32>
+}
+"""  # noqa: E501

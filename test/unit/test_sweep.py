@@ -135,6 +135,12 @@ def test_names_of_options():
         configurations("m.mlir", Options(), {"memory": ["9"]})
 
 
+def test_an_option_is_varied_once(model: str, capfd: pytest.CaptureFixture[str]):
+    given = ["--vary", "mesh", "tp=2", "--vary", "mesh", "tp=4", "--jobs", "1"]
+    assert ge_sweep([model, *given]) == 1
+    assert "'mesh' is varied twice; all values of an option" in capfd.readouterr().err
+
+
 def test_a_file_that_has_no_rows(model: str):
     Path("rows.jsonl").write_text(json.dumps({"x": 1}) + "\n")
     with pytest.raises(GeError, match=r"line 1 is no row of a sweep"):

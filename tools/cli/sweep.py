@@ -28,8 +28,11 @@ def run(args: argparse.Namespace) -> int:
 def sweep(args: argparse.Namespace) -> int:
     """Compute the rows of a sweep; the status is 1 where all have failed."""
     varied: dict[str, Sequence[str]] = {}
-    for name, *values in args.vary:
-        varied[option_name(name)] = values or [""]
+    for text, *values in args.vary:
+        if (name := option_name(text)) in varied:
+            hint = "all values of an option stand behind one --vary"
+            raise GeError(f"'{text}' is varied twice", "--vary", hint)
+        varied[name] = values or [""]
     head = [*varied, *SHOWN, ""]
     rows = computed(args, varied)
     best = best_rows(rows)

@@ -37,7 +37,7 @@ from ge.dialects.graph.sharding import (
 from ge.dialects.graph.stated import port
 from ge.dialects.npu_task.pipeline import DEPTH, ReceiveOp, SendOp
 from ge.dialects.support.boxes import Access
-from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.diagnostics import error_at, warning
 from ge.dialects.support.editing import erase, names_in
 from ge.dialects.support.functions import MAIN, functions
 from ge.dialects.support.mesh import Axis, Sharding
@@ -358,6 +358,7 @@ class Cut:
         self.ops = Ops(self.main)
         count = self.pipeline.stages
         self.home = stages_of_ops(self.ops, costs, ends, count, limit)
+        self.warn_of_room(limit)
         self.stages = [Stage(n) for n in range(count)]
         self.names: dict[SSAValue, str] = {}
         self.taken = {n for table in self._tables() for n in [table.get("graph.name")] if n}
@@ -365,6 +366,17 @@ class Cut:
     def _tables(self) -> Iterator[Mapping[str, Attribute]]:
         for table in (*(self.main.arg_attrs or ()), *(self.main.res_attrs or ())):
             yield table.data
+
+    def warn_of_room(self, limit: float) -> None:
+        """Warn where the weights of a stage have no room on a device."""
+        sizes = [0.0] * self.pipeline.stages
+        for op, number in self.home.items():
+            sizes[number] += self.costs.parameters(op)
+        most = max(sizes)
+        if most > limit:
+            what = f"the weights of stage {sizes.index(most)} take {most:.0f} bytes on a device"
+            hint = "take more stages, or cut weights along another axis"
+            warning(self.main, f"{what}, and there is room for {limit:.0f}; {hint}")
 
     def run(self) -> list[ModuleOp]:
         """The modules of the stages."""

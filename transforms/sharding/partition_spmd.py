@@ -92,6 +92,7 @@ from ge.transforms.graph.control_flow import insert_before
 from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.passes import Relation, Ulps
 from ge.transforms.sharding.assignment import Assignment
+from ge.transforms.sharding.checks import value_name
 from ge.transforms.sharding.local_ops import Part, build, fill_of, is_concat, shapes_of, unseen
 from ge.transforms.sharding.moves import merge_moves, piece, whole_reductions
 from ge.transforms.sharding.plans import Search
@@ -130,7 +131,8 @@ class PartitionSpmdPass(ModulePass):
         Partition(op, main, mesh, assignment, pieces).run()
         for inner in all_ops(main.body.blocks):
             if isinstance(inner, Collective) and is_in_time(inner.group()):
-                text = "it needs elements of several microbatches: the batch cannot be cut here"
+                name = value_name(inner.input)
+                text = f"'{name}' needs elements of several microbatches: the batch cannot be cut"
                 raise error_at(inner, text, "compile it with --microbatches 1")
 
     def decided(self, main: FuncOp, mesh: Mesh) -> tuple[Assignment, Search | None]:
