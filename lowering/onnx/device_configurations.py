@@ -12,7 +12,7 @@ ONNX lists devices, not axes. The mesh is the one that was asked for, if it has 
 else its axes are where the parts of all values begin and end, as devices are numbered row-major."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from math import prod
 
 from onnx import ModelProto, ShardingSpecProto
@@ -23,6 +23,7 @@ from ge.dialects.graph.sharding import StageOp
 from ge.dialects.support.mesh import Axis, Mesh, Sharding
 from ge.dialects.support.operation import created
 from ge.dialects.support.types import int_attribute, is_ranked, shape_of
+from ge.dialects.text.values import did_you_mean
 from ge.lowering.onnx.values import Value
 from ge.transforms.sharding.rules import ShardRules, mesh_line
 
@@ -37,7 +38,11 @@ def stated_rules(
 ) -> ShardRules | None:
     """The mesh and shardings that a model states, None if it states none that can be used."""
     counts = {c.name: c.num_devices for c in model.configuration}
+    _check_names(model, counts, warn)
     wanted = [n for n, count in counts.items() if count == (mesh.count if mesh else count) > 1]
+    if len(wanted) > 1:
+        listed = " and ".join(f"'{name}'" for name in wanted)
+        warn(f"of the device configurations {listed} of the model the first is used")
     if not wanted:
         if mesh and max(counts.values(), default=1) > 1:
             listed = ", ".join(f"'{name}' of {count}" for name, count in counts.items())
@@ -90,6 +95,19 @@ def enter_stages(model: ModelProto, values: Mapping[str, Value]) -> None:
                         op.operands[i] = new.result
                     else:
                         todo.append(read)
+
+
+def _check_names(model: ModelProto, counts: Mapping[str, int], warn: Warn) -> None:
+    """Warn of configurations that cannot be used whatever the mesh is."""
+    for name, count in counts.items():
+        if count < 1:
+            warn(f"the device configuration '{name}' of the model has {count} devices: not used")
+    own = chain.from_iterable(node.device_configurations for node in model.graph.node)
+    for name in dict.fromkeys(c.configuration_id for c in own if c.sharding_spec):
+        if name not in counts:
+            near = did_you_mean(name, list(counts))
+            text = f"nodes of the model are cut by the device configuration '{name}'"
+            warn(f"{text}, which it does not have: not used{near}")
 
 
 def _specs(model: ModelProto, name: str) -> Iterator[ShardingSpecProto]:

@@ -366,6 +366,25 @@ def test_configurations_that_cannot_be_used(tmp_path: Path):
     ]
 
 
+def test_configurations_of_a_model_that_are_none(tmp_path: Path):
+    told: list[Diagnostic] = []
+    halves = [range(4), range(4, 8)]
+    models = [configured(8, x=([2], halves)) for _ in range(3)]
+    models[0].graph.node[0].device_configurations[0].configuration_id = "cc"
+    models[1].configuration[0].num_devices = 0
+    models[2].configuration.add(name="d", num_devices=8)
+    with warning_handler(told.append):
+        for model in models:
+            onnx.save(model, tmp_path / "m.onnx")
+            load(str(tmp_path / "m.onnx"))
+    assert [d.message for d in told] == [
+        "nodes of the model are cut by the device configuration 'cc', which it does not have: "
+        "not used; did you mean 'c'?",
+        "the device configuration 'c' of the model has 0 devices: not used",
+        "of the device configurations 'c' and 'd' of the model the first is used",
+    ]
+
+
 @pytest.mark.parametrize(
     ("text", "rules", "auto"),
     [("auto", "", True), ("r.json,auto", "r.json", True), ("r.json", "r.json", False),
