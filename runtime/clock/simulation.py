@@ -235,7 +235,7 @@ class Simulation:
         active = {self.tasks[i].engine for i in self.running}
         for engine in active:
             self.timeline.busy_us[engine] += then - self.now
-        if active - {"host"} == {COMM}:
+        if COMM in active and active.isdisjoint(COMPUTE):
             for i in self.running:
                 if self.tasks[i].engine == COMM:
                     self.tasks[i].exposed_us += then - self.now
@@ -248,7 +248,7 @@ class Simulation:
                 continue
             if active & {*COMPUTE, "host"}:
                 cause = "compute"
-            elif active == {COMM}:
+            elif COMM in active:
                 cause = "communication"
             elif active:
                 cause = "memory"

@@ -85,7 +85,7 @@ class Task:
     ready_us: float = 0.0  # when the last task that it has to wait for was done
     start_us: float = 0.0
     duration_us: float = 0.0
-    exposed_us: float = 0.0  # of what devices send each other: the time in which nothing else ran
+    exposed_us: float = 0.0  # of what devices send each other: the time in which no core computed
     # How many runs of the task it stands for in sums: the last iteration that is shown of a loop
     # stands for those that are not
     runs: int = 1

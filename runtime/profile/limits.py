@@ -241,7 +241,7 @@ def times_by_place(timeline: Timeline) -> dict[str, float]:
 
 @dataclass(slots=True)
 class Exposed:
-    """The launches of a collective, and the time in which nothing else ran meanwhile."""
+    """The launches of a collective, and the time of it in which no core computed."""
 
     kernel: str
     op: str

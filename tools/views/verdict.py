@@ -176,7 +176,7 @@ class TimeView:
     tasks: list[TaskView]
     gaps: list[IdleGap]
     roofs: list[Roof]
-    exposed_us: float  # in which nothing but collectives ran
+    exposed_us: float  # in which devices sent each other and no core computed
     made_of_us: dict[str, float]  # the latency by cause, along the critical path
     notes: list[str]
 

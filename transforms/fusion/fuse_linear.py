@@ -8,23 +8,27 @@ becomes
 Three steps. *Operands*: weights that are stored as integers are dequantized, inputs of the model
 quantized, in the launch (see `epilogues.py`). *Siblings*: matmuls of one input with different
 weights share a launch (a grouped GEMM): the input is read once, and small matmuls fill all cores
-together. *Epilogue*: bias, scale, activation, residual, gates, head splits and the like join (see
-`epilogues.py`), and so does a softmax where a whole row of the matmul fits on the core.
+together. One whose result is sent to other devices stays apart where more is saved by sending it
+while the others are computed. *Epilogue*: bias, scale, activation, residual, gates, head splits and
+the like join (see `epilogues.py`), and so does a softmax where a whole row of the matmul fits on
+the core.
 
 Exceptions: a matmul of two computed values has no siblings; an op that broadcasts the matmul, that
 the epilogue lacks, or that brings in more than it takes stays out; so does whatever would create a
 cycle or make the launch slower than two.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects import graph
 from ge.dialects.fused_op import LinearOp
+from ge.dialects.graph.collectives import Collective
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_static, shape_of
+from ge.runtime.library.costs.collectives import collective_us
 from ge.transforms.fusion.epilogues import (
     EPILOGUE,
     OPERANDS,
@@ -43,6 +47,8 @@ from ge.transforms.rewriting.counts import declare
 
 MERGE_SIBLINGS = declare("merge-siblings", "matmuls of one input share a launch (grouped GEMM)")
 FUSE_SOFTMAX = declare("fuse-softmax", "a softmax over rows of the matmul joins its launch")
+
+PASSED = frozenset((Access.POINTWISE, Access.VIEW, Access.MOVEMENT))
 
 NEAR = 32  # siblings so many ops apart may have results of any size
 
@@ -78,7 +84,8 @@ def _merge_run(merger: Merger, matmuls: list[graph.MatmulOp]) -> list[graph.Matm
     half = len(matmuls) // 2
     groups = [merger.groups.of(op) for op in matmuls]
     if len(matmuls) > 2 and not any(is_far(merger, groups[0], g) for g in groups[1:]):
-        if merger.are_fastest_as_one(groups[:half], groups[half:]):
+        hidden = hidden_us(merger, groups[:half], groups[half:])
+        if merger.are_fastest_as_one(groups[:half], groups[half:], hidden):
             return _merge(merger, matmuls, judged=False)
     before, after = _merge_run(merger, matmuls[:half]), _merge_run(merger, matmuls[half:])
     return [*before[:-1], *_merge(merger, [before[-1], after[0]], judged=True), *after[1:]]
@@ -89,9 +96,30 @@ def _merge(merger: Merger, matmuls: Sequence[graph.MatmulOp], judged: bool) -> l
     found = [matmuls[0]]
     for op in matmuls[1:]:
         one, two = merger.groups.of(found[-1]), merger.groups.of(op)
-        if is_far(merger, one, two) or not merger.join(one, two, MERGE_SIBLINGS, judged):
+        hidden = hidden_us(merger, [one], [two]) if judged else 0.0
+        if is_far(merger, one, two) or not merger.join(one, two, MERGE_SIBLINGS, judged, hidden):
             found.append(op)
     return found
+
+
+def hidden_us(merger: Merger, first: Sequence[Group], then: Sequence[Group]) -> float:
+    """Return the time in which what some groups make is sent to other devices while others are
+    computed: with one launch it waits for all of them."""
+    sent = {c: None for group in first for op in group.ops for c in sent_by(op)}
+    if not sent:
+        return 0.0
+    return min(sum(collective_us(c, merger.target) for c in sent), merger.at_least_us(then))
+
+
+def sent_by(op: Operation) -> Iterator[Collective]:
+    """Yield the collectives of what an op makes, or of its elements moved or changed one by one."""
+    found = [u.operation for r in op.results for u in r.uses]
+    while found:
+        user = found.pop()
+        if isinstance(user, Collective):
+            yield user
+        elif isinstance(user, TensorOp) and access(user) in PASSED:
+            found += [u.operation for r in user.results for u in r.uses]
 
 
 def is_far(merger: Merger, one: Group, two: Group) -> bool:

@@ -318,27 +318,41 @@ class Merger:
             total += time
         return total
 
-    def are_fastest_as_one(self, some: Sequence[Group], others: Sequence[Group]) -> bool:
+    def are_fastest_as_one(
+        self, some: Sequence[Group], others: Sequence[Group], hidden_us: float = 0.0
+    ) -> bool:
         """Return whether one launch takes no longer than the lower bounds of two launches that
         share these groups: this asks less than `attempt`, which tries each. False if shapes are
-        unknown."""
-        if (whole := self.sum_us([*some, *others])) is None:
+        unknown. `hidden_us`: as there."""
+        apart = sum(self.at_least_us(g) for g in (some, others)) - hidden_us
+        if hidden_us and self.at_least_us([*some, *others]) > apart:
             return False
-        return whole <= sum(self.us(at_least_us, self.body(g)) or 0.0 for g in (some, others))
+        whole = self.sum_us([*some, *others])
+        return whole is not None and whole <= apart
+
+    def at_least_us(self, groups: Iterable[Group]) -> float:
+        """Time that one launch of some groups does not go below; 0 where shapes are unknown."""
+        return self.us(at_least_us, self.body(groups)) or 0.0
 
     def _is_free(self, group: Group) -> bool:
         return all(is_view(op) for op in group.ops)
 
-    def attempt(self, group: Group, other: Group, rule: str, judged: bool = False) -> Missed | None:
+    def attempt(
+        self, group: Group, other: Group, rule: str, judged: bool = False, hidden_us: float = 0.0
+    ) -> Missed | None:
         """Merge two groups by a rule if that creates no cycle, and saves time where it is to be
-        `judged`; otherwise returns the reason. Others are judged when they are whole (`finish`)."""
+        `judged`; otherwise returns the reason. Others are judged when they are whole (`finish`).
+        `hidden_us`: of what devices send each other, behind one launch of the two."""
         if len(group.ops) + len(other.ops) > MOST_OPS:
             return Missed(f"one kernel of more than {MOST_OPS} ops", self.worth_us(group, other))
         at, gain = other.ops[-1], None if judged else self.worth_us(group, other)
         if judged and not self._is_free(other):
-            apart, together = self.sum_us([group], [other]), self.sum_us([group, other])
-            if apart is not None and together is not None and (gain := apart - together) < 0:
-                return Missed(f"together they are {-gain:.1f} us slower", 0.0)
+            apart, together = self.sum_us([group], [other]), self.at_least_us([group, other])
+            if apart is None or together <= apart - hidden_us:
+                together = self.sum_us([group, other])
+            if apart is not None and together is not None:
+                if (gain := apart - hidden_us - together) < 0:
+                    return Missed(f"together they are {-gain:.1f} us slower", 0.0)
         if not allows(rule, at):
             return Missed("a debug counter leaves it out", gain, final=True)
         merge = Merge(rule, at, tuple(group.ops), gain)
@@ -356,12 +370,14 @@ class Merger:
                 count(merge.rule)
                 remarks.applied(merge.rule, merge.op, gain_us=merge.gain_us)
 
-    def join(self, group: Group, other: Group, rule: str, judged: bool = False) -> bool:
+    def join(
+        self, group: Group, other: Group, rule: str, judged: bool = False, hidden_us: float = 0.0
+    ) -> bool:
         """`attempt` by a rule that is enabled, with a remark either way; whether they merged."""
         if not is_enabled(rule):
             return False
         at = other.ops[-1]
-        missed = self.attempt(group, other, rule, judged)
+        missed = self.attempt(group, other, rule, judged, hidden_us)
         if missed is not None:
             self.missed(rule, at, missed)
         return missed is None
