@@ -24,7 +24,7 @@ from ge.lowering.pipeline.options import Options
 from ge.transforms.sharding.assignment import Assignment
 from ge.transforms.sharding.host_times import unhidden
 from ge.transforms.sharding.partition_spmd import PartitionSpmdPass
-from ge.transforms.sharding.plans import ALIKE, Search, ShardPlan
+from ge.transforms.sharding.plans import ALIKE, Search, ShardPlan, time_text
 from ge.transforms.sharding.rates import TimedRates
 
 X, H, W = "tensor<512x256xf16>", "tensor<512x1024xf16>", "tensor<256x1024xf16>"
@@ -236,3 +236,11 @@ def test_no_plan_is_impossible_or_slower_than_one_that_cuts_nothing(
     found, whole = plans(decoder, mesh, monkeypatch)
     assert all(isfinite(plan.seconds) for plan in found)
     assert found[0].seconds <= whole * (1 + ALIKE)
+
+
+def test_times_of_plans_have_digits_however_small() -> None:
+    times = 0.0, 2.5e-9, 1.25e-7, 9.96e-6, 3.784e-5, 9.994e-4, 9.996e-4, 1.2041e-3, 2.5
+    assert [time_text(s) for s in times] == [
+        "0 us", "0.0025 us", "0.125 us", "9.96 us", "37.8 us", "999.4 us", "1.000 ms", "1.204 ms",
+        "2500.000 ms",
+    ]  # fmt: skip

@@ -99,7 +99,7 @@ class ShardPlan:
 
     def __str__(self) -> str:
         return (
-            f"{self.seconds * 1e3:.3f} ms, {self.sent_s * 1e3:.3f} ms of them to send; "
+            f"{time_text(self.seconds)}, {time_text(self.sent_s)} of them to send; "
             f"{_size(self.parameters)} of parameters and at most {_size(self.values)} of values on "
             "a device"
         )
@@ -429,6 +429,13 @@ def _cut(need: Need | None) -> str:
     if not isinstance(need, Sharding):
         return "in boxes"
     return sharding_text(need) if any(need.dims) else "whole"
+
+
+def time_text(seconds: float) -> str:
+    """A time with three digits or more, in ms from 1 ms on: 1.204 ms, 38.2 us, 0.125 us, 0 us."""
+    if (us := seconds * 1e6) >= 999.5:
+        return f"{us / 1e3:.3f} ms"
+    return f"{us:.1f} us" if us >= 10 else f"{us:.3g} us"
 
 
 def _size(size: float) -> str:
