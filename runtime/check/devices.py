@@ -128,7 +128,8 @@ class DeviceChecker:
         inner = list(kernel.body.walk())
         met = [op for op in inner if isinstance(op, Collective | AcknowledgeOp)]
         if len(met) > 1 or (met and isinstance(kernel.main, FusedOp)):
-            text = f"@{kernel.sym_name.data}: a launch is one collective, and here are {len(met)}"
+            ops = ", ".join(op.name for op in inner if op.name.startswith("graph."))
+            text = f"@{kernel.sym_name.data}: a launch is one collective and no more, not {ops}"
             self.report("D2", text, kernel)
         for op in met:
             if isinstance(op, Collective) and (text := wrong_axes(op, self.mesh)):

@@ -155,9 +155,9 @@ func.func @main(%x: tensor<0x4xf32>, %y: tensor<2x4xf32>) -> (tensor<0x8xf32>, t
 }"""
 
 
-def compiled(text: str, fusion: str = "off") -> str:
+def compiled(text: str, fusion: str = "off", pad: bool = False) -> str:
     module = parse_module(context(), SourceText("test.mlir", text))
-    lower(module, Options(tiles=False, verify=False, fusion=fusion))
+    lower(module, Options(tiles=False, verify=False, fusion=fusion, pad=pad))
     out = StringIO()
     Printer(out).print_op(module)
     return out.getvalue()
@@ -194,6 +194,24 @@ def test_programs_are_proved(text: str):
 @pytest.mark.parametrize("axes", ['"tp"=4', '"qq"=2', '"tp"=2, "tp"=2'])
 def test_d2_collectives_are_of_axes_of_the_mesh(mlp: str, axes: str):
     assert list(rules(mlp.replace('over <"tp"=2>', f"over <{axes}>"))) == ["D2"]
+
+
+def test_d2_a_launch_is_a_collective_alone(mlp: str):
+    t, start = "tensor<4x16xf32>", "npu_task.kernel @all_reduce_0 on comm {"
+    before, body = mlp.split(start)
+    body, behind = body.split("npu_task.return %1", 1)
+    region = f"""
+  ^bb0(%0: {t}):
+    %1 = fused_op.region(%0) : ({t}) -> {t} {{
+    ^bb0(%2: {t}):
+      %3 = graph.exp %2 : ({t}) -> {t}
+      %4 = graph.all_reduce sum %3 over <"tp"=2> algorithm mesh : ({t}) -> {t}
+      fused_op.yield %4 : {t}
+    }}
+    """
+    text = rules(f"{before}{start}{region}npu_task.return %1{behind}")["D2"]
+    assert "one collective and no more, not graph.exp, graph.all_reduce" in text
+    assert "all_reduce" in body
 
 
 def test_d3_conditions_are_the_same_on_devices_that_meet_behind_them():
@@ -1362,3 +1380,23 @@ func.func @main(%x: tensor<1x1x8x8xf32> {{graph.whole = array<i64: 1, 1, 16, 8>,
   return %3 : tensor<1x1x2x8x8xf32>
 }}""")
     assert ("D19" in rules(program)) == (dilation == 3)
+
+
+@pytest.mark.parametrize(("rows", "devices"), [(1, 2), (1, 4), (2, 4)])
+@pytest.mark.parametrize("between", [False, True])
+def test_parts_of_fewer_elements_than_devices(rows: int, devices: int, between: bool):
+    """A dimension of one element that is cut is that element on all devices, and no op says so."""
+    t, sharding = f"tensor<{rows}x8xf32>", '#graph.sharding<@mesh, [{"a"}, {}]>'
+    shard = f'graph.shard %0 sharding <@mesh, [{{"a"}}, {{}}]> : ({t}) -> {t}'
+    stated = f"{t}" if between else f"({t} {{graph.sharding = {sharding}}})"
+    program = compiled(
+        f"""graph.mesh @mesh ["a"={devices}]
+func.func @main(%x: {t}) -> {stated} {{
+  %0 = graph.exp %x : ({t}) -> {t}
+  %1 = {shard if between else f"graph.relu %0 : ({t}) -> {t}"}
+  %2 = graph.tanh %1 : ({t}) -> {t}
+  return %2 : {t}
+}}""",
+        pad=True,
+    )
+    assert rules(program) == {}

@@ -95,6 +95,18 @@ def unseen(part: Part) -> Unseen:
     """The digits by whose places an op moves a device's one element past other dimensions,
     combines it with those of others, or gives the same one to others, or takes elements away or
     adds some, or has one window of: nothing is left of that in the program of a device."""
+    return Unseen(repeated=_padded_again(part)).also(_unseen(part))
+
+
+def _padded_again(part: Part) -> frozenset[Axis]:
+    """The digits by whose places a dimension of one element on all devices is cut: behind it, where
+    anything may stand, each device has that element too."""
+    whole, dims = shape_of(part.op.results[0]), part.strategy.dims
+    ones = [axes for n, axes in zip(whole, dims, strict=False) if n == 1]
+    return frozenset(all_digits(a for axes in ones for a in axes))
+
+
+def _unseen(part: Part) -> Unseen:
     if isinstance(part.op, Picking):
         return Unseen(repeated=_picked_again(part))
     if isinstance(part.op, PoolOp):
