@@ -45,14 +45,15 @@ def test_faults_across_devices_are_reported_and_nothing_else(faults: int) -> Non
 
 @pytest.mark.parametrize("seed", [
     7800326, 9000156, 9000344, 9201166, 9201304, 9301485, 9301518, 9402089, 9802246, 9850148,
-    9900741, 9901803, 9902873, 9981150,
+    9900741, 9901803, 9902873, 9981150, 10000189,
 ])  # fmt: skip
 def test_what_was_missed_or_refused_once(seed: int) -> None:
     """Elements that are none of the whole's in chunks and looked up by place, and parts in another
     order; values in rows that are scattered together, a transposition of dimensions of one element,
-    one element that is repeated, and a block of rows for each device, are no faults; parts whose
-    elements are turned around, chunks that are gathered along another axis, and windows that pass
-    the end of a part of which chunks have some rows, are."""
+    one element that is repeated, a block of rows for each device, and digits of an axis without
+    those of another between them, are no faults; parts whose elements are turned around, chunks
+    that are gathered along another axis, and windows that pass the end of a part of which chunks
+    have some rows, are."""
     assert planted_device_faults.run_cases(1, timings=4, seed=seed).wrong == []
 
 

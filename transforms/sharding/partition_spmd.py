@@ -70,7 +70,7 @@ from ge.dialects.graph.sharding import (
 from ge.dialects.graph.slicing import ConcatOp, SliceOp
 from ge.dialects.graph.support.parameters import highest, lowest, one, splat, zero
 from ge.dialects.support.boxes import Box
-from ge.dialects.support.diagnostics import error_at
+from ge.dialects.support.diagnostics import error_at, warning
 from ge.dialects.support.digits import Axes, all_digits, cut, joined
 from ge.dialects.support.editing import erase, set_operands
 from ge.dialects.support.element_types import is_float
@@ -83,6 +83,7 @@ from ge.dialects.support.types import (
     Shape,
     constant_value,
     element_type,
+    is_dynamic,
     shape_of,
     tensor,
 )
@@ -128,6 +129,7 @@ class PartitionSpmdPass(ModulePass):
         assignment, search = self.decided(main, mesh)
         if search is not None:
             search.tell()
+        warn_of_unknown_sizes(main, mesh)
         Partition(op, main, mesh, assignment, pieces).run()
         for inner in all_ops(main.body.blocks):
             if isinstance(inner, Collective) and is_in_time(inner.group()):
@@ -160,6 +162,17 @@ class PartitionSpmdPass(ModulePass):
         search = Search(assignment, self.memory_limit or target.hbm_bytes, held)
         search.run()
         return assignment, search
+
+
+def warn_of_unknown_sizes(main: FuncOp, mesh: Mesh) -> None:
+    """Warn of products that are not shared among devices, as their sizes are not known."""
+    ops = [op for op in all_ops(main.body.blocks) if isinstance(op, TensorOp) and op.ALWAYS_MACS]
+    unknown = [op for op in ops if any(map(is_dynamic, (*op.operand_types, *op.result_types)))]
+    if mesh.count > 1 and unknown:
+        name, rest = value_name(unknown[0].results[0]), len(unknown) - 1
+        also = f" (and {rest} more)" if rest else ""
+        text = f"'{name}'{also}: a product of unknown size is computed whole on each device"
+        warning(unknown[0], f"{text}, of whole weights; give the size by --dim or --shape")
 
 
 class Partition:

@@ -68,7 +68,7 @@ class Strategy:
 
     def without(self, name: str) -> "Strategy":
         def kept(axes: Axes) -> Axes:
-            return tuple(a for a in axes if a.name != name)
+            return joined(tuple(a for a in axes if a.name != name))
 
         dims, sums, through = (
             tuple(map(kept, self.dims)),
