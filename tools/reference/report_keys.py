@@ -47,7 +47,6 @@ KEYS: Mapping[str, str] = {
     "compile.seconds": "wall time of compiling",
     "compile.passes.[].name": "a pass, in the order in which they ran",
     "compile.passes.[].seconds": "its wall time",
-    "compile.passes.[].ops": "ops of the module after it",
     "ops.graph": "ops that compute, of the graph level; constants are not counted",
     "ops.fused": "the same at the fused level",
     "ops.launches": "launches of kernels in the program; copies and views are none",
@@ -88,6 +87,7 @@ KEYS: Mapping[str, str] = {
     "quantization.layers.[].saturated": "share of its input outside of the range",
     "quantization.layers.[].alone_db": "signal to noise if it alone is quantized",
     "quantization.layers.[].accumulated_db": "signal to noise of its result in the quantized model",
+    "quantization.layers.[].fitted_db": "how much less error its fitted weights leave on samples",
     "quantization.layers.[].extra_us": "how much longer it takes in floats, by the model of time",
     "quantization.left_db.*": "signal to noise of an output on the samples",
     "quantization.mended.layers": "layers left in floats, as outputs would keep little",
@@ -117,7 +117,7 @@ KEYS: Mapping[str, str] = {
     "value, that of a neighbour beside the own one, or another one",
     "devices.collectives.[].bytes": "on a device: what is reduced, gathered, scattered; of a halo "
     "or a shift what the device that sends most sends; 0 where the size is not known",
-    "devices.collectives.[].axes.[]": "an axis of the mesh, or a digit of one, along which devices "
+    "devices.collectives.[].axes": "an axis of the mesh, or a digit of one, along which devices "
     "send each other",
     "devices.collectives.[].count": "how many times a run does so",
     "devices.collectives.[].algorithm": "the steps by which devices send",
