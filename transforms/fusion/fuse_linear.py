@@ -50,7 +50,8 @@ FUSE_SOFTMAX = declare("fuse-softmax", "a softmax over rows of the matmul joins 
 
 PASSED = frozenset((Access.POINTWISE, Access.VIEW, Access.MOVEMENT))
 
-NEAR = 32  # siblings so many ops apart may have results of any size
+# Siblings so many ops apart may have results of any size; collectives as far are of other ops
+NEAR = 32
 
 
 def source(value: SSAValue) -> SSAValue:
@@ -105,21 +106,26 @@ def _merge(merger: Merger, matmuls: Sequence[graph.MatmulOp], judged: bool) -> l
 def hidden_us(merger: Merger, first: Sequence[Group], then: Sequence[Group]) -> float:
     """Return the time in which what some groups make is sent to other devices while others are
     computed: with one launch it waits for all of them."""
-    sent = {c: None for group in first for op in group.ops for c in sent_by(op)}
+    sent = {c: None for group in first for op in group.ops for c in sent_by(op, merger.groups)}
     if not sent:
         return 0.0
     return min(sum(collective_us(c, merger.target) for c in sent), merger.at_least_us(then))
 
 
-def sent_by(op: Operation) -> Iterator[Collective]:
-    """Yield the collectives of what an op makes, or of its elements moved or changed one by one."""
-    found = [u.operation for r in op.results for u in r.uses]
+def sent_by(op: Operation, groups: Groups) -> Iterator[Collective]:
+    """Yield the collectives of what an op makes, or of its elements moved or changed one by one:
+    those so near that they follow from it and not from a sum that goes through all layers."""
+    last, seen = groups.number[op] + NEAR, {op}
+    found = [op]
     while found:
-        user = found.pop()
-        if isinstance(user, Collective):
-            yield user
-        elif isinstance(user, TensorOp) and access(user) in PASSED:
-            found += [u.operation for r in user.results for u in r.uses]
+        users = {u.operation for r in found.pop().results for u in r.uses} - seen
+        seen |= users
+        near = (u for u in users if groups.number.get(u, last) < last)
+        for user in sorted(near, key=groups.number.__getitem__):
+            if isinstance(user, Collective):
+                yield user
+            elif isinstance(user, TensorOp) and access(user) in PASSED:
+                found.append(user)
 
 
 def is_far(merger: Merger, one: Group, two: Group) -> bool:
