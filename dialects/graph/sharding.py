@@ -15,7 +15,7 @@ parts: the program is then the same for all devices. Of a weight each device has
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, NamedTuple, cast
 
 from xdsl.dialects.builtin import (
@@ -52,6 +52,7 @@ from ge.dialects.support.operation import GeOp, created
 from ge.dialects.support.types import Shape, array_ints, shape_of
 
 MESH = "mesh"  # the symbol of the mesh of a module
+DEVICE_IDS = "device_ids"  # the numbers of the devices at the places of a mesh, as in Shardy
 
 SHARDING = "graph.sharding"  # of an argument or result: how it is cut
 WHOLE = "graph.whole"  # of an argument or result of one device's program: the shape of all parts
@@ -175,7 +176,8 @@ class AxesAttr(Data[tuple[Axis, ...]]):
 
 @irdl_attr_definition
 class MeshAttr(Data[Mesh]):
-    """The axes of a mesh: `["dp"=2, "tp"=4]`."""
+    """The axes of a mesh: `["dp"=2, "tp"=4]`; with the number of the device at each place
+    `["a"=4], device_ids=[0, 2, 1, 3]`."""
 
     name = "graph.axes_of_mesh"
 
@@ -189,14 +191,24 @@ class MeshAttr(Data[Mesh]):
 
 
 def mesh_text(mesh: Mesh) -> str:
-    return f"[{', '.join(f'{chr(34)}{n}{chr(34)}={d}' for n, d in mesh.axes)}]"
+    axes = f"[{', '.join(f'{chr(34)}{n}{chr(34)}={d}' for n, d in mesh.axes)}]"
+    return f"{axes}, {DEVICE_IDS}=[{', '.join(map(str, mesh.order))}]" if mesh.order else axes
 
 
 def parse_mesh(parser: AttrParser) -> Mesh:
     axes = parser.parse_comma_separated_list(
         parser.Delimiter.SQUARE, lambda: parse_axis(parser), " of a mesh"
     )
-    return Mesh(tuple((a.name, a.size) for a in axes))
+    mesh = Mesh(tuple((a.name, a.size) for a in axes))
+    if parser.parse_optional_punctuation(",") is None:
+        return mesh
+    parser.parse_keyword(DEVICE_IDS)
+    parser.parse_punctuation("=")
+    order = parser.parse_comma_separated_list(
+        parser.Delimiter.SQUARE, lambda: parser.parse_integer(allow_boolean=False), " of devices"
+    )
+    is_plain = order == [*range(mesh.devices.count)]
+    return mesh if is_plain else replace(mesh, order=tuple(order))
 
 
 # ---- ops ---------------------------------------------------------------------------------------
@@ -206,7 +218,10 @@ def parse_mesh(parser: AttrParser) -> Mesh:
 class MeshOp(GeOp):
     """The devices of a module, by axes: `graph.mesh @mesh ["dp"=2, "tp"=4]`. Of a pipeline the
     first axis is in time, and another one has a stage at each place:
-    `graph.mesh @mesh ["microbatch"=8, "dp"=2, "pp"=4] pipeline "pp"`."""
+    `graph.mesh @mesh ["microbatch"=8, "dp"=2, "pp"=4] pipeline "pp"`.
+
+    Devices are numbered row-major, or as `["dp"=2, "tp"=2], device_ids=[0, 2, 1, 3]` says: at dp 0,
+    tp 1 is device 2."""
 
     name = "graph.mesh"
     sym_name = prop_def(SymbolNameConstraint())
@@ -249,10 +264,29 @@ class MeshOp(GeOp):
             if name in seen:
                 raise VerifyException(f"two axes of the mesh are called '{name}'")
             seen.add(name)
+        if text := wrong_order(self.mesh.data):
+            raise VerifyException(text)
         if self.pipeline is not None and self.pipeline.data not in seen - {MICROBATCH}:
             raise VerifyException(f"the mesh has no axis '{self.pipeline.data}' of a pipeline")
         if self.pipeline is not None and self.mesh.data.axes[0][0] != MICROBATCH:
             raise VerifyException(f"the first axis of a pipeline's mesh is '{MICROBATCH}'")
+
+
+def wrong_order(mesh: Mesh) -> str:
+    """Return what is wrong with the order of the devices of a mesh, "" if nothing."""
+    count, order = mesh.devices.count, mesh.order
+    if not order:
+        return ""
+    if len(order) != count:
+        what = f"{DEVICE_IDS} has {len(order)} numbers"
+        return f"{what}, and the mesh {count} places, one device at each"
+    for device in order:
+        if not 0 <= device < count:
+            return f"{DEVICE_IDS} has {device}, and the {count} devices are 0 to {count - 1}"
+        if order.count(device) > 1:
+            absent = min({*range(count)} - {*order})
+            return f"{DEVICE_IDS} has {device} twice, and no {absent}: each device is at one place"
+    return ""
 
 
 @irdl_op_definition

@@ -95,10 +95,10 @@ def some_devices(mesh: Mesh, names: Iterable[str]) -> Iterator[int]:
         for name, d in mesh.axes
     ]
     for place in product(*places):
-        device = 0
+        number = 0
         for (_, size), at in zip(mesh.axes, place, strict=True):
-            device = device * size + at
-        yield device
+            number = number * size + at
+        yield mesh.device_at(number)
 
 
 def received_bytes(op: Collective, mesh: Mesh) -> int:

@@ -5,6 +5,9 @@
                                 digit of tp; `?`: it may be cut further, in Shardy
     unreduced<max>={"tp"}       the greatest of all parts along tp is the value
 
+A mesh may state the number of the device at each of its places, row-major (Shardy's device_ids);
+else device n is at place n. All else asks `Mesh` for coordinates, digits and groups of a device.
+
 Axes of a dimension are ordered from major to minor. Parts are of ceil(size / parts) elements: the
 last ones have fewer, or none, and elements behind them that mean nothing.
 
@@ -40,9 +43,13 @@ def is_in_time(axes: Iterable[Axis]) -> bool:
 
 @dataclass(frozen=True)
 class Mesh:
-    """The sizes of the axes of a mesh, in order: the last one counts fastest."""
+    """The sizes of the axes of a mesh, in order: the last one counts fastest. `order` has the
+    number of the device at each place, () for the same numbers. Where the first axis is in time,
+    places and devices of microbatch m are numbered on from m x (number of devices), in the same
+    order."""
 
     axes: tuple[tuple[str, int], ...]
+    order: tuple[int, ...] = ()
 
     @cached_property
     def sizes(self) -> Mapping[str, int]:
@@ -55,7 +62,30 @@ class Mesh:
     @cached_property
     def devices(self) -> "Mesh":
         """The mesh without the axis that is in time."""
-        return Mesh(tuple(axis for axis in self.axes if axis[0] != MICROBATCH))
+        return Mesh(tuple(axis for axis in self.axes if axis[0] != MICROBATCH), self.order)
+
+    @cached_property
+    def by_place(self) -> "Mesh":
+        """The mesh in which each device has the number of its place."""
+        return Mesh(self.axes) if self.order else self
+
+    @cached_property
+    def _places(self) -> tuple[int, ...]:
+        return tuple(sorted(range(len(self.order)), key=self.order.__getitem__))
+
+    def place(self, device: int) -> int:
+        """The place of a device, row-major."""
+        if not self.order:
+            return device
+        at = device % len(self.order)
+        return device - at + self._places[at]
+
+    def device_at(self, place: int) -> int:
+        """The number of the device at a place."""
+        if not self.order:
+            return place
+        at = place % len(self.order)
+        return place - at + self.order[at]
 
     def resolved(self, axis: Axis) -> Axis:
         """The axis with its size. Raises KeyError for one that the mesh lacks."""
@@ -65,13 +95,13 @@ class Mesh:
         return axis.pre == 1 and axis.size in (0, self.sizes[axis.name])
 
     def coordinates(self, device: int) -> dict[str, int]:
-        place: dict[str, int] = {}
+        found, place = dict[str, int](), self.place(device)
         for name, size in reversed(self.axes):
-            place[name], device = device % size, device // size
-        return place
+            found[name], place = place % size, place // size
+        return found
 
     def weight(self, axis: Axis) -> int:
-        """Return how far apart devices are that differ by one along an axis or a sub-axis."""
+        """Return how far apart places are that differ by one along an axis or a sub-axis."""
         axis = self.resolved(axis)
         names = list(self.sizes)
         behind = names[names.index(axis.name) :]
@@ -79,7 +109,7 @@ class Mesh:
 
     def digit(self, axis: Axis, device: int) -> int:
         """The place of a device along an axis or a sub-axis."""
-        return device // self.weight(axis) % self.resolved(axis).size
+        return self.place(device) // self.weight(axis) % self.resolved(axis).size
 
     def index(self, axes: Iterable[Axis], device: int) -> int:
         """The number of a device among those that differ along some axes, from major to minor."""
@@ -93,11 +123,11 @@ class Mesh:
 
     def group(self, axes: Sequence[Axis], device: int) -> list[int]:
         """The devices that differ from this one along some axes alone, in their order there."""
-        found = [device - sum(self.digit(a, device) * self.weight(a) for a in axes)]
+        found = [self.place(device) - sum(self.digit(a, device) * self.weight(a) for a in axes)]
         for axis in map(self.resolved, axes):
             weight = self.weight(axis)
             found = [first + i * weight for first in found for i in range(axis.size)]
-        return found
+        return [*map(self.device_at, found)] if self.order else found
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,14 @@ them (`[cluster]`).
     ...
 
 Devices are numbered from inside out: the first 8 are those of the first server. A mesh numbers its
-devices row-major, so its last axes lie inside of a server, and its first ones between servers."""
+devices row-major, so its last axes lie inside of a server, and its first ones between servers;
+unless it states which device is where."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
+from functools import lru_cache
 from itertools import accumulate
 from math import prod
 from operator import mul
@@ -130,6 +133,8 @@ class Cluster:
         its groups; then how many of these there are, and so on. Where a group does not fill the
         levels evenly, all its devices count as apart."""
         counts, blocks = [1] * len(self.levels), self.blocks
+        if mesh.order:
+            return _widest_spread(blocks, mesh, tuple(axes))
         for stride, size in _strides(mesh, axes):
             for i, whole in enumerate(blocks):
                 last = i + 1 == len(blocks)
@@ -140,6 +145,24 @@ class Cluster:
                     here = whole // stride
                     counts[i], stride, size = counts[i] * here, whole, size // here
         return tuple(counts)
+
+
+@lru_cache(maxsize=1024)
+def _widest_spread(blocks: Sequence[int], mesh: Mesh, axes: tuple[Axis, ...]) -> tuple[int, ...]:
+    """Return the spread of the group that lies furthest apart, where a mesh states which device is
+    where."""
+    left, found = set(mesh.order), set[tuple[int, ...]]()
+    while left:
+        group = mesh.group(axes, next(iter(left)))
+        left.difference_update(group)
+        counts = list[int]()
+        for block in blocks[:-1]:
+            inside = Counter(device // block for device in group)
+            is_even = len({*inside.values()}) == 1
+            counts.append(max(inside.values()) if is_even else 1)
+            group = [number * block for number in inside] if is_even else group
+        found.add((*counts, len(group)))
+    return max(found, key=lambda counts: counts[::-1])
 
 
 def _strides(mesh: Mesh, axes: Sequence[Axis]) -> list[tuple[int, int]]:

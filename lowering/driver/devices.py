@@ -183,7 +183,7 @@ def has_no_size(op: Collective) -> bool:
 
 def is_halo(op: OfWhole, mesh: Mesh) -> bool:
     """Tell whether a device in the middle keeps all that it has, and gets more."""
-    transfers = Transfers(mesh, mesh.count // 2, op.whole, op.has.data, needs_of(op))
+    transfers = Transfers(mesh.by_place, mesh.count // 2, op.whole, op.has.data, needs_of(op))
     return common(transfers.own, transfers.need) == list(transfers.own)
 
 

@@ -10,6 +10,7 @@ import argparse
 import random
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -88,7 +89,16 @@ def stated(rng: random.Random, mesh: Mesh, module: ModuleOp, gone: float = 0.4) 
                 block.insert_op_after(new, op)
                 replace_uses(value, new.result)
                 new.operands[0] = value
-    module.body.block.insert_op_before(MeshOp.of(mesh), main)
+    module.body.block.insert_op_before(MeshOp.of(ordered(rng, mesh)), main)
+
+
+def ordered(rng: random.Random, mesh: Mesh) -> Mesh:
+    """The mesh, or one of which devices are in another order; of the numbers of `rng` none is
+    taken, so that seeds keep their graphs."""
+    own = random.Random()
+    own.setstate(rng.getstate())
+    is_plain = own.random() < 0.5
+    return mesh if is_plain else replace(mesh, order=(*own.sample(range(n := mesh.count), n),))
 
 
 def check(graphs: Graphs, seed: int) -> str | None:

@@ -116,6 +116,21 @@ def test_the_last_axes_lie_in_a_server(
     assert PLAIN.spread(Mesh(tuple(mesh.items())), [*map(axis, axes.split())]) == spread
 
 
+@pytest.mark.parametrize("axes", ["dp", "tp", "dp tp", "ep tp", "dp ep"])
+def test_devices_lie_where_a_mesh_says(axes: str) -> None:
+    """Of several groups the one that lies furthest apart counts: in a mesh of which devices are
+    numbered along the first axis first, that lies in a server."""
+    sizes = {"dp": 4, "ep": 2, "tp": 4}
+    turned = Mesh(tuple(reversed(sizes.items())))
+    numbers = [turned.index(map(Axis, sizes), device) for device in range(32)]
+    mesh = Mesh(tuple(sizes.items()), tuple(sorted(range(32), key=numbers.__getitem__)))
+    own = [*map(Axis, axes.split())]
+    assert PLAIN.spread(mesh, own) == PLAIN.spread(turned, own)
+    apart = Mesh((("tp", 16),), (8, *range(1, 8), 0, *range(9, 16)))
+    assert PLAIN.spread(apart, [Axis("tp", 1, 2)]) == (1, 2)
+    assert PLAIN.spread(apart, [Axis("tp", 2, 8)]) == (1, 8)  # 7 in one server, and 1
+
+
 MOVES = """graph.mesh @mesh ["tp"=4]
 func.func @main(%x: tensor<2x1024xf32>) {
   %0 = graph.all_to_all %x shape [8, 1024] has <@mesh, [{"tp":(1)4}, {}]>

@@ -25,6 +25,7 @@ from ge.tools.commands import ge_compile, ge_run
 
 MESH = 'graph.mesh @mesh ["dp"=2, "tp"=4]\n'
 WHOLE = Mesh((("dp", 2), ("tp", 4)))
+ORDERS = "", ", device_ids=[5, 0, 3, 6, 1, 2, 7, 4]"  # the device at each place
 
 
 def parse(text: str) -> ModuleOp:
@@ -147,22 +148,26 @@ MOVES = [  # shape of the whole, cut before, local shape, cut after, local shape
 ]
 
 
+@pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(("whole", "before", "x", "after", "y"), MOVES)
-def test_all_to_all(whole: Any, before: str, x: Any, after: str, y: Any) -> None:
+def test_all_to_all(whole: Any, before: str, x: Any, after: str, y: Any, order: str) -> None:
     values = numbers(*whole)
     sizes = f"[{', '.join(map(str, whole))}]"
     body = f"graph.all_to_all %x shape {sizes} has <@mesh, {before}> to <@mesh, {after}>"
     body = body.replace('"tp"', '"tp":(1)4').replace('"dp"', '"dp":(1)2').replace(":(1)4:", ":")
-    got = run(program(body, x, y, before, after, whole, whole, "f32"), values)
+    text = program(body, x, y, before, after, whole, whole, "f32")
+    got = run(text.replace("=4]\n", f"=4]{order}\n"), values)
     assert np.array_equal(got, values)
 
 
-def test_exchange_of_halos() -> None:
+@pytest.mark.parametrize("order", ORDERS)
+def test_exchange_of_halos(order: str) -> None:
     x = numbers(7, 3)
     needs = '<["tp"=4 * 2 + -1 : 4], [0 : 3]> fill -1.0 : f32'
     body = f'graph.exchange %x shape [7, 3] has <@mesh, [{{"tp":(1)4}}, {{}}]> needs {needs}'
     cut = '[{"tp"}, {}]', '[{"tp"}, {}]'
-    got = run(program(body, (2, 3), (4, 3), *cut, (7, 3), (16, 3), "f32"), x)
+    text = program(body, (2, 3), (4, 3), *cut, (7, 3), (16, 3), "f32")
+    got = run(text.replace("=4]\n", f"=4]{order}\n"), x)
     around = np.concatenate([np.full((1, 3), -1), x, np.full((2, 3), -1)])
     want = np.concatenate([around[2 * i : 2 * i + 4] for i in range(4)])
     assert np.array_equal(got, want.astype(np.float32))
@@ -180,19 +185,36 @@ def test_exchange_of_a_slice() -> None:
     assert np.array_equal(got, x[3:])
 
 
-def test_numbers_of_devices() -> None:
+@pytest.mark.parametrize("order", ORDERS)
+def test_numbers_of_devices(order: str) -> None:
+    """Along axes, whichever device is at a place: outputs are put together by places."""
     text = (
         f"{MESH}func.func @main() -> (tensor<1xi64> {spread('y', '[{dp, tp}]', [8])}) {{\n"
         '  %i = graph.axis_index over <"tp"=4, "dp"=2> : () -> tensor<i64>\n'
         "  %y = graph.reshape %i shape [1] : (tensor<i64>) -> tensor<1xi64>\n"
         "  return %y : tensor<1xi64>\n}"
     )
-    text = text.replace("{dp, tp}", '{"dp", "tp"}')
+    text = text.replace("{dp, tp}", '{"dp", "tp"}').replace("=4]\n", f"=4]{order}\n")
     for level in ("graph", "program"):
         module = parse(text)
         lower(module, Options(), until=level)
         y = Session(module, {}).run({})["y"]
         assert y.tolist() == [0, 2, 4, 6, 1, 3, 5, 7]
+
+
+def test_a_mesh_says_which_device_is_where() -> None:
+    """Coordinates, numbers and groups of devices; of a pipeline for each microbatch."""
+    mesh = Mesh((("dp", 2), ("tp", 2)), (2, 0, 3, 1))
+    assert mesh.coordinates(3) == {"dp": 1, "tp": 0}
+    assert mesh.group((Axis("tp"),), 0) == [2, 0]
+    assert mesh.group((Axis("dp"), Axis("tp")), 1) == [2, 0, 3, 1]
+    places = [mesh.index((Axis("dp"), Axis("tp")), device) for device in range(4)]
+    assert places == [1, 3, 0, 2] == [mesh.place(device) for device in range(4)]
+    in_time = Mesh((("microbatch", 3), *mesh.axes), mesh.order)
+    assert in_time.devices == mesh
+    assert in_time.group((Axis("tp"),), 8 + 3) == [8 + 3, 8 + 1]
+    assert in_time.digit(Axis("microbatch"), 8 + 3) == 2
+    assert [in_time.place(in_time.device_at(n)) for n in range(12)] == [*range(12)]
 
 
 # ---- parts -------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """What devices send over the links of each level, beside every message alone."""
 
 from collections import defaultdict
+from dataclasses import replace
 from math import prod
 
 import numpy as np
@@ -28,7 +29,8 @@ def one_by_one(moved: Moved, mesh: Mesh, cluster: Cluster) -> dict[str, float]:
         return needs.box(mesh, device)
 
     longest = {"mesh": 0.0, "pairwise": 0.0}
-    for device in some_devices(mesh, {a.name for a in moved.group}):
+    alike = some_devices(mesh, {a.name for a in moved.group})
+    for device in range(mesh.count) if mesh.order else alike:
         boxes = Transfers(mesh, device, whole, moved.has, box).sends.items()
         sizes = {peer: -(-elements(b) * moved.bits // 8) for peer, b in boxes if peer != device}
         at_once, after = device_us(device, sizes, cluster)
@@ -81,8 +83,9 @@ def clusters(draw: st.DrawFn) -> Cluster:
 
 @st.composite
 def moves(draw: st.DrawFn) -> tuple[Moved, Mesh, Cluster]:
-    """A value on a mesh that a cluster can hold, cut along digits of axes in any order, even or
-    not; the boxes that are needed may lie behind each other along several axes at once."""
+    """A value on a mesh that a cluster can hold, of devices in any order, cut along digits of axes
+    in any order, even or not; the boxes that are needed may lie behind each other along several
+    axes at once."""
     cluster = draw(clusters())
     sizes = [draw(st.sampled_from([2, 3, 4, 6, 8]))]
     while prod(sizes) * 2 <= cluster.devices and draw(st.booleans()):
@@ -113,6 +116,8 @@ def moves(draw: st.DrawFn) -> tuple[Moved, Mesh, Cluster]:
             (Place(draw(st.integers(-2, 2)), tuple(draw(terms))), draw(st.integers(1, 6)))
             for _ in range(rank)
         ))  # fmt: skip
+    if draw(st.booleans()):
+        mesh = replace(mesh, order=tuple(draw(st.permutations(range(mesh.count)))))
     return Moved(whole, has, needs, draw(st.sampled_from([4, 8, 16]))), mesh, cluster
 
 

@@ -101,6 +101,19 @@ def test_stages_give_the_numbers_of_one_device(
     assert figures["sent_bytes"] == part  # each of the microbatches once
 
 
+def test_devices_of_stages_may_be_in_another_order(tmp_path: Path) -> None:
+    """A place of the mesh has the stage, whichever device is there."""
+    order = 'graph.mesh @mesh ["dp"=2, "pp"=2], device_ids=[3, 1, 0, 2]\n'
+    flags = {"mesh": "dp=2,pp=2", "pipeline": 2, "microbatches": 4}
+    program = check_numbers(tmp_path, order + CHAIN, **flags)
+    pipe = Pipeline.of(program.module)
+    assert pipe is not None
+    assert pipe.devices.order == (3, 1, 0, 2)
+    assert [pipe.stage(device) for device in range(4)] == [0, 1, 1, 0]
+    assert [pipe.at_stage(3, stage) for stage in range(2)] == [3, 1]
+    assert check_program(program.module).problems == []
+
+
 def test_stages_end_as_stated(tmp_path: Path) -> None:
     rules = {"shard": {}, "stages_end_at": ["c", ["y"]]}
     flags = {"mesh": "pp=2", "pipeline": 2, "microbatches": 4, "shard": rules}

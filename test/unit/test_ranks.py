@@ -96,7 +96,9 @@ def files(tmp_path: Path) -> Path:
 
 
 @needs_mpi
-def test_ranks_give_the_bits_of_one_process(files: Path) -> None:
+@pytest.mark.parametrize("order", ["", ", device_ids=[1, 0]"])
+def test_ranks_give_the_bits_of_one_process(files: Path, order: str) -> None:
+    (files / "p.mlir").write_text(PROGRAM.replace("=2]\n", f"=2]{order}\n"), "utf-8")
     flags = [files / "p.mlir", "--inputs", files / "in.npz", "--outputs"]
     status, out, error, _ = start(2, *RUN, *flags, files / "two.npz")
     assert (status, error) == (0, "")

@@ -60,7 +60,7 @@ def cut_batches(module: ModuleOp, pipeline: str, microbatches: int, auto: bool =
         if any(a.name == axis for a in sharding.axes) and name:
             warning(main, f"'{name}' is not cut along '{axis}': it is where stages use it")
     without_axis(main, axis)
-    new = MeshOp.of(Mesh(((MICROBATCH, batches), *mesh.axes)), axis)
+    new = MeshOp.of(replace(mesh, axes=((MICROBATCH, batches), *mesh.axes)), axis)
     block = op.parent
     assert block is not None
     block.insert_op_before(new, op)

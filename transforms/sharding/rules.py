@@ -102,12 +102,13 @@ def without_auto(shard: str) -> tuple[str, bool]:
 
 def agreed(ours: Mesh | None, theirs: Mesh | None, source: str = "") -> Mesh | None:
     """The mesh that two places state, one of which may say nothing: --mesh and a file of rules, or
-    both of these and a module. Raises GeError for two meshes."""
-    if ours and theirs and ours != theirs:
+    both of these and a module, which alone may say which device is where. Raises GeError for two
+    meshes."""
+    if ours and theirs and ours.axes != theirs.axes:
         first, source = ("--mesh", source) if source else ("the mesh asked for is", "the module")
         what = f"{first} {mesh_line(ours)}, but {source} states the mesh {mesh_line(theirs)}"
         raise GeError(what, hint="drop one of the two")
-    return ours or theirs
+    return theirs or ours
 
 
 def _mesh(text: str, where: str) -> Mesh | None:

@@ -71,14 +71,21 @@ class Moved:
     def sends(self, mesh: Mesh) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return devices, for each the others of its group, and the bytes that it sends to each of
         these. Devices in the middle of an axis send as much as their neighbours, so that a few of
-        each axis are enough."""
-        devices = _devices(mesh, {a.name for a in self.group})
+        each axis are enough. Where the mesh states which device is where, neighbours may be
+        anywhere: these are all."""
+        numbers, mesh = np.array(mesh.order), mesh.by_place
+        devices = np.arange(len(numbers))[:, None]
+        if not len(numbers):
+            devices = _devices(mesh, {a.name for a in self.group})
         first = devices.copy()  # of each group
         for axis in self.group:
             first -= _places(axis, mesh, devices) * mesh.weight(axis)
         peers = first + np.array(mesh.group(self.group, 0))
         sent = self.shared(mesh, devices, peers) * (peers != devices)
-        return devices[:, 0], peers, (sent * self.bits + 7) // 8
+        sizes = (sent * self.bits + 7) // 8
+        if not len(numbers):
+            return devices[:, 0], peers, sizes
+        return numbers[devices[:, 0]], numbers[peers], sizes
 
     def shared(self, mesh: Mesh, devices: np.ndarray, peers: np.ndarray) -> np.ndarray:
         """Return how many elements devices [n, 1] have that their peers [n, m] need."""
@@ -96,7 +103,7 @@ class Moved:
         where each has all that there is."""
         if not self.group:
             return []
-        digits = _digits(mesh, self.group, cluster.blocks)
+        digits = Digits() if mesh.order else _digits(mesh, self.group, cluster.blocks)
         if not digits or self.bits % 8:  # the bytes of each message are rounded
             return by_level(cluster, *self.sends(mesh))
         names, scale = frozenset(a.name for a in self.group), self.bits // 8
