@@ -30,6 +30,7 @@ from ge.transforms.schedule.acknowledge_collectives import AcknowledgeCollective
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 from ge.transforms.schedule.list_scheduling import ListScheduler
 from ge.transforms.schedule.pieces import Grouping, LaunchGroup
+from ge.transforms.schedule.split_launches import LAYERS as SHORT
 from ge.transforms.schedule.split_launches import SplitLaunchesPass, Splitter, splitter
 
 TARGET = Target.load()
@@ -170,6 +171,25 @@ def test_groups_of_layers_that_repeat_grow_once(
         counts.append((len(grown), collectives(module).count("all_reduce")))
         grown.clear()
     assert counts == [(counts[0][0], 8), (counts[0][0], 24)]
+
+
+def test_groups_are_judged_by_whole_layers(tmp_path: Path) -> None:
+    """Also where what comes apart of a group is less than all of it."""
+    rules = tmp_path / "rules.json"
+    rules.write_text(json.dumps({"*.up": [[], ["tp"]], "*.down": [["tp"]], "x": []}))
+    module = stack(3 * SHORT)
+    lower(module, Options(mesh="tp=4", shard=str(rules), chunks=False), until="buffers")
+    found = splitter(module, TARGET, collectives=True)
+    main = main_function(module)
+    assert main is not None
+    found.promising(main)
+    key = max(found.firsts, key=lambda key: len(found.firsts[key]))
+    assert len(found.firsts[key]) > SHORT
+    short = found.shortened(main, key)
+    again = main_function(short)
+    assert again is not None
+    keys = [group.key() for group in splitter(short, TARGET, collectives=True).groups(again)]
+    assert keys.count(key) == SHORT
 
 
 def test_what_is_sent_hides_behind_launches_that_take_as_long(tmp_path: Path) -> None:

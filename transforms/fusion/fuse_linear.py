@@ -18,17 +18,15 @@ the epilogue lacks, or that brings in more than it takes stays out; so does what
 cycle or make the launch slower than two.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects import graph
 from ge.dialects.fused_op import LinearOp
-from ge.dialects.graph.collectives import Collective
 from ge.dialects.support.boxes import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import byte_size, is_static, shape_of
-from ge.runtime.library.costs.collectives import collective_us
 from ge.transforms.fusion.epilogues import (
     EPILOGUE,
     OPERANDS,
@@ -43,15 +41,11 @@ from ge.transforms.fusion.epilogues import (
 )
 from ge.transforms.fusion.groups import Group, Groups, access
 from ge.transforms.fusion.merging import FusionPass, Merger
+from ge.transforms.fusion.sending import NEAR, hidden_us
 from ge.transforms.rewriting.counts import declare
 
 MERGE_SIBLINGS = declare("merge-siblings", "matmuls of one input share a launch (grouped GEMM)")
 FUSE_SOFTMAX = declare("fuse-softmax", "a softmax over rows of the matmul joins its launch")
-
-PASSED = frozenset((Access.POINTWISE, Access.VIEW, Access.MOVEMENT))
-
-# Siblings so many ops apart may have results of any size; collectives as far are of other ops
-NEAR = 32
 
 
 def source(value: SSAValue) -> SSAValue:
@@ -101,31 +95,6 @@ def _merge(merger: Merger, matmuls: Sequence[graph.MatmulOp], judged: bool) -> l
         if is_far(merger, one, two) or not merger.join(one, two, MERGE_SIBLINGS, judged, hidden):
             found.append(op)
     return found
-
-
-def hidden_us(merger: Merger, first: Sequence[Group], then: Sequence[Group]) -> float:
-    """Return the time in which what some groups make is sent to other devices while others are
-    computed: with one launch it waits for all of them."""
-    sent = {c: None for group in first for op in group.ops for c in sent_by(op, merger.groups)}
-    if not sent:
-        return 0.0
-    return min(sum(collective_us(c, merger.target) for c in sent), merger.at_least_us(then))
-
-
-def sent_by(op: Operation, groups: Groups) -> Iterator[Collective]:
-    """Yield the collectives of what an op makes, or of its elements moved or changed one by one:
-    those so near that they follow from it and not from a sum that goes through all layers."""
-    last, seen = groups.number[op] + NEAR, {op}
-    found = [op]
-    while found:
-        users = {u.operation for r in found.pop().results for u in r.uses} - seen
-        seen |= users
-        near = (u for u in users if groups.number.get(u, last) < last)
-        for user in sorted(near, key=groups.number.__getitem__):
-            if isinstance(user, Collective):
-                yield user
-            elif isinstance(user, TensorOp) and access(user) in PASSED:
-                found.append(user)
 
 
 def is_far(merger: Merger, one: Group, two: Group) -> bool:

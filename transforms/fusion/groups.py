@@ -16,6 +16,7 @@ one (see `PHASE` and `ENGINE` of `fused_op`), do not merge.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 
 from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp
@@ -23,6 +24,7 @@ from xdsl.ir import Block, Operation, SSAValue, Use
 from xdsl.traits import NoMemoryEffect
 
 from ge.dialects.fused_op import ENGINE, PHASE, FusedOp, RegionOp, multiplies
+from ge.dialects.graph.collectives import Collective
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.shape import is_shape_arithmetic
 from ge.dialects.npu_task.attributes import Engine
@@ -121,6 +123,11 @@ class Groups:
                 return group
             op = op.parent_op()
         return None
+
+    @cached_property
+    def collectives(self) -> bool:
+        """Return whether ops of the block send something to other devices."""
+        return any(isinstance(op, Collective) for op in self.number)
 
     def defining(self, value: SSAValue) -> Operation | None:
         """The op of the block that defines a value, if any."""

@@ -45,6 +45,7 @@ from ge.dialects.support.types import (
 )
 from ge.transforms.fusion.groups import Group, Groups, access, is_vector_op, is_view, size_of
 from ge.transforms.fusion.merging import MOST_OPS, Merger, Missed
+from ge.transforms.fusion.sending import hidden_apart_us
 from ge.transforms.rewriting.counts import declare, is_enabled
 
 MOST_VALUES = 48  # values of unknown size that a kernel reads and writes at most
@@ -290,6 +291,11 @@ def merge_edge(merger: Merger, edge: Edge) -> Missed | None:
         why = mismatch(body) or too_large(body)
         if why is not None:
             return Missed(why, merger.worth_us(first, second))
+    if edge.rule == FUSE_SIBLINGS and (us := hidden_apart_us(merger, first, second)):
+        loss_us = us - merger.saved_us(edge.saved)
+        if loss_us > 0:
+            why = f"together {us:.1f} us of what is sent no longer hide behind products"
+            return Missed(why, 0.0)
     return merger.attempt(first, second, edge.rule)
 
 

@@ -158,6 +158,10 @@ class Splitter:
     launches: dict[Hashable, list[Operation]] = field(
         default_factory=lambda: defaultdict[Hashable, list[Operation]](list)
     )
+    # The first launch of each group with a key
+    firsts: dict[Hashable, list[Operation]] = field(
+        default_factory=lambda: defaultdict[Hashable, list[Operation]](list)
+    )
     alone: dict[str, float] = field(default_factory=dict[str, float])  # us of kernels
     parts: dict[tuple[str, Division, int], KernelOp | None] = field(
         default_factory=dict[tuple[str, Division, int], KernelOp | None]
@@ -180,6 +184,7 @@ class Splitter:
         for group in self.groups(func):
             key = group.key()
             self.launches[key] += group.members
+            self.firsts[key].append(group.members[0])
             if key not in found:
                 found[key] = self.tried(group)
             gains[key] += max((choice.gain_us for choice in found[key]), default=0.0)
@@ -196,16 +201,15 @@ class Splitter:
             if any(k != key and not ops.isdisjoint(others) for k, others in own.items())
         ]
 
-    def shortened(self, func: FuncOp, key: Hashable, size: int) -> ModuleOp:
+    def shortened(self, func: FuncOp, key: Hashable) -> ModuleOp:
         """Return a copy of the module that has of its function what there is up to the group after
-        the first `LAYERS` with a key, of `size` launches each: the layers of a network are
-        alike."""
-        copy, end = self.module.clone(), LAYERS * size
+        the first `LAYERS` with a key: the layers of a network are alike."""
+        copy, first = self.module.clone(), self.firsts[key]
         main = main_function(copy)
-        if main is None or len(self.launches[key]) <= end:
+        if main is None or len(first) <= LAYERS:
             return copy
         ops = list(main.body.block.ops)
-        left = ops[list(func.body.block.ops).index(self.launches[key][end]) : -1]
+        left = ops[list(func.body.block.ops).index(first[LAYERS]) : -1]
         gone = set(left)
         ops[-1].operands = [v for v in operands_of(ops[-1]) if v.owner not in gone]
         for op in reversed(left):
@@ -507,8 +511,7 @@ class SplitLaunchesPass(TargetPass):
         if not promising:
             return {}
         if self.collectives:
-            key = next(iter(promising))
-            module = found.shortened(main, key, max(choice.end for choice in promising[key]))
+            module = found.shortened(main, next(iter(promising)))
 
         def latency(choices: Choices) -> float:
             trial = module.clone()
