@@ -395,13 +395,8 @@ class Merger:
             if self.groups.producer(value) is first is not second:
                 inside = (self.groups.find(u.operation) in (first, second) for u in value.uses)
                 saved += (2 if all(inside) else 1) * byte_size(value.type)
-        return self.saved_us(saved)
-
-    def saved_us(self, traffic: int) -> float:
-        """Return what one launch instead of two saves: a start, and some bytes of traffic."""
-        return self.target.launch_us + traffic / hbm_bytes_per_us(
-            self.target.cube_cores, self.target
-        )
+        rate = hbm_bytes_per_us(self.target.cube_cores, self.target)
+        return self.target.launch_us + saved / rate
 
     def missed(self, rule: str, op: Operation, why: Missed) -> None:
         if is_enabled(rule):

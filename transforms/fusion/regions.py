@@ -291,12 +291,8 @@ def merge_edge(merger: Merger, edge: Edge) -> Missed | None:
         why = mismatch(body) or too_large(body)
         if why is not None:
             return Missed(why, merger.worth_us(first, second))
-    if edge.rule == FUSE_SIBLINGS and (us := hidden_apart_us(merger, first, second)):
-        loss_us = us - merger.saved_us(edge.saved)
-        if loss_us > 0:
-            why = f"together {us:.1f} us of what is sent no longer hide behind products"
-            return Missed(why, 0.0)
-    return merger.attempt(first, second, edge.rule)
+    hidden = hidden_apart_us(merger, first, second) if edge.rule == FUSE_SIBLINGS else 0.0
+    return merger.attempt(first, second, edge.rule, judged=hidden > 0, hidden_us=hidden)
 
 
 class Edges:

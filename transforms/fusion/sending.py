@@ -28,10 +28,14 @@ NEAR = 32
 def hidden_us(merger: Merger, first: Sequence[Group], then: Sequence[Group]) -> float:
     """Return the time in which what some groups make is sent to other devices while others are
     computed: with one launch it waits for all of them."""
-    sent = {c: None for group in first for op in group.ops for c in sent_by(op, merger.groups)}
-    if not sent:
-        return 0.0
-    return min(sum(collective_us(c, merger.target) for c in sent), merger.at_least_us(then))
+    sent = sent_us(merger, first)
+    return min(sent, merger.at_least_us(then)) if sent else 0.0
+
+
+def sent_us(merger: Merger, groups: Sequence[Group]) -> float:
+    """Return how long what some groups make is under way to other devices."""
+    sent = {c: None for group in groups for op in group.ops for c in sent_by(op, merger.groups)}
+    return sum(collective_us(c, merger.target) for c in sent)
 
 
 def sent_by(op: Operation, groups: Groups) -> Iterator[Collective]:
@@ -52,7 +56,8 @@ def sent_by(op: Operation, groups: Groups) -> Iterator[Collective]:
 
 def hidden_apart_us(merger: Merger, first: Group, second: Group) -> float:
     """Return the time in which what one of two groups makes is sent to other devices while the
-    products are computed that the other one alone needs: with one launch it waits for these."""
+    products are computed that the other one alone needs, as far as that one is not computed
+    meanwhile: with one launch it waits for these."""
     groups = merger.groups
     if not groups.collectives:
         return 0.0
@@ -61,7 +66,9 @@ def hidden_apart_us(merger: Merger, first: Group, second: Group) -> float:
     us = 0.0
     for one, own, others in zip(both, products, reversed(products), strict=True):
         behind = {id(g): g for op in others if op not in own for g in [groups.of(op)]}
-        us = max(us, hidden_us(merger, [one], list(behind.values())) if behind else 0.0)
+        if behind and (sent := sent_us(merger, [one])):
+            work = merger.at_least_us(behind.values()) - merger.at_least_us([one])
+            us = max(us, min(sent, work))
     return us
 
 
