@@ -44,8 +44,9 @@ from ge.dialects.support.mesh import Axis, Sharding
 from ge.dialects.support.tensor_op import TensorOp
 from ge.runtime.library.asking import launch_us
 from ge.transforms.graph.control_flow import is_pure
-from ge.transforms.sharding.assignment import Assignment, OpNode, bytes_of, parameter_bytes
+from ge.transforms.sharding.assignment import Assignment
 from ge.transforms.sharding.local_ops import drop, is_concat, local
+from ge.transforms.sharding.op_graph import OpNode, bytes_of, parameter_bytes
 from ge.transforms.sharding.rates import is_epilogue
 
 HALVINGS = 50  # of the time of the longest stage, to find the least

@@ -42,15 +42,8 @@ from ge.dialects.support.mesh import MICROBATCH, SUM, Axis, Sharding, is_in_time
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import shape_of, shape_text
 from ge.transforms.rewriting import remarks
-from ge.transforms.sharding.assignment import (
-    PASSES,
-    Assignment,
-    Group,
-    OpNode,
-    bytes_of,
-    fewest_live,
-    in_time,
-)
+from ge.transforms.sharding.assignment import PASSES, Assignment, fewest_live
+from ge.transforms.sharding.op_graph import Group, OpNode, bytes_of, in_time
 from ge.transforms.sharding.resharding import Step, count, elements, steps
 from ge.transforms.sharding.strategies import Need, Rules, Strategy
 
