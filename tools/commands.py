@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
+from ge.dialects.support.environment import has_ranks
 from ge.tools.cli.command_line import guarded
 
 
@@ -17,12 +18,20 @@ class Command:
     tool: str
     module: str
     collects: bool = True
+    in_ranks: bool = False  # where `mpiexec` starts several, each does its part
 
     def __call__(self, argv: Sequence[str] | None = None) -> int:
         return guarded(self.tool, argv, self.run, self.collects)
 
     def run(self, args: list[str]) -> int:
         """Run the command as a call, without its guard: errors are raised."""
+        if not self.in_ranks or not has_ranks():
+            return self.run_here(args)
+        ranks = import_module("ge.runtime.device.ranks")
+        return ranks.together(lambda: self.run_here(args))
+
+    def run_here(self, args: list[str]) -> int:
+        """Run the command in this process."""
         module = f"ge.tools.cli.{self.module}"
         if self.tool == "ge-opt":  # whose passes are flags
             return import_module(module).run(args)
@@ -41,7 +50,7 @@ ge_lsp = Command("ge-lsp", "lsp")
 ge_opt = Command("ge-opt", "opt")
 ge_parser = Command("ge-parser", "parse")
 ge_reduce = Command("ge-reduce", "reduce")
-ge_run = Command("ge-run", "run")
+ge_run = Command("ge-run", "run", in_ranks=True)
 ge_scale = Command("ge-scale", "sweep")
 ge_shims = Command("ge-shims", "shims")
 ge_sweep = Command("ge-sweep", "sweep")

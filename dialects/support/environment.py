@@ -75,6 +75,12 @@ def has_ranks() -> bool:
     return own_rank() is not None
 
 
+def is_first_rank() -> bool:
+    """True but for all processes but the first of those that an `mpiexec` started: what is the same
+    in all is told once."""
+    return own_rank() in (None, "0")
+
+
 def ranks_here() -> int:
     """Return how many ranks there are, where `mpiexec` has all on this machine; else 0."""
     here, size = (os.environ.get(name, "") for name in ("MPI_LOCALNRANKS", "PMI_SIZE"))

@@ -38,7 +38,7 @@ from ge.dialects.support.context import having
 from ge.dialects.support.diagnostics import listing
 from ge.dialects.support.digits import Axes
 from ge.dialects.support.distribution import version
-from ge.dialects.support.environment import has_ranks, own_rank
+from ge.dialects.support.environment import has_ranks, is_first_rank, own_rank
 from ge.dialects.support.errors import Ended, GeError
 from ge.dialects.support.mesh import Mesh
 from ge.dialects.support.streams import be_quiet
@@ -62,9 +62,13 @@ START_S = 60.0  # that a rank may take to begin
 AWAY_S = 7.0  # that others wait for one which is seen to have ended, or to be stopped
 LOOKING_S = 1.0  # between looks at the processes of ranks that have not begun
 ASKING_S = 0.5  # between questions to a rank that is missing
+TELLING_S = 5.0  # that a rank waits for the first one, which may fail as it does
+PASSING_ON_S = 0.25  # in which `mpiexec` passes on what a rank prints
 NAP_S = 0.05  # of the thread that answers
 TAGS = 30_000  # MPI promises 32,767
 SHARE = 0.01  # of a processor, that a rank takes which computes
+
+BEFORE = "before the run"  # what a rank does that has not met others
 
 INSTALL = "pip install 'ge-npu[mpi]'"
 
@@ -92,7 +96,7 @@ class Answering(Thread):
     heard: dict[int, float] = field(default_factory=dict[int, float])  # when a rank last got on
     busy: dict[int, str] = field(default_factory=dict[int, str])  # what it said that it does
     missing: tuple[int, ...] = ()  # for whom this rank waits
-    doing: str = "before the run"
+    doing: str = BEFORE
     failure: str = ""
     computed: float = 0.0  # processor time of the rest of this process
     parent: int = field(default_factory=os.getppid)
@@ -382,11 +386,16 @@ def telling_others(rank: int, count: int) -> Generator[None]:
         raise error from e
 
 
-def together(run: Callable[[int], int]) -> int:
-    """Run a command, which is given the number of the rank: what it prints and writes is that of
-    rank 0. Where it fails on one, it ends on all, with the reason."""
+def together(run: Callable[[], int]) -> int:
+    """Run a command, from its arguments on: what it prints and writes is that of rank 0. Where it
+    fails on one, it ends on all, with the reason."""
     begun = go_on_in_a_child()
-    comm, thread = world(), answering()
+    try:
+        comm, thread = world(), answering()
+    except GeError:
+        if not is_first_rank() and first_ends():  # it has told the same
+            sys.exit(1)
+        raise
     data_comm()  # all ranks meet in it, as in the two before
     begun()
     thread.heard = dict.fromkeys(range(comm.size), time.monotonic())
@@ -394,14 +403,42 @@ def together(run: Callable[[int], int]) -> int:
         sys.stdout = open(os.devnull, "w", encoding="utf-8")
         be_quiet()
     try:
-        return run(comm.rank)
+        return run()
     except Exception as e:
-        if comm.rank:  # what fails everywhere is told once, by rank 0
-            time.sleep(0.1 + 0.02 * comm.rank)
-        atexit.register(comm.Abort, 1)  # when the error is told
-        if comm.rank and isinstance(e, GeError) and not e.message.startswith("rank "):
+        is_own = isinstance(e, GeError) and not e.message.startswith("rank ")
+        if comm.rank:
+            if is_own:
+                let_the_first_tell(thread)
+            time.sleep(2 * PASSING_ON_S + 0.02 * comm.rank)
+        atexit.register(end_all, comm)  # when the error is told
+        if comm.rank and is_own:
             raise named(e, comm.rank, comm.size, "rank") from e
         raise
+
+
+def end_all(comm: Any) -> None:
+    """End all ranks: not before `mpiexec` has passed on what this one has told."""
+    time.sleep(PASSING_ON_S)
+    comm.Abort(1)
+
+
+def first_ends() -> bool:
+    """Wait some seconds for rank 0 to end; return whether it is seen to have."""
+    end = time.monotonic() + TELLING_S
+    while 0 not in away():
+        if time.monotonic() > end:
+            return False
+        time.sleep(2 * NAP_S)
+    return True
+
+
+def let_the_first_tell(thread: Answering) -> None:
+    """Wait for the end, which comes from rank 0 where that fails in the same way; return when it is
+    seen to have begun the run, or after some time."""
+    end = time.monotonic() + TELLING_S
+    while thread.busy.get(0, BEFORE) == BEFORE and time.monotonic() < end:
+        thread.tell(0, "asks")
+        time.sleep(2 * NAP_S)
 
 
 def go_on_in_a_child() -> Callable[[], None]:

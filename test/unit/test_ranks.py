@@ -305,6 +305,41 @@ def test_d1_ranks_are_given_the_same_inputs(
         own.agree_on_inputs([np.arange(8, dtype=np.float32)])
 
 
+WITHOUT_MPI = "import sys; sys.modules['mpi4py'] = None; "
+
+
+@needs_mpi
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        ("p.mlir --bogus", "ge-run: error: unknown option '--bogus'"),
+        ("nothing.mlir", "ge-run: error: cannot open 'nothing.mlir'"),
+        ("p.mlir --outputs no/y.npz", "ge-run: error: cannot write 'no/y.npz'"),
+        ("p.mlir", "ge-run: error: MPI has started this process, and mpi4py is not there"),
+    ],
+)
+def test_what_all_ranks_find_is_told_once(
+    files: Path, monkeypatch: pytest.MonkeyPatch, words: str, error: str
+) -> None:
+    monkeypatch.chdir(files)
+    code = RUN[1].replace("import", WITHOUT_MPI + "import", 1) if "mpi4py" in error else RUN[1]
+    status, out, told, seconds = start(2, RUN[0], code, *words.split())
+    assert (status, out) == (1, "")
+    assert told.count("error: ") == told.count(error) == 1
+    assert seconds < 40
+
+
+@needs_mpi
+@pytest.mark.parametrize("flag", ["--help", "--version"])
+def test_what_is_asked_of_all_ranks_is_told_once(
+    files: Path, monkeypatch: pytest.MonkeyPatch, flag: str
+) -> None:
+    monkeypatch.setenv("GE_NOTHING", "1")
+    status, out, told, _ = start(2, *RUN, files / "p.mlir", flag)
+    assert (status, told.count("GE_NOTHING")) == (0, int(flag == "--help"))
+    assert out.count("ge-run 0" if flag == "--version" else "usage: ge-run") == 1
+
+
 @needs_mpi
 def test_an_error_names_the_rank_on_which_alone_it_is(files: Path) -> None:
     (files / "one.py").write_text(ON_ONE_RANK, "utf-8")

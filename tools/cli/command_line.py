@@ -14,7 +14,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, NoReturn
 
-from ge.dialects.support.environment import truth, variables
+from ge.dialects.support.environment import is_first_rank, truth, variables
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.streams import (
     be_quiet,
@@ -53,9 +53,10 @@ def guarded(
 def guarded_run(tool: str, args: list[str], run: Callable[[list[str]], int]) -> int:
     """As `guarded`, within streams that are prepared."""
     if {"--version", "-v"} & set(args):  # before the compiler is imported
-        print(version_text(tool))
+        if is_first_rank():
+            print(version_text(tool))
         return 0
-    if names := variables():
+    if (names := variables()) and is_first_rank():
         from ge.lowering.pipeline.options import unknown_variables
 
         for line in unknown_variables(names):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ge.dialects.npu_task.pipeline import is_pipeline, stages_of
 from ge.dialects.support.diagnostics import visible
-from ge.dialects.support.environment import has_ranks
+from ge.dialects.support.environment import is_first_rank
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.streams import print_result
@@ -35,7 +35,6 @@ from ge.runtime.data.arrays import Array, statistics
 from ge.runtime.data.files import Outputs, check_writable
 from ge.runtime.data.weights import files_of
 from ge.runtime.device.gears import GearTable
-from ge.runtime.device.ranks import together
 from ge.runtime.device.session import Session, main_of
 from ge.runtime.host.host import first_run_us
 from ge.tools.cli.flags import (
@@ -75,11 +74,6 @@ FUNCTION = re.compile(r'^\s*"?func\.func\b', re.MULTILINE)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run a command; each rank its device of a program, where `mpiexec` has started several."""
-    return together(partial(run_here, args)) if has_ranks() else run_here(args)
-
-
-def run_here(args: argparse.Namespace, rank: int = 0) -> int:
     """Load, compile as far as needed, compute, simulate, write and print. Raises GeError."""
     options = options_from(args)
     args.timing_only |= about_time_alone(args)
@@ -112,7 +106,7 @@ def run_here(args: argparse.Namespace, rank: int = 0) -> int:
             outputs, session, report["numerics"], result = compute(args, loaded, options, inputs)
         if result is not None:
             report["compared"] = result.report()
-    if rank:  # the first one has all that is printed and written
+    if not is_first_rank():  # the first rank has all that is printed and written
         return 0
     if args.dispatch:
         from ge.tools.cli.dispatch import feed
