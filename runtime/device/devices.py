@@ -367,6 +367,7 @@ class Devices:
         self.arguments, self.results = spreads(func, mesh)
         self.functions = [made_on(mesh, device, make) for device in range(mesh.count)]
         self.states = SpreadState.all_of(dict(enumerate(self.functions)), mesh)
+        self.here = range(mesh.count)  # the devices of this process
 
     def run(
         self,

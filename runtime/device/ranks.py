@@ -265,6 +265,7 @@ class Rank:
             self.agree(module, payload)
             self.function = made_on(mesh, self.rank, make)
         self.states = SpreadState.all_of({self.rank: self.function}, mesh)
+        self.here = (self.rank,)
 
     def agree(self, module: ModuleOp, payload: Payload) -> None:
         """Raises GeError where ranks have other programs, weights or versions (rule D1)."""

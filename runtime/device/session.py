@@ -307,6 +307,21 @@ class Session:
         given = dict(zip(self.output_names, outputs, strict=True))
         return [given.get(name) for name in self._results]
 
+    def parts_of(self, outputs: Mapping[str, Array]) -> dict[int, dict[str, Array]]:
+        """Return what each device of this process has of outputs of a run, by its number."""
+        function = self._function
+        if not isinstance(function, Devices | Rank):
+            return {0: {**outputs}}
+        spreads = dict(zip(self._results, function.results, strict=True))
+        return {
+            device: {
+                name: part
+                for name, whole in outputs.items()
+                if (part := spreads[name].own(whole, function.mesh, device)) is not None
+            }
+            for device in function.here
+        }
+
     def argument_number(self, name: str) -> int:
         return self._arguments.index(name)
 

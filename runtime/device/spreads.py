@@ -67,6 +67,12 @@ class Spread:
             first.setdefault(tuple(self.sharding.box(self.whole, mesh, device)), device)
         return list(first.values())
 
+    def own(self, whole: Array, mesh: Mesh, device: int) -> Array | None:
+        """Return what a device has of a whole value, without elements that mean nothing."""
+        self = self.sized(whole.shape)
+        spans = zip(self.sharding.box(self.whole, mesh, device), whole.shape, strict=True)
+        return whole[tuple(slice(first, min(first + n, size)) for (first, n), size in spans)]
+
     def joined(self, parts: Sequence[Array], mesh: Mesh) -> Array:
         """The whole value; of equal parts that of the first device."""
         if not any(self.sharding.dims):

@@ -27,7 +27,7 @@ from ge.dialects.npu_task.pipeline import (
     stages_of,
 )
 from ge.dialects.support.context import having
-from ge.dialects.support.mesh import Mesh, Sharding
+from ge.dialects.support.mesh import Mesh, Sharding, is_in_time
 from ge.dialects.support.types import Shape
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.device.function import Driver, Function, Watch
@@ -58,6 +58,15 @@ class Collected(Spread):
                 box = tuple(self.sharding.box(self.whole, self.pipeline.mesh, device))
                 first.setdefault(box, device)
         return list(first.values())
+
+    def own(self, whole: Array, mesh: Mesh, device: int) -> Array | None:
+        """Return the parts of all microbatches, in their order; None on devices of other stages."""
+        if self.pipeline.stage(device) != self.stage:
+            return None
+        numbers = range(device, self.pipeline.mesh.count, mesh.count)
+        parts = [super(Collected, self).own(whole, self.pipeline.mesh, n) for n in numbers]
+        cut = (d for d, axes in enumerate(self.sharding.dims) if is_in_time(axes))
+        return np.concatenate([p for p in parts if p is not None], axis=next(cut))
 
     @property
     def is_everywhere(self) -> bool:

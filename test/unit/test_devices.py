@@ -230,6 +230,8 @@ def test_parts_that_do_not_divide() -> None:
     assert np.isnan(parts[2][1]).all()
     assert np.isnan(parts[7]).all()
     assert np.array_equal(cut.joined(parts, WHOLE), x)
+    meant = [cut.own(x, WHOLE, device) for device in range(4)]
+    assert [m.shape for m in meant if m is not None] == [(2, 2), (2, 2), (1, 2), (0, 2)]
 
 
 CUT_WEIGHT = """

@@ -111,6 +111,12 @@ def test_devices_of_stages_may_be_in_another_order(tmp_path: Path) -> None:
     assert pipe.devices.order == (3, 1, 0, 2)
     assert [pipe.stage(device) for device in range(4)] == [0, 1, 1, 0]
     assert [pipe.at_stage(3, stage) for stage in range(2)] == [3, 1]
+    rows = np.arange(16 * 8, dtype=np.float32).reshape(16, 8)
+    parts = program.session().parts_of({"y": rows})
+    assert [list(own) for own in parts.values()] == [[], ["y"], ["y"], []]
+    micro = rows.reshape(4, 2, 2, 8)  # microbatches, parts along dp
+    assert np.array_equal(parts[1]["y"], micro[:, 0].reshape(8, 8))
+    assert np.array_equal(parts[2]["y"], micro[:, 1].reshape(8, 8))
     assert check_program(program.module).problems == []
 
 

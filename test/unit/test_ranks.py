@@ -109,6 +109,22 @@ def test_ranks_give_the_bits_of_one_process(files: Path, order: str) -> None:
     assert one.tobytes() == two.tobytes()
 
 
+@needs_mpi
+def test_each_rank_writes_its_parts(files: Path) -> None:
+    """In one process, all devices; either way the parts are those of the whole outputs."""
+    flags = [files / "p.mlir", "--inputs", files / "in.npz", "--outputs"]
+    status, _, error, _ = start(2, *RUN, *flags, files / "two.{rank}.npz")
+    assert (status, error) == (0, "")
+    for name in ("one.{rank}.npz", "whole.npz"):
+        alone = [sys.executable, *RUN, *flags, files / name]
+        subprocess.run(list(map(str, alone)), check=True, capture_output=True)
+    whole = np.load(files / "whole.npz")["y"]
+    for rank in range(2):
+        one, two = (np.load(files / f"{n}.{rank}.npz")["y"] for n in ("one", "two"))
+        assert one.tobytes() == two.tobytes() == whole[:, 8 * rank : 8 * rank + 8].tobytes()
+    assert len(list(files.glob("*.npz"))) == 6
+
+
 CHAIN = """
 func.func @main(%x: tensor<8x4xf32> {graph.name = "x"}) -> (tensor<8x4xf32> {graph.name = "y"}) {
   %0 = graph.sin %x : (tensor<8x4xf32>) -> tensor<8x4xf32>

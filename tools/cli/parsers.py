@@ -576,7 +576,7 @@ def run_parser() -> ArgumentParser:
     add("--inputs", metavar="X.npz", help="input arrays by name, or as in:NAME (default: "
         "seeded random ones)")  # fmt: skip
     add("--outputs", metavar="Y.npz", help="where the output arrays go (default: only figures of "
-        "them are printed)")  # fmt: skip
+        "them are printed); 'y.{rank}.npz': a file for each device, with its parts")  # fmt: skip
     add("--load-state", metavar="S.npz", help="state that the run begins with, by names of "
         "inputs (default: zeros)")  # fmt: skip
     add("--save-state", metavar="S.npz", help="where the state goes that the run leaves")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from ge.dialects.npu_task.pipeline import is_pipeline, stages_of
 from ge.dialects.support.diagnostics import visible
-from ge.dialects.support.environment import is_first_rank
+from ge.dialects.support.environment import is_first_rank, own_rank
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.streams import print_result
@@ -69,6 +69,8 @@ if TYPE_CHECKING:
     from ge.tools.comparing.versus import Result
 
 
+RANK = "{rank}"  # in the name of a file of outputs: the number of the device that has its parts
+
 KERNEL = re.compile(r'^\s*"?tile\.kernel\b', re.MULTILINE)
 FUNCTION = re.compile(r'^\s*"?func\.func\b', re.MULTILINE)
 
@@ -104,9 +106,9 @@ def run(args: argparse.Namespace) -> int:
     if not args.timing_only:
         with naming_sizes(args, options, growing.module):
             outputs, session, report["numerics"], result = compute(args, loaded, options, inputs)
-        if result is not None:
-            report["compared"] = result.report()
-    if not is_first_rank():  # the first rank has all that is printed and written
+        report |= {} if result is None else {"compared": result.report()}
+    write_parts(args, session, outputs)
+    if not is_first_rank():  # the first rank has all else that is printed and written
         return 0
     if args.dispatch:
         from ge.tools.cli.dispatch import feed
@@ -119,7 +121,7 @@ def run(args: argparse.Namespace) -> int:
     timeline = timeline or time_of(args, loaded.module, options, inputs, rows)
     note_first_run(timeline, loaded, growing)
     with Outputs([*sources, *files_of(loaded.payload)]) as out:
-        if args.outputs:
+        if args.outputs and RANK not in args.outputs:
             out.npz(args.outputs, outputs)
         if args.save_state and session is not None:
             out.npz(args.save_state, {name: session.state[name] for name in session.state.names})
@@ -133,6 +135,16 @@ def run(args: argparse.Namespace) -> int:
             write_run(out, args.html, loaded, timeline, watcher,
                       report=report, target=options.target, rows=rows)  # fmt: skip
     return told(args, session, outputs, result)
+
+
+def write_parts(
+    args: argparse.Namespace, session: Session | None, outputs: Mapping[str, Array]
+) -> None:
+    """Write what each device of this process has of outputs in a file of its own, if asked for."""
+    if session is not None and RANK in (args.outputs or ""):
+        with Outputs([args.inputs] if args.inputs else ()) as out:
+            for device, parts in session.parts_of(outputs).items():
+                out.npz(args.outputs.replace(RANK, str(device)), parts)
 
 
 def longest_stage(
@@ -212,7 +224,7 @@ def files_written(args: argparse.Namespace) -> list[str]:
         args.outputs, args.save_state, args.trace, args.op_summary, args.op_statistic,
         args.report, args.html,
     )  # fmt: skip
-    return [path for path in written if path is not None]
+    return [path.replace(RANK, own_rank() or "0") for path in written if path is not None]
 
 
 def write_tiles(
