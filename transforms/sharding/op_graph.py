@@ -337,7 +337,11 @@ class OpGraph:
 
         def seconds(op: Operation) -> float:
             ops = op.walk() if op.regions else (op,)
-            return sum([own(self.by_op[o]) for o in ops if o in self.by_op])
+            return sum([own(self.by_op[o]) + start(o) for o in ops if o in self.by_op])
+
+        def start(op: Operation) -> float:
+            node = self.by_op[op]
+            return 0.0 if node.rules is None else self.rates.start_s(op, op.prev_op) * node.times
 
         def own(node: OpNode) -> float:
             if node in known:
