@@ -17,6 +17,7 @@ from decoder_stack import Decoder
 from ge.dialects.graph.collectives import AllGatherOp, Collective
 from ge.dialects.graph.sharding import mesh_of
 from ge.dialects.support.functions import main_function
+from ge.dialects.support.mesh import Mesh
 from ge.dialects.targets.target import Target
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
@@ -158,6 +159,27 @@ def test_what_comes_and_goes_while_others_are_computed_costs_nothing(size: float
     values = dict(zip("xmabc", (*main.body.block.args, *(o.results[0] for o in ops)), strict=True))
     found = unhidden(main, lambda op: float(op in ops), lambda value: size)
     assert found == {values[name] for name in names}
+
+
+@pytest.mark.parametrize(("count", "unhidden"), [(1, 1), (8, 0)])
+def test_what_comes_hides_behind_starts_of_launches_too(count: int, unhidden: int):
+    """A cache takes 33 us from the host, and a softmax of 4 elements its start."""
+    x, m = "tensor<4xf32>", "tensor<65536x4xf32>"
+    rows = [f"%{i} = graph.softmax %{i - 1 if i else 'x'} : ({x}) -> {x}" for i in range(count)]
+    text = "\n".join(
+        [
+            f"func.func @main(%x: {x}, %m: {m}) -> {m} {{",
+            *rows,
+            f"%y = graph.add %m, %{count - 1} : ({m}, {x}) -> {m}",
+            f"return %y : {m}",
+            "}",
+        ]
+    )
+    main = main_function(parse_module(context(), SourceText("test.mlir", text)))
+    assert main is not None
+    rates = TimedRates(Target.load(), Mesh((("tp", 4),)))
+    cache = Assignment(main, rates.mesh, rates, free=True).by_argument[main.body.block.args[1]]
+    assert cache.unhidden == unhidden
 
 
 def test_norms_are_found_before_values_are_cut() -> None:
