@@ -274,13 +274,13 @@ class DeformConvOp(WindowedOp, OneResultOp):
                 f"{weight[1] * group} channels do not divide into {parts} offset groups"
             )
         element = product_element(self.input, self.weight)
-        output = self.window().resolved(shape[2:]).output(shape[2:])
         channels = parts * prod(weight[2:])
-        check_shape(self.offset, "offset", (shape[0], 2 * channels, *output))
-        check_shape(self.mask, "mask", (shape[0], channels, *output))
+        batch, output = shape[0], self.window().resolved(shape[2:]).output(shape[2:])
+        for name, value, count in (("offset", self.offset, 2), ("mask", self.mask, 1)):
+            batch, _, *output = check_shape(value, name, (batch, count * channels, *output))
         check_same_element(self.input, self.offset, self.mask)
         check_shape(self.bias, "bias", (weight[0],), element)
-        return (tensor((shape[0], weight[0], *output), element),)
+        return (tensor((batch, weight[0], *output), element),)
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         batch, channels, *places = box.spans

@@ -50,7 +50,6 @@ from ge.dialects.support.constraints import (
 )
 from ge.dialects.support.types import (
     element_type,
-    merge_dims,
     numel,
     shape_of,
     tensor,
@@ -111,20 +110,22 @@ class Recurrent(GraphOp, ABC):
             return self.DEFAULTS * self.directions
         return tuple(a.data for a in self.activations)
 
+    def batch(self) -> int:
+        """Return what is known of the batch. Raises VerifyException for several."""
+        (batch,) = check_shape(self.lengths, "lengths", shape_of(self.input)[1:2])
+        state = self.directions, batch, self.hidden
+        return check_shape(self.initial_state, "initial_state", state)[1]
+
     def infer(self) -> Sequence[Attribute]:
         self.check_activations()
         check_same_element(self.input, self.weights, self.recurrence, self.bias, self.initial_state)
-        steps, batch, size = shape_of(self.input)
+        steps, _, size = shape_of(self.input)
         d, hidden = self.directions, self.hidden
         gates = times(self.GATES, hidden)
         check_shape(self.weights, "weights", (d, gates, size))
         check_shape(self.recurrence, "recurrence", (d, gates, hidden))
         check_shape(self.bias, "bias", (d, times(2, gates)))
-        check_shape(self.lengths, "lengths", (batch,))
-        check_shape(self.initial_state, "initial_state", (d, batch, hidden))
-        if self.initial_state is not None:
-            batch = merge_dims(batch, shape_of(self.initial_state)[1])
-        t = element_type(self.input)
+        t, batch = element_type(self.input), self.batch()
         last = tensor((d, batch, hidden), t)
         return (tensor((steps, d, batch, hidden), t), *[last] * (len(self.results) - 1))
 
@@ -208,7 +209,7 @@ class LstmOp(Recurrent):
     def infer(self) -> Sequence[Attribute]:
         types = super().infer()
         check_same_element(self.input, self.initial_cell, self.peephole)
-        batch, hidden = shape_of(self.input)[1], self.hidden
-        check_shape(self.initial_cell, "initial_cell", (self.directions, batch, hidden))
-        check_shape(self.peephole, "peephole", (self.directions, times(3, hidden)))
+        state = self.directions, self.batch(), self.hidden
+        check_shape(self.initial_cell, "initial_cell", state)
+        check_shape(self.peephole, "peephole", (self.directions, times(3, self.hidden)))
         return types

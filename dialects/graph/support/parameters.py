@@ -94,18 +94,20 @@ def check_same_element(a: SSAValue, *others: SSAValue | None) -> None:
 
 def check_shape(
     value: SSAValue | None, name: str, expected: Shape, element: Attribute | None = None
-) -> None:
-    """An operand that is present may have the expected shape, and is of this element type."""
+) -> Shape:
+    """Return what is known of the shape of an operand that may be absent: it may be the expected
+    one, and is of this element type. Raises VerifyException."""
     if value is None:
-        return
+        return expected
+    text = ""
     if not agree(shape := shape_of(value), expected):
         text = f"{name} has shape {shape_text(shape)}, expected {shape_text(expected)}"
-        if len(shape) != len(expected):
-            raise VerifyException(text)
-        for a, b in zip(shape, expected, strict=True):
-            merge_dims(a, b, text)
+    if len(shape) != len(expected):
+        raise VerifyException(text)
+    found = tuple([merge_dims(b, a, text) for a, b in zip(shape, expected, strict=True)])
     if element is not None and (t := element_type(value)) != element:
         raise VerifyException(f"{name} has element type {t}, expected {element}")
+    return found
 
 
 def check_broadcast_to(small: Shape, large: Shape, name: str) -> None:

@@ -232,6 +232,22 @@ func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<2x2x2x2xf32>, %o: tensor<1x8x4x
 
 // -----
 
+func.func @f(%x: tensor<?x4x?x5xf32>, %w: tensor<2x4x2x2xf32>, %o: tensor<1x8x4x4xf32>, %m: tensor<1x4x3x4xf32>) {
+  // expected-error@+1 {{mask has shape [1, 4, 3, 4], expected [1, 4, 4, 4]}}
+  %0 = graph.deform_conv %x, %w, %o mask %m : (tensor<?x4x?x5xf32>, tensor<2x4x2x2xf32>, tensor<1x8x4x4xf32>, tensor<1x4x3x4xf32>) -> tensor<?x2x?x4xf32>
+  func.return
+}
+
+// -----
+
+func.func @f(%x: tensor<?x4x?x5xf32>, %w: tensor<2x4x2x2xf32>, %o: tensor<3x8x4x4xf32>) {
+  // expected-error@+1 {{result 0 has type tensor<3x2x5x4xf32>, but tensor<3x2x4x4xf32> follows from the operands}}
+  %0 = graph.deform_conv %x, %w, %o : (tensor<?x4x?x5xf32>, tensor<2x4x2x2xf32>, tensor<3x8x4x4xf32>) -> tensor<3x2x5x4xf32>
+  func.return
+}
+
+// -----
+
 func.func @f(%x: tensor<1x4x5x5xf32>, %w: tensor<2x2x2x2xf32>, %o: tensor<1x8x4x4xf16>) {
   // expected-error@+1 {{element types differ: f32 and f16}}
   %0 = graph.deform_conv %x, %w, %o group 2 : (tensor<1x4x5x5xf32>, tensor<2x2x2x2xf32>, tensor<1x8x4x4xf16>) -> tensor<1x2x4x4xf32>

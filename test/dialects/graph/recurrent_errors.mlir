@@ -136,6 +136,14 @@ func.func @f(%x: tensor<5x3x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>
 
 // -----
 
+// CHECK: error: 'graph.rnn' op initial_state has shape [1, 2, 6], expected [1, 3, 6]
+func.func @f(%x: tensor<5x?x4xf32>, %w: tensor<1x6x4xf32>, %r: tensor<1x6x6xf32>, %l: tensor<3xi32>, %m: tensor<1x2x6xf32>) {
+  %0, %1 = graph.rnn %x, %w, %r lengths %l initial_state %m : (tensor<5x?x4xf32>, tensor<1x6x4xf32>, tensor<1x6x6xf32>, tensor<3xi32>, tensor<1x2x6xf32>) -> (tensor<5x1x?x6xf32>, tensor<1x?x6xf32>)
+  func.return
+}
+
+// -----
+
 // CHECK: error: 'graph.lstm' op initial_cell has shape [1, 3, 5], expected [1, 3, 6]
 func.func @f(%x: tensor<5x3x4xf32>, %w: tensor<1x24x4xf32>, %r: tensor<1x24x6xf32>, %m: tensor<1x3x5xf32>) {
   %0, %1, %2 = graph.lstm %x, %w, %r initial_cell %m : (tensor<5x3x4xf32>, tensor<1x24x4xf32>, tensor<1x24x6xf32>, tensor<1x3x5xf32>) -> (tensor<5x1x3x6xf32>, tensor<1x3x6xf32>, tensor<1x3x6xf32>)
