@@ -64,6 +64,25 @@ def device_clauses(module: ModuleOp) -> Iterator[str]:
         yield f"{sum(met)} collectives of {count} devices, in one order on all"
 
 
+def check_met(module: ModuleOp, mesh: Mesh) -> list[Problem]:
+    """Check that each kernel is one collective of axes of the mesh, or none: a program in which
+    devices come for something else does not run."""
+    found = list[Problem]()
+    for kernel in module.ops:
+        if not isinstance(kernel, KernelOp):
+            continue
+        inner, name = list(kernel.body.walk()), kernel.sym_name.data
+        met = [op for op in inner if isinstance(op, Collective | AcknowledgeOp)]
+        if len(met) > 1 or (met and isinstance(kernel.main, FusedOp)):
+            ops = ", ".join(op.name for op in inner if op.name.startswith("graph."))
+            text = f"@{name}: a launch is one collective and no more, not {ops}"
+            found.append(Problem("D2", text, kernel))
+        for op in met:
+            if isinstance(op, Collective) and (text := wrong_axes(op, mesh)):
+                found.append(Problem("D2", f"@{name}: {text}", kernel))
+    return found
+
+
 def collective_of(kernel: KernelOp | None) -> Collective | AcknowledgeOp | None:
     """The op of a kernel in which devices meet."""
     op = None if kernel is None else kernel.main
@@ -104,8 +123,7 @@ class DeviceChecker:
         self.kernels: Mapping[str, KernelOp] = {
             op.sym_name.data: op for op in self.module.ops if isinstance(op, KernelOp)
         }
-        for kernel in self.kernels.values():
-            self.check_kernel(kernel)
+        self.problems += check_met(self.module, self.mesh)
         if self.problems:
             return
         for epoch in self.order.epochs:
@@ -120,20 +138,6 @@ class DeviceChecker:
         if stated != counted and CERTIFICATE in self.main.attributes:
             text = f"@main states npu_task.received_bytes = {stated}, and collectives bring "
             self.report("D15", f"{text}a device {counted}", self.main)
-
-    # ---- what devices come for
-
-    def check_kernel(self, kernel: KernelOp) -> None:
-        """Check that a kernel is one collective of axes of the mesh, or none."""
-        inner = list(kernel.body.walk())
-        met = [op for op in inner if isinstance(op, Collective | AcknowledgeOp)]
-        if len(met) > 1 or (met and isinstance(kernel.main, FusedOp)):
-            ops = ", ".join(op.name for op in inner if op.name.startswith("graph."))
-            text = f"@{kernel.sym_name.data}: a launch is one collective and no more, not {ops}"
-            self.report("D2", text, kernel)
-        for op in met:
-            if isinstance(op, Collective) and (text := wrong_axes(op, self.mesh)):
-                self.report("D2", f"@{kernel.sym_name.data}: {text}", kernel)
 
     # ---- order and memory
 

@@ -24,6 +24,7 @@ from typing import cast
 from xdsl.dialects.builtin import DenseArrayBase, ModuleOp
 from xdsl.dialects.func import FuncOp
 
+from ge.dialects.graph.sharding import mesh_of
 from ge.dialects.graph.stated import dim_ranges
 from ge.dialects.npu_task.attributes import (
     CAP,
@@ -48,7 +49,7 @@ from ge.runtime.check.certificate import (
     prove_certificate,
     taken_bytes,
 )
-from ge.runtime.check.devices import check_devices, device_clauses
+from ge.runtime.check.devices import check_devices, check_met, device_clauses
 from ge.runtime.check.dynamic_sizes import DynamicSizes
 from ge.runtime.check.growing_state import masks_of
 from ge.runtime.check.happens_before import HappensBefore
@@ -195,6 +196,14 @@ def require_proved(module: ModuleOp, with_tiles: bool = True) -> str:
     require_none([*plan, *schedule, *check_devices(module, order), *tiles], "program")
     what = "plan, schedule and tile programs" if with_tiles else "plan and schedule"
     return f"{what} are proved; figures and capacity are not stated{left_out}"
+
+
+def require_met(module: ModuleOp) -> None:
+    """Raises GeError where a program launches a collective in a kernel that is not its own, or over
+    other axes than the mesh has: what can be seen of it without a proof."""
+    for program in programs_of(module):
+        if (mesh := mesh_of(program)) is not None:
+            require_none(check_met(program, mesh), "program")
 
 
 def _more(main: FuncOp, placed: int) -> Iterator[str]:

@@ -28,7 +28,7 @@ from ge.dialects.support.processes import renew_in_children
 from ge.dialects.support.types import DYNAMIC, Shape
 from ge.dialects.targets import DEFAULT_TARGET
 from ge.dialects.targets.target import Target
-from ge.runtime.check.proof import require_proved
+from ge.runtime.check.proof import require_met, require_proved
 from ge.runtime.data.arrays import Array, dtype_of
 from ge.runtime.data.weights import Payload
 from ge.runtime.device.binding import Binding, DeviceArray
@@ -119,6 +119,8 @@ class Session:
             sanitize = switch("GE_SANITIZE") and planned
         if sanitize and planned:  # before the program level there is no plan to be proved
             self.proved = require_proved(module, with_tiles=bool(tiles))
+        else:
+            require_met(module)
         self.module = module
         self.target = Target.load(target) if isinstance(target, str) else target
         arguments, results = input_ports(main), output_ports(main)

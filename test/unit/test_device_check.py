@@ -170,6 +170,13 @@ def rules(program: str) -> dict[str, str]:
     return {p.rule: p.text for p in reversed(found)}
 
 
+def refused(program: str) -> str:
+    """What is said of a program that does not run, whether or not it is to be proved."""
+    with pytest.raises(GeError) as error:
+        Session(parse_module(context(), SourceText("p", program)), sanitize=False)
+    return str(error.value)
+
+
 @pytest.fixture(scope="module")
 def mlp() -> str:
     return compiled(MLP)
@@ -193,7 +200,10 @@ def test_programs_are_proved(text: str):
 
 @pytest.mark.parametrize("axes", ['"tp"=4', '"qq"=2', '"tp"=2, "tp"=2'])
 def test_d2_collectives_are_of_axes_of_the_mesh(mlp: str, axes: str):
-    assert list(rules(mlp.replace('over <"tp"=2>', f"over <{axes}>"))) == ["D2"]
+    program = mlp.replace('over <"tp"=2>', f"over <{axes}>")
+    found = rules(program)
+    assert list(found) == ["D2"]
+    assert found["D2"] in refused(program)
 
 
 def test_d2_a_launch_is_a_collective_alone(mlp: str):
@@ -209,8 +219,10 @@ def test_d2_a_launch_is_a_collective_alone(mlp: str):
       fused_op.yield %4 : {t}
     }}
     """
-    text = rules(f"{before}{start}{region}npu_task.return %1{behind}")["D2"]
+    program = f"{before}{start}{region}npu_task.return %1{behind}"
+    text = rules(program)["D2"]
     assert "one collective and no more, not graph.exp, graph.all_reduce" in text
+    assert text in refused(program)
 
 
 def test_d3_conditions_are_the_same_on_devices_that_meet_behind_them():
