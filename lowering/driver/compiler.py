@@ -188,8 +188,8 @@ def lower(
 
 def decisions(program: Program, options: Options) -> AbstractContextManager[object]:
     """Let passes see what data decides for a model, if that is asked for."""
-    mesh = mesh_of(program.module)
-    given = replace(options, mesh=mesh_line(mesh)) if mesh and not options.mesh else options
+    mesh, given = mesh_of(program.module), options.in_stages
+    given = replace(given, mesh=mesh_line(mesh)) if mesh and not given.mesh else given
     for line in without_effect(given):
         warning(program.module, line)
     if not decides(options):
@@ -291,6 +291,7 @@ def lower_all(
     def lower(module: ModuleOp, options: Options) -> Compilation:
         return lower_verified(module, options, progress, until, instrumentations, payload)
 
+    options = options.in_stages
     if not options.pipeline:
         return lower(module, options)
     options = on_mesh(module, options, level_of(module))

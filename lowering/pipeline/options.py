@@ -614,7 +614,16 @@ class Options:
     def rules(self) -> ShardRules | None:
         """The mesh and the rules together; None if nothing is given. Raises GeError for what
         cannot be read."""
-        return asked(self.mesh, self.shard, self.pipeline)
+        return asked(self.mesh, self.shard, self.pipeline, self.microbatches)
+
+    @property
+    def in_stages(self) -> "Options":
+        """The options with the pipeline that a file of rules states. Raises GeError for what cannot
+        be read, or contradicts an option."""
+        rules = self.rules
+        if rules is None:
+            return self
+        return dataclasses.replace(self, pipeline=rules.pipeline, microbatches=rules.microbatches)
 
     @property
     def plugins(self) -> tuple[str, ...]:

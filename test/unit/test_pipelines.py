@@ -101,6 +101,16 @@ def test_stages_give_the_numbers_of_one_device(
     assert figures["sent_bytes"] == part  # each of the microbatches once
 
 
+def test_rules_may_say_how_many_stages_there_are(tmp_path: Path) -> None:
+    """Then no option does; one that says something else is an error."""
+    rules = {"mesh": {"pp": 2}, "shard": {}, "pipeline": 2, "microbatches": 4}
+    pipe = Pipeline.of(check_numbers(tmp_path, CHAIN, shard=rules).module)
+    assert pipe is not None
+    assert (pipe.stages, pipe.microbatches) == (2, 4)
+    with pytest.raises(GeError, match="--microbatches 8, but --shard states 4; drop one"):
+        compiled(tmp_path, CHAIN, shard=rules, microbatches=8)
+
+
 def test_devices_of_stages_may_be_in_another_order(tmp_path: Path) -> None:
     """A place of the mesh has the stage, whichever device is there."""
     order = 'graph.mesh @mesh ["dp"=2, "pp"=2], device_ids=[3, 1, 0, 2]\n'

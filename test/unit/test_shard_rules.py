@@ -117,7 +117,7 @@ def test_python_and_environment(tmp_path: Path):
 
 
 def test_the_file_may_have_the_mesh_and_what_is_of_others(tmp_path: Path):
-    rules = {"mesh": {"dp": 2}, "shard": {"x": [["dp"]]}, "parameters": ["w"], "pipeline": 4}
+    rules = {"mesh": {"dp": 2}, "shard": {"x": [["dp"]]}, "parameters": ["w"]}
     program = read(layers(), tmp_path / "m.onnx", "", rules)
     assert mesh_of(program.module) == read_mesh("dp=2")
     assert cut(program) == {"x": '[{"dp"}, {}]'}
@@ -222,10 +222,40 @@ def test_what_is_of_pipelines_has_no_use_without_one(
 ):
     onnx.save(layers(), tmp_path / "m.onnx")
     given = [str(tmp_path / "m.onnx"), "-o", str(tmp_path / "p.mlir"), "--until", "graph"]
-    rules = {"mesh": {"dp": 2}, "shard": {"x": [["dp"]]}, "stages_end_at": ["p"], "pipeline": 2}
+    rules = {"mesh": {"dp": 2}, "shard": {"x": [["dp"]]}, "stages_end_at": ["p"], "microbatches": 2}
     assert ge_compile([*given, "--shard", json.dumps(rules)]) == 0
     said = capsys.readouterr().err
-    assert "nothing is made of pipeline and stages_end_at without --pipeline" in said
+    assert "nothing is made of microbatches and stages_end_at without --pipeline" in said
+
+
+@pytest.mark.parametrize(
+    ("stated", "pipeline", "microbatches", "found"),
+    [
+        ({"pipeline": 4, "microbatches": 8}, "", 0, ("4", 8)),
+        ({"pipeline": "pp=4", "microbatches": 8}, "4", 8, ("pp=4", 8)),
+        ({"pipeline": 4}, "pp=4", 2, ("pp=4", 2)),
+        ({}, "4", 2, ("4", 2)),
+        ({"pipeline": 4}, "2", 0, "--pipeline 2, but --shard states a pipeline of 4"),
+        ({"pipeline": "pp=4"}, "a=4", 0, "--pipeline a=4, but --shard states a pipeline of pp=4"),
+        ({"microbatches": 8}, "4", 4, "--microbatches 4, but --shard states 8"),
+        ({"pipeline": "four"}, "", 0, "'pipeline' is a number of stages, or an axis of the mesh"),
+        ({"pipeline": None}, "", 0, "'pipeline' is a number of stages, or an axis of the mesh"),
+        ({"microbatches": 0}, "", 0, "'microbatches' is "),
+        ({"microbatches": [2]}, "", 0, "'microbatches' is "),
+    ],
+)
+def test_rules_and_options_agree_on_a_pipeline(
+    stated: dict[str, Any], pipeline: str, microbatches: int, found: tuple[str, int] | str
+):
+    text = json.dumps({"shard": {}, **stated})
+    if isinstance(found, str):
+        with pytest.raises(GeError) as raised:
+            asked("pp=4", text, pipeline, microbatches)
+        assert found in str(raised.value)
+        return
+    rules = asked("pp=4", text, pipeline, microbatches)
+    assert rules is not None
+    assert (rules.pipeline, rules.microbatches) == found
 
 
 @pytest.mark.parametrize("until", ["graph", "program"])

@@ -82,13 +82,15 @@ class AnnotateShardingsPass(ModulePass):
     """Parts of the batch, one after the other; by default as many as stages."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        rules = asked(self.mesh, self.rules, self.pipeline) or ShardRules()
+        rules = asked(self.mesh, self.rules, self.pipeline, self.microbatches)
+        if rules is None:
+            rules = ShardRules(pipeline=self.pipeline, microbatches=self.microbatches)
         if (parts := mesh_of_parts(op)) is not None and not rules.shard:
             agreed(rules.mesh, parts)
             return  # the program of one device, in which all is said
         annotate(op, rules, self.pad)
-        if self.pipeline:
-            cut_batches(op, self.pipeline, self.microbatches, rules.auto)
+        if rules.pipeline:
+            cut_batches(op, rules.pipeline, rules.microbatches, rules.auto)
         elif not (rules.shard or rules.auto):
             warn_of_no_sharding(op)
         check_shardings(op, self.pad)

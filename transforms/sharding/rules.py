@@ -8,10 +8,10 @@
                "p": [["tp:(1)2", "?"]]}}   along a sub-axis; `?` as in Shardy
 
 The file may have the second table alone, or the mesh. A list "parameters" says which weights count
-as such in reports; others are constants. A list "stages_end_at" has the values (a name, or a list
-of names) with which the stages of `--pipeline` end; "pipeline" and "microbatches" say for whoever
-starts ge-compile what its options are to be. Anything else beside "shard" is an error. A rule with
-the whole name of a value comes before globs, and the first of these holds.
+as such in reports; others are constants. "pipeline" and "microbatches" are what the options of
+these names say; a list "stages_end_at" has the values (a name, or a list of names) with which the
+stages end. Anything else beside "shard" is an error. A rule with the whole name of a value comes
+before globs, and the first of these holds.
 
 `--shard auto`, or `--shard rules.json,auto`: what no rule states is searched for (`plans.py`)."""
 
@@ -44,6 +44,7 @@ class ShardRules:
     parameters: Sequence[str] | None = None
     auto: bool = False  # what is not stated is searched for
     pipeline: str = ""  # the stages of a pipeline, as `read_pipeline` takes them
+    microbatches: int = 0  # parts of the batch, 0 if none are stated
     ends: Sequence[Sequence[str]] = ()  # the values with which each of them ends
     of_pipeline: Sequence[str] = ()  # parts of the file that say something about a pipeline
 
@@ -83,15 +84,32 @@ def read_pipeline(text: str) -> tuple[str, int]:
         ) from None
 
 
-def asked(mesh: str, shard: str, pipeline: str = "") -> ShardRules | None:
-    """Return what `--mesh`, `--shard` and `--pipeline` say together; None if nothing. Raises
-    GeError for what cannot be read, and where they contradict each other."""
+def asked(mesh: str, shard: str, pipeline: str = "", microbatches: int = 0) -> ShardRules | None:
+    """Return what `--mesh`, `--shard`, `--pipeline` and `--microbatches` say together; None if
+    nothing. Raises GeError for what cannot be read, and where they contradict each other."""
     if not mesh and not shard:
         return None
     source, auto = without_auto(shard)
     rules = read_rules(source) if source else ShardRules(source="--shard")
     stated = agreed(_mesh(mesh, "--mesh"), rules.mesh, rules.source)
-    return replace(rules, auto=auto, mesh=stated, pipeline=pipeline)
+    pipeline = agreed_stages(pipeline, rules)
+    if microbatches and rules.microbatches and microbatches != rules.microbatches:
+        what = f"--microbatches {microbatches}, but {rules.source} states {rules.microbatches}"
+        raise GeError(what, hint="drop one of the two")
+    microbatches = microbatches or rules.microbatches
+    return replace(rules, auto=auto, mesh=stated, pipeline=pipeline, microbatches=microbatches)
+
+
+def agreed_stages(ours: str, rules: ShardRules) -> str:
+    """The stages that `--pipeline` and a file of rules state, of which one may say nothing, or
+    leave the axis out. Raises GeError for two numbers or axes."""
+    if not ours or not rules.pipeline:
+        return ours or rules.pipeline
+    (axis, count), (other, stages) = read_pipeline(ours), read_pipeline(rules.pipeline)
+    if count != stages or (axis and other and axis != other):
+        what = f"--pipeline {ours}, but {rules.source} states a pipeline of {rules.pipeline}"
+        raise GeError(what, hint="drop one of the two")
+    return ours if axis else rules.pipeline
 
 
 def without_auto(shard: str) -> tuple[str, bool]:
@@ -183,9 +201,11 @@ def read_rules(source: str) -> ShardRules:
     names = None if parameters is None else [str(n) for n in cast("list[Any]", parameters)]
     ends = _ends(table.get("stages_end_at") or [] if has_parts else [], where)
     of_pipeline = [part for part in OF_PIPELINE if has_parts and part in table]
+    pipeline, microbatches = _stages(table, where) if has_parts else ("", 0)
     return ShardRules(
-        _mesh(line, where), shardings, where, names, ends=ends, of_pipeline=of_pipeline
-    )
+        _mesh(line, where), shardings, where, names, pipeline=pipeline,
+        microbatches=microbatches, ends=ends, of_pipeline=of_pipeline,
+    )  # fmt: skip
 
 
 def _check_parts(table: Mapping[str, Any], where: str) -> None:
@@ -195,6 +215,20 @@ def _check_parts(table: Mapping[str, Any], where: str) -> None:
             near = did_you_mean(name, PARTS, f"; parts are {', '.join(PARTS)}")
             hint = f'{near.removeprefix("; ")}; rules of values stand in "shard"'
             raise GeError(f"rules have no part '{name}'", where, hint)
+
+
+def _stages(table: Mapping[str, Any], where: str) -> tuple[str, int]:
+    """The pipeline that a file states, as `read_pipeline` takes it, and its microbatches; "" and 0
+    for what it does not."""
+    part = "pipeline"
+    try:
+        pipeline = str(table[part]) if part in table else ""
+        if pipeline:
+            read_pipeline(pipeline)
+        part = "microbatches"
+        return pipeline, whole(1)(str(table[part])) if part in table else 0
+    except ValueError as e:
+        raise GeError(f"'{part}' is {e}, not {json.dumps(table[part])}", where) from None
 
 
 def _ends(listed: Any, where: str) -> list[list[str]]:
