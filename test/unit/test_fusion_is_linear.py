@@ -16,12 +16,15 @@ from ge.dialects.graph.elementwise import AddOp, ExpOp, NegOp
 from ge.dialects.graph.linear import MatmulOp
 from ge.dialects.graph.normalization import RmsNormOp
 from ge.dialects.graph.slicing import ConcatOp, SplitOp
+from ge.dialects.support.boxes import Access
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import tensor
 from ge.dialects.targets.target import Target
+from ge.dialects.text.reading import SourceText, parse_module
+from ge.lowering.driver.compiler import context
 from ge.runtime.data.arrays import dense
 from ge.runtime.library.asking import Answer
-from ge.transforms.fusion import merging
+from ge.transforms.fusion import merging, sending
 from ge.transforms.fusion.fuse_linear import FuseLinearPass
 from ge.transforms.fusion.fuse_norm import FuseNormPass
 from ge.transforms.fusion.fuse_region import FuseRegionPass
@@ -164,3 +167,36 @@ def test_a_long_chain_becomes_few_kernels(monkeypatch: pytest.MonkeyPatch) -> No
     _, fused = weighed(chain, 4 * MOST_OPS, monkeypatch)
     assert sum(len(op.members) for op in fused) == 4 * MOST_OPS
     assert len(fused) <= 5
+
+
+def looked_at(layers: int, monkeypatch: pytest.MonkeyPatch) -> int:
+    """How many ops the search for what is sent of products looks at, of layers of two products of
+    one input, added to it: all of them follow from the first product."""
+    x, w = "tensor<512x512xf16>", "tensor<512x512xf16>"
+    lines = [f'%{name} = graph.constant #graph.weight<"{name}"> : {w}' for name in "vw"]
+    for i in range(layers):
+        lines += [
+            f"%b{i} = graph.matmul %x{i}, %w : ({x}, {w}) -> {x}",
+            f"%a{i} = graph.matmul %x{i}, %v : ({x}, {w}) -> {x}",
+            f'%s{i} = graph.all_reduce sum %a{i} over <"tp"=4> : ({x}) -> {x}',
+            f"%t{i} = graph.add %s{i}, %b{i} : ({x}, {x}) -> {x}",
+            f"%x{i + 1} = graph.add %x{i}, %t{i} : ({x}, {x}) -> {x}",
+        ]
+    body = "\n".join(lines)
+    text = f'graph.mesh @mesh ["tp"=4]\nfunc.func @main(%x0: {x}) -> {x} {{\n{body}\n'
+    module = parse_module(context(), SourceText("m.mlir", f"{text}return %x{layers} : {x}\n}}"))
+    seen, access = list[TensorOp](), sending.access
+
+    def counted(op: TensorOp) -> Access:
+        seen.append(op)
+        return access(op)
+
+    monkeypatch.setattr(sending, "access", counted)
+    FuseLinearPass().apply(Context(), module)
+    FuseRegionPass().apply(Context(), module)
+    return len(seen)
+
+
+def test_what_is_sent_of_siblings_is_looked_for_near_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    few, many = (looked_at(layers, monkeypatch) for layers in (20, 60))
+    assert 0 < many < 4 * few

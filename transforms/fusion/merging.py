@@ -352,7 +352,7 @@ class Merger:
                 together = self.sum_us([group, other])
             if apart is not None and together is not None:
                 if (gain := apart - hidden_us - together) < 0:
-                    return Missed(f"together they are {-gain:.1f} us slower", 0.0)
+                    return Missed(slower_text(-gain, hidden_us), 0.0)
         if not allows(rule, at):
             return Missed("a debug counter leaves it out", gain, final=True)
         merge = Merge(rule, at, tuple(group.ops), gain)
@@ -680,3 +680,12 @@ class FusionPass(TargetPass, ABC):
     @abstractmethod
     def fuse(self, merger: Merger) -> None:
         """Group the ops of a block; groups with a kind become fused ops."""
+
+
+def slower_text(us: float, hidden_us: float) -> str:
+    """Say how much slower one launch is than two, and whether that is for what devices send each
+    other meanwhile."""
+    text = f"together they are {us:.1f} us slower"
+    if hidden_us < us or not hidden_us:
+        return text
+    return f"{text}: apart, {hidden_us:.1f} us of sending are hidden behind what is computed"
