@@ -7,6 +7,7 @@ from collections import Counter
 from math import isfinite
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -14,14 +15,18 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "bench"))
 from counting_steps import calls
 from decoder_stack import Decoder
 
-from ge.dialects.graph.collectives import AllGatherOp, Collective
+from ge.dialects.graph.collectives import AllGatherOp, AllReduceOp, Collective, ExchangeOp
 from ge.dialects.graph.sharding import mesh_of
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.mesh import Mesh
+from ge.dialects.support.types import numel, shape_of
 from ge.dialects.targets.target import Target
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
+from ge.runtime.check.devices import check_devices
+from ge.runtime.data.arrays import Array
+from ge.runtime.device.session import Session
 from ge.transforms.sharding.assignment import Assignment
 from ge.transforms.sharding.host_times import unhidden
 from ge.transforms.sharding.partition_spmd import PartitionSpmdPass
@@ -180,6 +185,38 @@ def test_what_comes_hides_behind_starts_of_launches_too(count: int, unhidden: in
     rates = TimedRates(Target.load(), Mesh((("tp", 4),)))
     cache = Assignment(main, rates.mesh, rates, free=True).by_argument[main.body.block.args[1]]
     assert cache.unhidden == unhidden
+
+
+def test_rows_of_images_are_cut_though_each_group_of_a_norm_has_all_of_them() -> None:
+    """Devices add up two sums of each group: where the norm needed all rows, they would gather
+    them, and nothing would be cut."""
+    x, w, c = "tensor<1x256x64x64xf32>", "tensor<256x256x3x3xf32>", "tensor<256xf32>"
+    text = f"""
+func.func @main(%x: {x} {{graph.name = "x"}}) -> ({x} {{graph.name = "y"}}) {{
+  %w = graph.constant #graph.weight<"w"> : {w}
+  %s = graph.constant #graph.weight<"s"> : {c}
+  %b = graph.constant #graph.weight<"b"> : {c}
+  %v = graph.constant #graph.weight<"v"> : {w}
+  %0 = graph.conv %x, %w pads [1, 1, 1, 1] : ({x}, {w}) -> {x}
+  %1 = graph.group_norm %0, %s, %b groups 32 : ({x}, {c}, {c}) -> {x}
+  %2 = graph.silu %1 : ({x}) -> {x}
+  %3 = graph.conv %2, %v pads [1, 1, 1, 1] : ({x}, {w}) -> {x}
+  func.return %3 : {x}
+}}"""
+    rng = np.random.default_rng(0)
+    shapes = {"w": (256, 256, 3, 3), "v": (256, 256, 3, 3), "s": (256,), "b": (256,)}
+    payload = {k: (rng.standard_normal(s) / 32).astype(np.float32) for k, s in shapes.items()}
+    given = {"x": rng.standard_normal((1, 256, 64, 64), np.float32)}
+    results: list[Array] = []
+    for options in (Options(), Options(mesh="tp=4", shard="auto")):
+        module = parse_module(context(), SourceText("norm.mlir", text))
+        lower(module, options)
+        results.append(Session(module, payload, sanitize=False).run(given)["y"])
+    assert check_devices(module) == []
+    sums = [op for op in module.walk() if isinstance(op, AllReduceOp)]
+    assert [numel(shape_of(op.result)) for op in sums] == [32]  # one kernel, launched twice
+    assert sum(isinstance(op, ExchangeOp) for op in module.walk()) == 2
+    np.testing.assert_allclose(results[1], results[0], rtol=1e-4, atol=1e-5)
 
 
 def test_norms_are_found_before_values_are_cut() -> None:

@@ -21,6 +21,7 @@ from xdsl.ir import Block, BlockArgument, Operation, OpResult, SSAValue
 
 from ge.dialects.graph.constant import ConstantOp
 from ge.dialects.graph.control import LoopOp, YieldOp
+from ge.dialects.graph.normalization import GroupNormOp
 from ge.dialects.graph.sharding import SHARDING, ShardingAttr, ShardOp
 from ge.dialects.graph.stated import argument_attributes
 from ge.dialects.support.digits import all_digits, joined
@@ -33,7 +34,7 @@ from ge.transforms.sharding.host_times import unhidden
 from ge.transforms.sharding.local_ops import builds, may_cut
 from ge.transforms.sharding.rates import Rates
 from ge.transforms.sharding.resharding import count, elements, steps
-from ge.transforms.sharding.strategies import Need, Rules, Strategy, of_result
+from ge.transforms.sharding.strategies import Need, NormRules, Rules, Strategy, of_result
 
 STEP_S = 1e-12  # what decides between ways that send as much
 MOST = 24  # strategies of an op; of one whose are proposed these, and a third as many
@@ -231,10 +232,15 @@ class OpGraph:
     def _rules_of(self, op: TensorOp) -> Rules:
         kind = self._kinds.get(op)
         if kind is None or (rules := self._rules.get(kind)) is None:
-            rules = Rules(op, may_cut, builds)
+            rules = self._new_rules(op)
             if kind is not None:
                 self._rules[kind] = rules
         return rules
+
+    def _new_rules(self, op: TensorOp) -> Rules:
+        if self.free and isinstance(op, GroupNormOp):
+            return NormRules(op, lambda op, d: d > 1 or may_cut(op, d), builds)
+        return Rules(op, may_cut, builds)
 
     def _add(self, node: OpNode) -> OpNode:
         self.nodes.append(node)
@@ -404,7 +410,14 @@ class OpGraph:
         parts, own = count([a for axes in cut for a in axes]), strategy.result
         moved = [bytes_of(v, n) for v, n in zip(op.operands, needs, strict=True)]
         moved += [bytes_of(r, of_result(own, _rank(r))) for r in op.results]
-        return self.rates.work_s(op, parts, sum(moved))
+        return self.rates.work_s(op, parts, sum(moved)) + self._norm_s(op, strategy)
+
+    def _norm_s(self, op: TensorOp, strategy: Strategy) -> float:
+        """Return the time of sums and of squares of a norm that devices add up."""
+        if not (self.free and isinstance(op, GroupNormOp) and (axes := NormRules.shared(strategy))):
+            return 0.0
+        sums = 4.0 * shape_of(op.input)[0] * op.groups.value.data
+        return 2 * self.rates.summed_s(joined(axes), sums)
 
     # ---- strategies
 

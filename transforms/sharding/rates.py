@@ -107,6 +107,14 @@ class Rates:
         """Return the time of bytes that come from the host or go there."""
         return 0.0
 
+    def summed_s(self, axes: tuple[Axis, ...], size: float) -> float:
+        """Return the time in which devices that differ along axes add up so many bytes."""
+        if is_in_time(axes):
+            return size / NEVER
+        cluster, spread = self.spread(axes)
+        found = reduction_us("all_reduce", cluster, spread, size, self.target)
+        return min(found.values()) / 1e6
+
 
 def is_epilogue(op: Operation, before: Operation) -> bool:
     """Return whether an op computes on the elements of what the one before it gives."""

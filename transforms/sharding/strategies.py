@@ -330,6 +330,31 @@ class Rules:
                     yield replace(whole, dims=(*whole.dims[:d], axes, *whole.dims[d + 1 :]))
 
 
+class NormRules(Rules):
+    """Of a group norm, for a search: it may also be cut along dimensions of which each group has
+    all elements. It is written in two levels then (`two_levels.py`): devices add up their sums."""
+
+    @cached_property
+    def relation(self) -> dict[tuple[int, int], list[int]]:
+        shape = self.results[0]
+        return super().relation | {(0, d): [d] for d in range(2, len(shape)) if shape[d] > 1}
+
+    def _of_operand(self, index: int, strategy: Strategy) -> Need | None:
+        need = super()._of_operand(index, strategy)
+        if index or not self.shared(strategy):
+            return need
+        shape, rows = self.shapes[0], strategy.dims[2:]
+        even = all(
+            d % prod(a.size for a in own) == 0 for d, own in zip(shape[2:], rows, strict=True)
+        )
+        return Sharding((*need.dims[:2], *rows)) if even and isinstance(need, Sharding) else None
+
+    @staticmethod
+    def shared(strategy: Strategy) -> Axes:
+        """Return the axes along which devices have parts of the same groups."""
+        return tuple(a for axes in strategy.dims[2:] for a in axes)
+
+
 def merged(a: Strategy, b: Strategy) -> Strategy:
     """Strategy a, with what of b's does not use the same axes."""
     used = set(all_digits(a.axes))

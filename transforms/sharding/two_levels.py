@@ -65,7 +65,7 @@ from ge.transforms.rewriting.building import Make
 from ge.transforms.sharding.assignment import Assignment
 from ge.transforms.sharding.local_ops import with_properties
 from ge.transforms.sharding.resharding import count
-from ge.transforms.sharding.strategies import is_zero, of_result
+from ge.transforms.sharding.strategies import NormRules, is_zero, of_result
 
 LARGEST_I32 = (1 << 31) - 1
 LARGEST_TABLE = 1 << 22  # elements: of which elements each one consists
@@ -88,6 +88,8 @@ def in_two_levels(assignment: Assignment) -> bool:
         assert isinstance(op, TensorOp)
         index = row_operand(op)
         parts = parts_along(op, index, reaching(assignment, op.operands[index]))
+        if parts == 1 and isinstance(rules, NormRules):
+            parts = parts_along(op, index, assignment.chosen(op.results[0]))
         if parts > 1 and (results := rewrite(Make(op), op, parts)) is not None:
             replace_op(op, results)
             changed = True
