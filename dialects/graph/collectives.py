@@ -48,6 +48,7 @@ from ge.dialects.support.constraints import (
 from ge.dialects.support.mesh import Axis, Mesh
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
+    DYNAMIC,
     Shape,
     array_ints,
     element_type,
@@ -238,6 +239,8 @@ def scaled(value: SSAValue, dim: int, by: int, parts: int) -> Attribute:
     VerifyException where it does not divide."""
     shape = list(shape_of(value))
     axis = element_axis(dim, len(shape), "dim")
+    if shape[axis] == DYNAMIC:
+        return tensor(shape, element_type(value))
     if shape[axis] % parts:
         raise VerifyException(
             f"dimension {axis} of {value.type} does not divide over {parts} devices"

@@ -16,6 +16,7 @@ take."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
@@ -34,6 +35,7 @@ from ge.dialects.support.functions import main_function
 from ge.dialects.support.mesh import Axis, Mesh
 from ge.dialects.support.types import is_dynamic
 from ge.runtime.check.device_values import check_values
+from ge.runtime.check.dynamic_sizes import sized_by_arguments
 from ge.runtime.check.happens_before import Epoch, HappensBefore, Item
 from ge.runtime.check.memory import MemrefBytes, span_of
 from ge.runtime.check.problems import Problem, name_of, placed
@@ -204,6 +206,12 @@ class DeviceChecker:
                 return
         self.early.append((item, own))
 
+    @cached_property
+    def alike(self) -> set[SSAValue]:
+        """The tensors that devices allocate in a run, of one size on all: they do so in the order
+        of the program."""
+        return sized_by_arguments(self.main, self.kernels)
+
     def check_places(self, op: LaunchOp) -> None:
         """Check that the memory lies at the same place on all devices."""
         for value in (*op.ins, *op.outs):
@@ -211,6 +219,7 @@ class DeviceChecker:
             is_argument = owner.owner is self.main.body.block and space_of(owner.type) == HBM
             placed_ = isinstance(owner.owner, SlotOp) or (self.in_stage and is_argument)
             placed_ = placed_ and not is_dynamic(owner.type)
+            placed_ = placed_ or owner in self.alike
             if space_of(value.type) != HBM or not (placed_ or is_weight(owner, op, value)):
                 text = f"{name_of(op)} takes {value.type}, which has no stated place: it may lie "
                 self.report("D9", f"{text}elsewhere on other devices", op)

@@ -19,12 +19,13 @@ from typing import cast
 
 from xdsl.dialects.builtin import DenseIntOrFPElementsAttr, TensorType
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from ge.dialects.fused_op import CustomOp, FusedOp
 from ge.dialects.graph.constant import ConstantOp as GraphConstantOp
 from ge.dialects.graph.indexing import CompressOp, NonZeroOp, UniqueOp
+from ge.dialects.graph.sharding import sharding_of
 from ge.dialects.graph.stated import argument_attributes, dim_ranges, dims_of
 from ge.dialects.npu_task.attributes import (
     OFFSETS,
@@ -41,6 +42,7 @@ from ge.dialects.support.types import (
     DYNAMIC,
     Dense,
     byte_size,
+    element_type,
     is_dynamic,
     numel,
     set_type,
@@ -50,6 +52,7 @@ from ge.dialects.support.types import (
 from ge.runtime.check.problems import Problem, name_of
 
 MOST_SIZES = 9  # at which types are followed
+SOME_SIZE = 64  # of a dimension, where any will do
 
 # Ops of whose results only data tell a dimension: it is at most as large as the operand
 AT_MOST_ITS_INPUT = (NonZeroOp, UniqueOp, CompressOp)
@@ -86,6 +89,35 @@ class DynamicSizes:
                 text = f"{name_of(op)} states '{text}' bytes for a result that takes"
                 text = f"{text} {byte_size(t)} at {at}, not {stated}"
                 self.problems.setdefault(result, Problem("M10", text, op))
+
+
+def sized_by_arguments(func: FuncOp, kernels: Mapping[str, KernelOp]) -> set[SSAValue]:
+    """The tensors of unknown size whose sizes follow from those of arguments, as types have it: of
+    a program of many devices they are the same on all. None where data tell a size, and where
+    devices have parts along a dimension of unknown size."""
+    by_data = (isinstance(op, AT_MOST_ITS_INPUT) for k in kernels.values() for op in k.walk())
+    if any(by_data) or any(is_cut_unevenly(func, arg) for arg in func.args):
+        return set()
+    ports = ((argument_attributes(func, a.index), data_type(a.type)[1]) for a in func.args)
+    names = {name for table, shape in ports for name in dims_of(table, len(shape)) if name}
+    types = TypesAt(func, kernels, dict.fromkeys(names, SOME_SIZE))
+    for arg, value in list(types.values.items()):  # dimensions without a name
+        sizes = [SOME_SIZE if n == DYNAMIC else n for n in shape_of(value)]
+        types.values[arg] = placeholder(sizes, element_type(value))
+    found = set[SSAValue]()
+    for op in func.body.block.ops:
+        types.follow(op)
+        new = access(op).new if isinstance(op, Task) else ()
+        found |= {v for v in new if is_dynamic(v.type) and not is_dynamic(types.of(v).type)}
+    return found
+
+
+def is_cut_unevenly(func: FuncOp, arg: BlockArgument) -> bool:
+    """True if devices have parts of an argument along a dimension of unknown size."""
+    sharding = sharding_of(argument_attributes(func, arg.index))
+    shape = data_type(arg.type)[1]
+    dims = () if sharding is None else sharding.dims
+    return any(own and n == DYNAMIC for own, n in zip(dims, shape, strict=False))
 
 
 def sizes_in(ranges: Mapping[str, Range]) -> Iterator[dict[str, int]]:

@@ -10,7 +10,8 @@ inputs. A summary says what it relies on of this program: "provided that". Taken
   and that the session counts them, and gives each block of rows a place of its own in their table;
 - that a loop with a condition that the program computes comes to its end;
 - sizes that are known only at run time: that values fit where they are copied to, that they take no
-  more bytes than they state (a run refuses those that do), and that what the device allocates for
+  more bytes than they state (a run refuses those that do), that devices which allocate tensors of
+  equal sizes in one order have them at one place, and that what the device allocates for
   them fits beside the rest;
 - `npu_task.cap_bytes` in runs in which no single stream is ahead of all others, and inside of
   branches and loops; arena_bytes is a limit for all;

@@ -14,6 +14,7 @@ from xdsl.printer import Printer
 
 from ge.dialects.npu_task.ops import LaunchOp
 from ge.dialects.support.errors import GeError
+from ge.dialects.support.types import DYNAMIC
 from ge.dialects.targets.target import Target
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.lowering.driver.compiler import context, lower
@@ -290,6 +291,44 @@ def test_d9_memory_of_collectives_lies_at_one_place_on_all_devices(mlp: str):
     assert name is not None
     program = re.sub(rf"{name[1]} = npu_task.slot \w+ \d+ ", f"{name[1]} = memref.alloc() ", mlp)
     assert "D9" in rules(program)
+
+
+ANY_BATCH = """
+graph.mesh @mesh ["tp"=4]
+func.func @main(%x: tensor<?x16xf32> {graph.name = "x", graph.dims = ["b", ""],
+      graph.sharding = #graph.sharding<@mesh, [{}, {"tp"}]>, graph.whole = array<i64: UNKNOWN, 64>})
+    -> (tensor<?x64xf32> {graph.name = "y",
+      graph.sharding = #graph.sharding<@mesh, [{}, {}]>, graph.whole = array<i64: UNKNOWN, 64>}) {
+  %0 = graph.tanh %x : (tensor<?x16xf32>) -> tensor<?x16xf32>
+  %1 = graph.all_gather %0 dim 1 over <"tp"=4> : (tensor<?x16xf32>) -> tensor<?x64xf32>
+  %2 = graph.softmax %1 axis 1 : (tensor<?x64xf32>) -> tensor<?x64xf32>
+  func.return %2 : tensor<?x64xf32>
+}
+""".replace("UNKNOWN", str(DYNAMIC))
+BY_DATA = """
+graph.mesh @mesh ["tp"=4]
+func.func @main(%x: tensor<16xf32> {graph.name = "x",
+      graph.sharding = #graph.sharding<@mesh, [{"tp"}]>, graph.whole = array<i64: 64>})
+    -> (tensor<1x?xi64> {graph.name = "y",
+      graph.sharding = #graph.sharding<@mesh, [{}, {}]>, graph.whole = array<i64: 1, UNKNOWN>}) {
+  %0 = graph.nonzero %x : (tensor<16xf32>) -> tensor<1x?xi64>
+  %1 = graph.all_reduce max %0 over <"tp"=4> : (tensor<1x?xi64>) -> tensor<1x?xi64>
+  func.return %1 : tensor<1x?xi64>
+}
+""".replace("UNKNOWN", str(DYNAMIC))
+
+
+def test_d9_what_devices_allocate_is_of_one_size_where_arguments_say_it():
+    """They do so in the order of the program. Others read it until they have acknowledged, as
+    elsewhere; and where data say the size, or an argument is cut along it, it may differ."""
+    program = compiled(ANY_BATCH)
+    assert rules(program) == {}
+    assert rules(compiled(ANY_BATCH.replace(', graph.dims = ["b", ""]', ""))) == {}
+    gone = program.replace(line_of(program, "acknowledge_0"), "")
+    assert list(rules(gone)) == ["D8"]
+    cut = program.replace('[{}, {"tp"}]', '[{"tp"}, {"tp"}]')
+    assert "D9" in rules(cut)
+    assert "D9" in rules(compiled(BY_DATA))
 
 
 @pytest.mark.parametrize(
