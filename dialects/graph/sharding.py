@@ -437,8 +437,9 @@ class Unseen(NamedTuple):
     combined with those of other devices, or repeated on all of them; or by which a slice takes one
     element of so many for each device, or a dimension is resized, so that it ends with another
     element than before, or filled, so that it ends where the last part does; or by which windows
-    are cut of which a device has one, over all of its part. That does nothing on a device, or as
-    much as something else, and its program does not show it."""
+    are cut of which a device has one, over all of its part; or by which products sum over constants
+    of equal elements, of which no part differs from the whole. That does nothing on a device, or
+    as much as something else, and its program does not show it."""
 
     moved: frozenset[Axis] = frozenset()
     combined: frozenset[Axis] = frozenset()
@@ -446,6 +447,7 @@ class Unseen(NamedTuple):
     resized: frozenset[Axis] = frozenset()
     filled: frozenset[Axis] = frozenset()
     windowed: frozenset[Axis] = frozenset()
+    summed: frozenset[Axis] = frozenset()
 
     @classmethod
     def of(cls, module: ModuleOp) -> "Unseen":

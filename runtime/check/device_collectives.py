@@ -33,6 +33,11 @@ class Received:
         """True if a dimension may have so many elements on all devices."""
         return cut.whole in (None, count) or {*cut.axes} <= self.unseen.resized
 
+    def may_be_term(self, form: Kind, axis: Axis) -> bool:
+        """True if elements that are equal on all devices may be terms of a sum."""
+        is_same = form.loose and not form.free and axis not in form.axes
+        return is_same and axis in self.unseen.summed
+
     def report(self, rule: str, op: Operation, text: str) -> None:
         self.problems.append((rule, f"{op.name}: {text}"))
 
@@ -156,6 +161,10 @@ class Received:
                 if form.kind != kind:
                     text = f"combines by {kind} what are terms of a {form.kind}"
                     self.report("D12", op, text)
+            elif self.may_be_term(form, axis):
+                if kind != SUM:
+                    text = f"combines by {kind} what may be terms of a sum"
+                    self.report("D12", op, text)
             elif not form.free and axis not in form.axes and kind in (SUM, "prod"):
                 text = f"combines along {axis.name} what is the same on all devices"
                 self.report("D12", op, f"{text}: it is counted again for each")
@@ -171,4 +180,5 @@ class Received:
             if before is not None and (before.minor or any(before.edges)):
                 self.report("D19", op, f"scatters what is {before.wrong}")
             cuts.append(Cut((*own, *axes), dim))
-        return Kind(tuple(cuts), rest, form.kind, varies).after(form)
+        new = Kind(tuple(cuts), rest, form.kind, varies).after(form)
+        return replace(new, loose=form.loose and not {*axes} & self.unseen.summed)

@@ -455,6 +455,35 @@ def test_d12_terms_of_several_sums_in_one_buffer():
     assert "combines by max" in rules(program.replace("all_reduce sum", "all_reduce max"))["D12"]
 
 
+ALIKE = """
+func.func @main(%x: tensor<8x16xf32> {graph.name = "x"}) -> (tensor<8x16xf32> {graph.name = "y"}) {
+  %up = graph.constant dense<0.5> : tensor<16x64xf32>
+  %down = graph.constant dense<0.25> : tensor<64x16xf32>
+  %0 = graph.matmul %x, %up : (tensor<8x16xf32>, tensor<16x64xf32>) -> tensor<8x64xf32>
+  %h = graph.relu %0 : (tensor<8x64xf32>) -> tensor<8x64xf32>
+  %1 = graph.matmul %h, %down : (tensor<8x64xf32>, tensor<64x16xf32>) -> tensor<8x16xf32>
+  func.return %1 : tensor<8x16xf32>
+}
+"""
+
+
+def test_d12_parts_of_equal_elements_are_summed_once():
+    """Weights of which all elements are equal do not show that a device has a part of them."""
+    shard = '{"x": [["dp"]], "up": [[], ["tp"]], "down": [["tp"]], "y": [["dp"]]}'
+    module = parse_module(context(), SourceText("alike.mlir", ALIKE))
+    lower(module, Options(mesh="dp=2,tp=4", shard=shard), until="graph")
+    Printer(out := StringIO()).print_op(module)
+    program = out.getvalue()
+    assert rules(compiled(program)) == {}
+    most = program.replace("all_reduce sum", "all_reduce max")
+    assert "may be terms" in rules(compiled(most))["D12"]
+    line = next(li for li in program.splitlines() if "graph.all_reduce" in li)
+    result, value = re.findall(r"%\w+", line)
+    twice = line.replace(f"{result} =", "%twice =").replace(f" {value} over", f" {result} over")
+    again = program.replace(line, f"{line}\n{twice}").replace(f"return {result}", "return %twice")
+    assert "counted again" in rules(compiled(again))["D12"]
+
+
 @pytest.mark.parametrize(
     ("old", "new"),
     [
@@ -1355,6 +1384,31 @@ func.func @main(%x: tensor<1x4x16x8xf32>
     Printer(out).print_op(module)
     assert "all_gather_0_of_2" in out.getvalue()
     assert rules(out.getvalue()) == {}
+
+
+def test_d12_rows_of_what_is_written_by_columns_are_parts_of_a_sum():
+    """A chunk of columns has as many elements as one of rows, and others."""
+    ctx = context()
+    text = """graph.mesh @mesh ["a"=2]
+func.func @main(%x: tensor<16x32xf32> {graph.sharding = #graph.sharding<@mesh, [{}, {"a"}]>})
+    -> (tensor<16x8xf32>, tensor<16x32xf32> {graph.sharding = #graph.sharding<@mesh, [{"a"}, {}]>}) {
+  %c = graph.constant #graph.weight<"w"> : tensor<32x8xf32>
+  %w = graph.shard %c sharding <@mesh, [{"a"}, {}]> : (tensor<32x8xf32>) -> tensor<32x8xf32>
+  %0 = graph.tanh %x : (tensor<16x32xf32>) -> tensor<16x32xf32>
+  %2 = graph.shard %0 sharding <@mesh, [{"a"}, {}]> : (tensor<16x32xf32>) -> tensor<16x32xf32>
+  %1 = graph.matmul %0, %w : (tensor<16x32xf32>, tensor<32x8xf32>) -> tensor<16x8xf32>
+  return %1, %2 : tensor<16x8xf32>, tensor<16x32xf32>
+}"""  # fmt: skip  # noqa: E501
+    module = parse_module(ctx, SourceText("test.mlir", text))
+    options = Options(tiles=False, verify=False, fusion="off")
+    lower(module, options, until="buffers")
+    SplitLaunchesPass(pieces=2, collectives=True).apply(ctx, module)
+    lower(module, options)
+    Printer(out := StringIO()).print_op(module)
+    program = out.getvalue()
+    assert {"tanh_0_of_2", "matmul_0_of_2"} <= set(re.findall(r"launch @(\w+)", program))
+    assert rules(program) == {}
+    assert "combines by max" in rules(program.replace("all_reduce sum", "all_reduce max"))["D12"]
 
 
 def test_d11_no_part_is_taken_by_place_of_what_differs_by_it():

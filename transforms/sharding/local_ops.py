@@ -49,7 +49,7 @@ from ge.dialects.graph.shape import (
     TransposeOp,
     View,
 )
-from ge.dialects.graph.sharding import AxesAttr, AxisIndexOp, StageOp, Unseen
+from ge.dialects.graph.sharding import AxesAttr, AxisIndexOp, ShardOp, StageOp, Unseen
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.graph.support.parameters import lowest, splat
 from ge.dialects.support.boxes import Access
@@ -94,7 +94,8 @@ class Part:
 def unseen(part: Part) -> Unseen:
     """The digits by whose places an op moves a device's one element past other dimensions,
     combines it with those of others, or gives the same one to others, or takes elements away or
-    adds some, or has one window of: nothing is left of that in the program of a device."""
+    adds some, or has one window of, or by which it sums over equal elements: nothing is left of
+    that in the program of a device."""
     return Unseen(repeated=_padded_again(part)).also(_unseen(part))
 
 
@@ -107,6 +108,8 @@ def _padded_again(part: Part) -> frozenset[Axis]:
 
 
 def _unseen(part: Part) -> Unseen:
+    if part.op.ALWAYS_MACS:
+        return Unseen(summed=_summed_alike(part))
     if isinstance(part.op, Picking):
         return Unseen(repeated=_picked_again(part))
     if isinstance(part.op, PoolOp):
@@ -133,6 +136,15 @@ def _unseen(part: Part) -> Unseen:
     if isinstance(part.op, BroadcastToOp | TileOp):
         repeated = {a for a, d in into.items() if shape[d] == 1} - moved - combined - taken
     return Unseen(*map(frozenset, (moved, combined, repeated, *_resized(part))))
+
+
+def _summed_alike(part: Part) -> frozenset[Axis]:
+    """The digits along which a product sums, if one of its operands is a constant of which all
+    elements are equal."""
+    sources = [v.owner.input if isinstance(v.owner, ShardOp) else v for v in part.op.operands]
+    if all(constant_value(v) is None or splat(v) is None for v in sources):
+        return frozenset()
+    return frozenset(all_digits(a for axes in part.strategy.sums for a in axes))
 
 
 def _picked_again(part: Part) -> frozenset[Axis]:
