@@ -280,12 +280,14 @@ def wrong_order(mesh: Mesh) -> str:
     if len(order) != count:
         what = f"{DEVICE_IDS} has {len(order)} numbers"
         return f"{what}, and the mesh {count} places, one device at each"
+    seen = set[int]()
     for device in order:
         if not 0 <= device < count:
             return f"{DEVICE_IDS} has {device}, and the {count} devices are 0 to {count - 1}"
-        if order.count(device) > 1:
+        if device in seen:
             absent = min({*range(count)} - {*order})
             return f"{DEVICE_IDS} has {device} twice, and no {absent}: each device is at one place"
+        seen.add(device)
     return ""
 
 

@@ -69,8 +69,8 @@ class Spread:
 
     def own(self, whole: Array, mesh: Mesh, device: int) -> Array | None:
         """Return what a device has of a whole value, without elements that mean nothing."""
-        self = self.sized(whole.shape)
-        spans = zip(self.sharding.box(self.whole, mesh, device), whole.shape, strict=True)
+        box = self.sharding.box(self.sized(whole.shape).whole, mesh, device)
+        spans = zip(box, whole.shape, strict=True)
         return whole[tuple(slice(first, min(first + n, size)) for (first, n), size in spans)]
 
     def joined(self, parts: Sequence[Array], mesh: Mesh) -> Array:

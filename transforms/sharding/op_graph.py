@@ -135,7 +135,7 @@ class OpGraph:
         self.whole = whole
         self.fixed: dict[SSAValue, Sharding] = {}  # arguments, also of blocks
         self.nodes: list[OpNode] = []
-        self.row: list[OpNode] = []  # in the order of step 2
+        self.row: list[OpNode] = []  # in the order of `begin_at`
         self.by_op: dict[Operation, OpNode] = {}
         self.by_argument: dict[SSAValue, OpNode] = {}
         self._classes, self._kinds = classes(main)
@@ -215,8 +215,8 @@ class OpGraph:
                 self._fix(node, needs, None)
 
     def begin_at(self, start: int) -> None:
-        """Have step 2 go along that one of the layers that repeat which is the first at a place of
-        the program or behind it."""
+        """Have a search go along that one of the layers that repeat which is the first at a place
+        of the program or behind it."""
         places = dict[OpNode, int]()
         for i, op in enumerate(self.main.body.block.ops):
             if (node := self.by_op.get(op)) is not None and places.get(node, -1) < start:
