@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib import import_module
-from itertools import product
+from itertools import groupby, product
 from pathlib import Path
 from typing import Any, cast
 
@@ -217,22 +217,35 @@ def _on_cluster(wanted: Sequence[Configuration], file: str, address: str) -> lis
 
 
 def _rows(wanted: Sequence[Configuration], file: str, jobs: int) -> list[Row]:
-    """Compute rows. What all have in common is read, and computed, before there are processes: they
-    are copies of this one, where the system has that."""
-    own, jobs = os.getpid(), min(jobs, len(wanted) - 1)
-    if jobs < 2:
-        return [written(c, file, own) for c in wanted]
+    """Compute rows, in processes that are copies of this one, where the system has that."""
+    own, groups = os.getpid(), neighbors(wanted, jobs)
+    if jobs < 2 or len(groups) < 2:
+        return _group(wanted, file, own)
     try:
         import joblib
     except ImportError:
         hint = "pip install 'ge-npu[sweep]', or give --jobs 1"
         raise GeError("several jobs need joblib, which is not installed", hint=hint) from None
-    first, rest = written(wanted[0], file, own), wanted[1:]
-    # Neighbors have much in common, too: a process gets some of them together
-    together: Any = -(-len(rest) // (2 * jobs))
-    parallel = joblib.Parallel(jobs, backend="multiprocessing", batch_size=together)
+    parallel = joblib.Parallel(min(jobs, len(groups)), backend="multiprocessing")
     delayed = cast("Callable[[Any], Callable[..., Any]]", joblib.delayed)  # pyright: ignore[reportUnknownMemberType]
-    return [first, *cast("list[Row]", parallel(delayed(written)(c, file, own) for c in rest))]
+    found = cast("list[list[Row]]", parallel(delayed(_group)(g, file, own) for g in groups))
+    return [row for rows in found for row in rows]
+
+
+def _group(configurations: Sequence[Configuration], file: str, asker: int) -> list[Row]:
+    return [written(c, file, asker) for c in configurations]
+
+
+def neighbors(wanted: Sequence[Configuration], jobs: int) -> list[list[Configuration]]:
+    """Return what a process computes together: configurations that differ in their last option
+    alone have much in common. The last ones come apart, for processes that wait at the end."""
+
+    def others(configuration: Configuration) -> list[str]:
+        return list(configuration.words.values())[:-1]
+
+    groups = [list(same) for _, same in groupby(wanted, others)]
+    whole = len(groups) - jobs + 1 if len(groups) >= 2 * jobs else 0
+    return [*groups[:whole], *([c] for group in groups[whole:] for c in group)]
 
 
 def best_rows(rows: Sequence[Row]) -> list[Row]:

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from ge.dialects.support.errors import GeError
-from ge.lowering.driver.sweep import best_rows, configurations, option_name, rows_in
+from ge.lowering.driver.sweep import (
+    best_rows,
+    configurations,
+    neighbors,
+    option_name,
+    rows_in,
+)
 from ge.lowering.pipeline.options import Options
 from ge.tools.cli.sweep import meshes_of
 from ge.tools.commands import ge_scale, ge_sweep
@@ -73,6 +79,17 @@ def test_processes_make_the_same_rows(model: str):
         {k: {**r, "seconds": 0} for k, r in rows_in(f"{n}.jsonl").items()} for n in "12"
     )  # fmt: skip
     assert one == two
+
+
+def test_neighbors_are_computed_together(model: str):
+    varied = {"target": ["910b2", "910b4", "310p3"], "fusion": ["default", "conservative"]}
+    wanted = configurations(model, Options(), varied)
+    assert [len(g) for g in neighbors(wanted, 1)] == [2, 2, 2]
+    # the last pair comes apart: one process would do both while the other one waits
+    groups = neighbors([*wanted, *wanted], 2)
+    assert [len(g) for g in groups] == [2, 2, 2, 2, 2, 1, 1]
+    assert [c for g in groups for c in g] == [*wanted, *wanted]
+    assert [len(g) for g in neighbors(wanted, 2)] == [1] * 6  # too few pairs to be shared out
 
 
 def test_a_cluster_makes_the_same_rows(model: str):
