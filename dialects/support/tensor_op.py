@@ -54,16 +54,25 @@ from ge.dialects.support.boxes import (
 from ge.dialects.support.constraints import ANY, ChoiceConstraint
 from ge.dialects.support.definitions import SEGMENTS, verify_operands, verify_property
 from ge.dialects.support.element_types import is_integer
-from ge.dialects.support.operation import GeOp, created, operands_of, segments
+from ge.dialects.support.operation import (
+    GeOp,
+    block_of,
+    created,
+    initialize,
+    operands_of,
+    segments,
+)
 from ge.dialects.support.types import (
     UNKNOWN,
     array_ints,
     constant_ints,
     element_type,
+    is_ranked,
     is_refinement,
     is_static,
     set_type,
     shape_of,
+    tensor,
 )
 
 Param = Attribute | bool | int | float | str | Sequence[int] | Sequence[float] | None
@@ -145,6 +154,30 @@ class InferenceInterface(GeOp):
         """Result types like those of `infer`, for operands of any types. Raises VerifyException."""
         verify_operands(self)
         return self.infer()
+
+    def with_sizes(self, sizes: Callable[[SSAValue], Sequence[int] | None]) -> Self:
+        """Return the op on operands of these sizes, where types leave them open (None: still), with
+        the result types that follow. It stands nowhere, and leaves no uses of values. Raises
+        VerifyException if it does not take the sizes."""
+
+        def static(value: SSAValue) -> SSAValue:
+            if is_ranked(value) and is_static(shape_of(value)):
+                return value
+            shape = sizes(value)
+            if shape is None:
+                return value
+            return block_of([tensor(shape, element_type(value))]).args[0]
+
+        kind, types = type(self), [r.type for r in self.results]
+        made = kind.__new__(kind)
+        initialize(made, map(static, operands_of(self)), types, dict(self.properties))
+        try:
+            inferred = made.inferred()
+        finally:
+            made.drop_all_references()  # it knows its operands, which do not know of it
+        for result, of in zip(made.results, inferred, strict=True):
+            set_type(result, of)
+        return made
 
     @classmethod
     def of(

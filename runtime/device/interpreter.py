@@ -29,7 +29,8 @@ from ge.dialects.npu_task.ops import KernelOp, LaunchOp, ReturnOp
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.operation import yielded
-from ge.dialects.support.types import Dense, byte_size, is_static
+from ge.dialects.support.tensor_op import TensorOp
+from ge.dialects.support.types import Dense, byte_size, is_dynamic, is_static
 from ge.runtime import numbers
 from ge.runtime.data.arrays import Array, array_of, dtype_of, type_of
 from ge.runtime.data.npz import WITHOUT_MEMORY, require_memory
@@ -94,6 +95,29 @@ def checker(t: Attribute) -> Check:
         return y
 
     return check
+
+
+MOST_SHAPES = 1024  # that an op remembers as fitting
+
+
+def fitting(op: TensorOp, function: numbers.Fn) -> numbers.Fn:
+    """A function that refuses operands whose sizes the op does not take, where types leave them
+    open: numpy would repeat a single element. Raises VerifyException."""
+    dynamic = [i for i, v in enumerate(op.operands) if is_dynamic(v.type)]
+    known: set[tuple[tuple[int, ...], ...]] = set()
+    if not dynamic or op.regions:
+        return function
+
+    def run(*arrays: Any, **named: Any) -> Any:
+        shapes = tuple(arrays[i].shape for i in dynamic)
+        if shapes not in known:
+            sizes = {op.operands[i]: shape for i, shape in zip(dynamic, shapes, strict=True)}
+            op.with_sizes(sizes.get)
+            if len(known) < MOST_SHAPES:
+                known.add(shapes)
+        return function(*arrays, **named)
+
+    return run
 
 
 # ---- translation -----------------------------------------------------------------------------
@@ -226,7 +250,10 @@ class Translator:
         checks = tuple(checker(r.type) for r in op.results)
         writes = tuple(self.define(r) for r in op.results)
         into = known is not None and known.into
-        call = Call(function, reads, writes, checks, into, numbers.may_overwrite(op, function))
+        in_place = numbers.may_overwrite(op, function)
+        if isinstance(op, TensorOp):
+            function = fitting(op, function)
+        call = Call(function, reads, writes, checks, into, in_place)
         call.blocks = known is not None and known.blocks
         self.emit(op, call, reads, writes)
 

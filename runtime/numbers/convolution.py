@@ -27,7 +27,6 @@ from numpy.lib.stride_tricks import as_strided
 
 from ge.dialects.graph import convolution as g
 from ge.dialects.graph.support.window import Window
-from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import Shape, element_type
 from ge.runtime.data.arrays import Array, compute_dtype, dtype_of, rounded
 from ge.runtime.numbers import Fn, kernel
@@ -431,14 +430,7 @@ def copy_whole(floats: Array, target: Array) -> None:
     target[...] = floats.astype(whole_dtype(floats.dtype))
 
 
-def check_bias(bias: Array | None, channels: int) -> None:
-    """Raises GeError for sizes that numpy takes, where they are not known before."""
-    if bias is not None and bias.size != channels:
-        raise GeError(f"a bias of {bias.size} for {channels} channels")
-
-
 def add_bias(out: Array, bias: Array | None) -> None:
-    check_bias(bias, out.shape[1])
     if bias is not None:
         out += bias.reshape(-1, *[1] * (out.ndim - 2))
 
@@ -528,7 +520,6 @@ class ConvolutionKernel:
         x = x if self.channel_axis == 1 else np.moveaxis(x, self.channel_axis, 1)
         window, places = self.window_of(x.shape[2:], w.shape[2:])
         shape = (x.shape[0], w.shape[0], *places)
-        check_bias(bias, w.shape[0])
         terms = prod(w.shape[1:])
         wide, product, in_floats = arithmetic(x, w, terms, self.dtype, self.norms)
         exact = self.dtype if self.dtype.kind in "iu" else wide

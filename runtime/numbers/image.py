@@ -10,7 +10,6 @@ import numpy as np
 from ge.dialects.graph import image as g
 from ge.dialects.graph.image import NonMaxSuppressionOp
 from ge.dialects.graph.support.window import coordinates, nearest_index
-from ge.dialects.support.errors import GeError
 from ge.runtime.data.arrays import Array, compute_dtype, dtype_of, rounded, widen
 from ge.runtime.numbers import Fn, kernel
 from ge.runtime.numbers.convolution import dimensions
@@ -194,8 +193,6 @@ def grid_sample(op: g.GridSampleOp) -> Fn:
         return result
 
     def run(x: Array, grid: Array) -> Array:
-        if len(x) != len(grid):
-            raise GeError(f"input and grid differ in batch size: {len(x)} and {len(grid)}")
         sizes = x.shape[2:]
         wide = x.astype(compute_float(x), copy=False)
         result = np.zeros((*x.shape[:2], *grid.shape[1:-1]), wide.dtype)
@@ -273,10 +270,6 @@ def non_max_suppression(op: NonMaxSuppressionOp) -> Fn:
         iou: Array | None,
         least: Array | None,
     ) -> Array:
-        if boxes.shape[:2] != scores.shape[::2]:
-            raise GeError(
-                f"boxes {boxes.shape[:2]} and scores {scores.shape[::2]} of images differ"
-            )
         limit = 0 if max_output is None else int(max_output.item())
         threshold = 0.0 if iou is None else iou.item()
         lowest = None if least is None else least.item()

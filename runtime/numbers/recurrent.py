@@ -8,7 +8,6 @@ import numpy as np
 from xdsl.dialects.builtin import DenseArrayBase, Float64Type
 
 from ge.dialects.graph import recurrent as g
-from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import array_floats
 from ge.runtime.data.arrays import Array, widen
 from ge.runtime.numbers import Fn, kernel
@@ -168,10 +167,6 @@ def recurrent(op: g.Recurrent) -> Fn:
         initial: Array | None, initial_cell: Array | None = None, peepholes: Array | None = None,
     ) -> tuple[Array, ...]:  # fmt: skip
         steps, batch, size = x.shape
-        wanted = op.directions, op.GATES * recurrence.shape[-1]
-        if {weights.shape[:2], recurrence.shape[:2]} != {wanted}:
-            text = f"directions and gates {weights.shape[:2]} and {recurrence.shape[:2]}"
-            raise GeError(f"weights have {text}, not {wanted}")
         wide, hidden = widen(x), recurrence.shape[-1]
         weights, recurrence = widen(weights), widen(recurrence)
         bias = np.zeros((len(weights), 2 * op.GATES * hidden), wide.dtype) if bias is None else bias

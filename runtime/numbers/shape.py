@@ -130,8 +130,6 @@ def reverse_sequence(op: g.ReverseSequenceOp) -> Fn:
     def run(x: Array, lengths: Array) -> Array:
         rows = np.moveaxis(x, (batch, time), (0, 1))
         steps: Array = np.arange(int(x.shape[time]))
-        if len(lengths) != len(rows):
-            raise GeError(f"{len(lengths)} lengths of {len(rows)} sequences")
         if ((lengths < 0) | (lengths > x.shape[time])).any():
             raise GeError(f"lengths {lengths.tolist()} are not all within 0..{x.shape[time]}")
         ends = lengths[:, None]

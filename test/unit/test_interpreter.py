@@ -198,12 +198,14 @@ def test_dead_bytes_spare_those_that_live_on() -> None:
         ("non_max_suppression %a, %b", "2x4x4xf32 ?x3x4xf32", "?x3xi64"),
         ("rnn %a, %b, %c", "2x1x3xf32 2x4x3xf32 ?x4x4xf32", "2x2x1x4xf32"),
         ("reverse_sequence %a, %b batch_axis 0 time_axis 1", "4x3xf32 ?xi64", "4x3xf32"),
+        ("batch_norm %a, %b, %c, %d, %e", "2x4x3xf32 ?xf32 4xf32 4xf32 4xf32", "2x4x3xf32"),
+        ("attention %a, %b, %c", "1x2x3x4xf32 1x2x5x4xf32 1x2x?x4xf32", "1x2x3x4xf32"),
     ],
 )
 def test_sizes_that_do_not_go_together_are_refused(op: str, types: str, result: str) -> None:
     """Where numpy would broadcast, or take a part."""
     shapes = [f"tensor<{t}>" for t in types.split()]
-    named = ", ".join(f"%{n}: {t}" for n, t in zip("abc", shapes, strict=False))
+    named = ", ".join(f"%{n}: {t}" for n, t in zip("abcde", shapes, strict=False))
     ends = f"tensor<{result}>"
     line = f"%r = graph.{op} : ({', '.join(shapes)}) -> {ends}"
     if "rnn" in op:
@@ -216,5 +218,19 @@ def test_sizes_that_do_not_go_together_are_refused(op: str, types: str, result: 
         *shape, element = t.split("x")
         dtype = {"f32": np.float32, "i64": np.int64}[element]
         inputs[f"arg{i}"] = np.ones([int(d) for d in shape], dtype)
-    with pytest.raises(GeError, match=r"for 3 channels|differ|images|lengths|directions"):
+    with pytest.raises(GeError, match=r"expected|differ|for 4 channels|batches"):
         session.run(inputs)
+
+
+def test_one_element_is_repeated_where_the_op_says_so() -> None:
+    t, u = "tensor<?x3xf32>", "tensor<?x?xf32>"
+    session = Session(
+        parse(
+            f"func.func @main(%x: {t}, %y: {u}) -> {t} {{\n"
+            f"  %0 = graph.add %x, %y : ({t}, {u}) -> {t}\n  func.return %0 : {t}\n}}"
+        )
+    )
+    x = np.ones((2, 3), np.float32)
+    for shape in ((1, 1), (2, 1), (1, 3), (2, 3)):
+        (y,) = session.run({"arg0": x, "arg1": np.ones(shape, np.float32)}).values()
+        assert (y == 2).all()

@@ -28,7 +28,7 @@ from ge.dialects import graph as g
 from ge.dialects.graph.elementwise import Elementwise
 from ge.dialects.graph.stated import DIMS
 from ge.dialects.support.element_types import is_integer
-from ge.dialects.support.operation import all_ops, block_of, initialize, operands_of
+from ge.dialects.support.operation import all_ops
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import (
     DYNAMIC,
@@ -39,9 +39,7 @@ from ge.dialects.support.types import (
     is_static,
     numel,
     rank_of,
-    set_type,
     shape_of,
-    tensor,
 )
 
 STEP = 60  # what dimensions are often divided by divides it
@@ -49,26 +47,17 @@ STEP = 60  # what dimensions are often divided by divides it
 
 def stand_in(op: TensorOp, number: Callable[[SSAValue, int], int]) -> TensorOp | None:
     """Return the op with these numbers in place of unknown dimensions of operands, by value and
-    axis; None if it does not take them, or if sizes of results do not follow from them. It stands
-    nowhere, and leaves no uses of values."""
+    axis; None if it does not take them, or if sizes of results do not follow from them."""
 
-    def static(value: SSAValue) -> SSAValue:
-        if not is_ranked(value) or is_static(shape := shape_of(value)):
-            return value
-        sizes = [number(value, i) if d == DYNAMIC else d for i, d in enumerate(shape)]
-        return block_of([tensor(sizes, element_type(value))]).args[0]
+    def sizes(value: SSAValue) -> Sequence[int] | None:
+        if not is_ranked(value):
+            return None
+        return [number(value, i) if d == DYNAMIC else d for i, d in enumerate(shape_of(value))]
 
-    kind, types = type(op), [r.type for r in op.results]
-    made = kind.__new__(kind)
-    initialize(made, map(static, operands_of(op)), types, dict(op.properties))
     try:
-        inferred = made.inferred()
+        made = op.with_sizes(sizes)
     except VerifyException:
         return None
-    finally:
-        made.drop_all_references()  # it knows its operands, which do not know of it
-    for result, of in zip(made.results, inferred, strict=True):
-        set_type(result, of)
     return made if all(is_ranked(r) and is_static(shape_of(r)) for r in made.results) else None
 
 
