@@ -7,8 +7,9 @@ of ops that rules look for (`random_motifs.py`), get one fault each: a residual 
 is off by one, a mask is lost. The graph with the fault is compared with the graph as it was, just
 as what a compiler makes of it is. A fault is
 
-- visible, when an output of a trial differs by more than the mode's relation allows (a relu that is
-  lost from positive numbers is not), and
+- visible, when an element differs by more than the mode's relation allows (a relu that is lost from
+  positive numbers does not make it so), and does in float64 too (a mean that becomes a sum before a
+  norm without epsilon changes but the rounding of what follows), and
 - caught, when the comparison then says so, for all its excuses.
 """
 
@@ -17,7 +18,7 @@ import random
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,12 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parent))
 
 import numpy as np
+from numpy.typing import NDArray
 from random_builder import Builder, Unsuitable
 from random_graphs import RELATIONS, Graphs, Reference, op_classes
 from random_motifs import MOTIFS
+from random_noise import Rounding
+from random_rounding import in_float64
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, ModuleOp, f64, i64
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
@@ -39,9 +43,11 @@ from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp, attribute
 from ge.dialects.support.types import array_ints, constant_value, element_type, shape_of
 from ge.dialects.text.printing import op_text
-from ge.runtime.data.arrays import Array, array_of, dense
+from ge.runtime.data.arrays import Array, array_of, dense, dtype_of
+from ge.runtime.device.trials import Outcome
 from ge.transforms.analysis.polynomials import number_of
-from ge.transforms.rewriting.passes import Relation
+from ge.transforms.rewriting.passes import Relation, Ulps, last_place
+from ge.transforms.rewriting.passes import is_float as has_floats
 
 e, n = g.elementwise, g.normalization
 
@@ -297,12 +303,75 @@ def planted(module: ModuleOp, name: str, place: int) -> ModuleOp | None:
 
 
 def is_visible(reference: Reference, wrong: ModuleOp, relation: Relation) -> bool:
-    after = reference.runner.run(wrong)
-    return any(
-        isinstance(b, GeError) or any(relation.difference(a[k], b[k]) for k in a)
-        for a, b in zip(reference.runner.first, after, strict=True)
-        if not isinstance(a, GeError)
-    )
+    """Whether the fault changes an element by more than the relation allows, as it is computed and,
+    if rounding is allowed, in float64."""
+    before, after = reference.runner.first, reference.runner.run(wrong)
+    changed = [wrong_elements(relation, a, b) for a, b in zip(before, after, strict=True)]
+    if not isinstance(relation, Ulps):
+        return any(map(any_element, changed))
+    if any(map(any_element, changed)):
+        runs, exact = reference.rounding.wide[0]
+        wide = runs.of(in_float64(wrong, throughout=True))
+        for trial, masks in enumerate(changed):
+            for name, mask in masks.items():
+                a, x, y = before[trial], exact[trial], wide[trial]
+                if isinstance(a, GeError) or isinstance(x, GeError) or isinstance(y, GeError):
+                    return True
+                effect = exact_effect(reference.rounding, name, relation, a[name], x[name], y[name])
+                if (mask & effect).any():
+                    return True
+    return False
+
+
+def any_element(masks: Mapping[str, NDArray[np.bool_]]) -> bool:
+    return any(mask.any() for mask in masks.values())
+
+
+def wrong_elements(
+    relation: Relation, before: Outcome, after: Outcome
+) -> dict[str, NDArray[np.bool_]]:
+    """The elements of each output that break the relation; all if types differ, or if there are
+    no results any more."""
+    if isinstance(before, GeError):
+        return {}
+    every = np.ones((), np.bool_)
+    if isinstance(after, GeError):
+        return dict.fromkeys(before, every)
+    return {
+        name: relation.wrong(a, b, ())
+        if ((b := after[name]).dtype, b.shape) == (a.dtype, a.shape)
+        else every
+        for name, a in before.items()
+    }
+
+
+def exact_effect(
+    rounding: Rounding, name: str, relation: Ulps, before: Array, first: Array, second: Array
+) -> NDArray[np.bool_]:
+    """The elements of an output that would break the relation if they moved from `before` as far as
+    float64 results do, from `first` to `second`, in units of the narrowest type on the way."""
+    if first.shape != second.shape or first.shape != before.shape:
+        return np.ones((), np.bool_)
+    if not has_floats(before):
+        return first != second
+    with np.errstate(all="ignore"):
+        finite = np.isfinite(before) & np.isfinite(first) & np.isfinite(second)
+        scale = allowed(relation, before.dtype) / allowed(relation, narrowest(rounding, name))
+        moved = (before + (second - first) * min(scale, 1.0)).astype(before.dtype)
+        cast = first.astype(before.dtype), second.astype(before.dtype)
+        return np.where(finite, relation.wrong(before, moved, ()), relation.wrong(*cast, ()))
+
+
+def allowed(relation: Ulps, dtype: np.dtype[Any]) -> float:
+    """What numbers near 1 may be off."""
+    return relation.limit(np.empty((), dtype)) * last_place(1.0, dtype)
+
+
+def narrowest(rounding: Rounding, name: str) -> np.dtype[Any]:
+    """The float type of the greatest steps among those of the values that an output depends on."""
+    types = {r.type: element_type(r) for op in rounding.sources(name) for r in op.results}
+    floats = [dtype_of(t) for t in types.values() if is_float(t)]
+    return max(floats, key=lambda t: last_place(1.0, t), default=np.dtype(np.float64))
 
 
 def graphs(seeds: Iterable[int]) -> Iterator[tuple[int, ModuleOp]]:

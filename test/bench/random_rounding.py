@@ -64,7 +64,7 @@ CHOOSES = (
 class NoiseOp(TensorOp):
     """Floats a few steps off, differently for each element and each seed; 0 may have the other
     sign, and what is not finite stays. Steps are those of the type, or of a narrower one, whose
-    next number after 1 is 1 + `epsilon`, and after 0 `least`."""
+    next number after 1 is 1 + `epsilon`, and after 0 `least`; they double at powers of two."""
 
     name = "trial.noise"
     input = operand_def()
@@ -92,7 +92,8 @@ def noise(op: NoiseOp) -> Fn:
 
     def disturb(x: Array) -> Array:
         rng = generator(RUN.get())
-        step = np.where(x == 0, 0.0, np.maximum(np.abs(x) * epsilon, least))
+        binade = np.ldexp(1.0, np.frexp(x)[1] - 1)
+        step = np.where(x == 0, 0.0, np.maximum(binade * epsilon, least))
         moved = x + random_steps(x, rng) * step
         return signed_zeros(np.where(np.isfinite(x), moved, x), rng)
 

@@ -19,8 +19,9 @@ from sums import assert_matmul
 from writing import Expr, Tensor, half, run, written
 
 from ge.lowering.driver.compiler import context
+from ge.runtime import numbers
 from ge.runtime.device.session import Session
-from ge.transforms.rewriting.passes import BitExact, Ulps, ulp_distance
+from ge.transforms.rewriting.passes import BitExact, Ulps, last_place, ulp_distance
 
 Formula = Callable[[Expr], Expr]
 
@@ -105,6 +106,13 @@ MISMATCHES: dict[str, tuple[Formula, Formula]] = {
     "an infinity behind a norm that no rounding makes": (
         lambda x: scaled_norm(x.reshape(128, 2)),
         lambda x: scaled_norm(x.reshape(128, 2), wide=True) * 1e4 * 1e-4,
+    ),
+    "a number where overflows meet": (
+        lambda x: (x * x - x * x * 0.5).tanh(),
+        lambda x: (
+            (x.to(f32) * x.to(f32) - (x * x * 0.5).to(f32)).to(f16).tanh()
+            + (x.abs() - 200).maximum(0) * 1e-3
+        ),
     ),
     "a new infinity": (lambda x: x * 2, lambda x: x * 1e4 * 2e-4),
 }
@@ -208,3 +216,29 @@ def test_disturbed(dtype: type[np.floating]) -> None:
     kept = np.isnan(x) | np.isinf(x) | (x == 0)
     assert np.array_equal(y[kept], x[kept], equal_nan=True)
     assert set(ulp_distance(x, y)[~kept].tolist()) == set(range(STEPS + 1))
+
+
+def test_noise_in_float64_has_the_steps_of_the_type() -> None:
+    """The same between two powers of two, in runs of float64 as in those of float16."""
+    x = np.repeat(np.array([0.2196, 0.1251, 0.2499, 1.0, -1.9, 6e-8]), 50)
+    module = in_float64(with_noise(written(lambda x: x.sin(), half(len(x)))), throughout=True)
+    op = next(op for op in module.walk() if isinstance(op, NoiseOp))
+    moved = numbers.prepare(op)(x)
+    for number in np.unique(x):
+        of = x == number
+        step = last_place(abs(number), np.dtype(np.float16))
+        if abs(number) < 1e-7:
+            step = float(np.finfo(np.float16).smallest_subnormal)
+        steps = set(np.round((moved - x)[of] / step).astype(int).tolist())
+        assert steps == set(range(-STEPS, STEPS + 1))
+
+
+def test_more_inputs_are_tried_where_rounding_explains_a_difference() -> None:
+    """But not on extremes, where it nearly always does."""
+    before, after = (written(f, half(4, 64)) for f in EXPLAINED["cancellation"])
+    reference = Reference(before)
+    assert reference.difference(after, Ulps()) is None
+    assert reference.rounding.doubts
+    assert all(other.rounding.doubts for other in reference.others)
+    first, *others = [next(iter(r.runner.trials[0].inputs.values())) for r in reference.others]
+    assert all(not np.array_equal(first, other) for other in others)
