@@ -11,7 +11,9 @@ becomes
 
 Which operand a kernel may overwrite with which result is the kernel's to say
 (`KernelOp.in_place_pairs`). The operand's buffer must be used by nobody later, be no constant, and
-be no input of the model unless `inputs` allows it; the launch may not read another part of it. So
+be no input of the model unless `inputs` allows it; the launch may not read another part of it. The
+cube cores begin when what other devices have sent is there: they do not overwrite it, as it is free
+only when these have acknowledged that they are done. So
 residual chains stay in one buffer; one that ends in an output of the model is in the output's. Of
 a loop, the initial value of what is carried and the value that an iteration computes are put in the
 carried buffer itself, where nobody reads what was there before any more. A cache that rows are
@@ -34,7 +36,7 @@ from xdsl.passes import ModulePass
 
 from ge.dialects.graph.attention import AppendOp
 from ge.dialects.npu_task import casts
-from ge.dialects.npu_task.attributes import HBM, IO, STATE, space_of
+from ge.dialects.npu_task.attributes import HBM, IO, STATE, Engine, space_of
 from ge.dialects.npu_task.control import LoopOp, YieldOp
 from ge.dialects.npu_task.memory import LOOP_ARGUMENTS, owner_of, row_major
 from ge.dialects.npu_task.ops import CopyOp, KernelOp, LaunchOp, kernels_of
@@ -64,6 +66,8 @@ class Overwriting:
     positions: dict[Operation, int] = field(default_factory=dict[Operation, int])
     movable: set[Operation] = field(default_factory=set[Operation])
     """Allocations of buffers that may share bytes."""
+    brought: set[SSAValue] = field(default_factory=set[SSAValue])
+    """Buffers that other devices write: they are free later than their values are there."""
     allowed: dict[str, set[tuple[int, int]]] = field(
         default_factory=dict[str, set[tuple[int, int]]]
     )
@@ -88,6 +92,10 @@ class Overwriting:
             for op in ops:
                 if isinstance(op, LoopOp):
                     self.carried(op)
+                elif (
+                    isinstance(op, LaunchOp) and self.kernels[op.callee].engine.data is Engine.COMM
+                ):
+                    self.brought.update(map(owner_of, op.outs))
         for op in all_ops((body,)):
             match op:
                 case LaunchOp():
@@ -137,7 +145,9 @@ class Overwriting:
     ) -> set[tuple[int, int]]:
         """Pairs of a new buffer of a launch and one of its size that it is the last to use."""
         new = [(i, v) for i, v in enumerate(outs) if self.is_new(v, op)]
-        dying = [(i, v) for i, v in enumerate(ins) if self.dies(v, op)] if new else ()
+        dying = [(i, v) for i, v in enumerate(ins) if self.dies(v, op)] if new else []
+        if self.kernels[op.callee].engine.data is Engine.CUBE:
+            dying = [(i, v) for i, v in dying if owner_of(v) not in self.brought]
         return {(r, s) for r, result in new for s, source in dying if fits(result, source)}
 
     def copy(self, op: CopyOp) -> None:
