@@ -77,6 +77,7 @@ from ge.transforms.shapes.relate_dims import RelateDimsPass
 from ge.transforms.shapes.split_oversized import SplitOversizedPass
 from ge.transforms.sharding.annotate_shardings import AnnotateShardingsPass
 from ge.transforms.sharding.choose_algorithms import ChooseAlgorithmsPass
+from ge.transforms.sharding.cut_attention import CutAttentionPass
 from ge.transforms.sharding.merge_collectives import MergeCollectivesPass
 from ge.transforms.sharding.partition_spmd import PartitionSpmdPass
 from ge.transforms.sharding.rules import without_auto
@@ -206,6 +207,7 @@ def partitioned(options: Options) -> Passes:
         partition,
         EliminateDeadCodePass(),
         MergeCollectivesPass(options.target),
+        *([CutAttentionPass(options.target)] if options.chunks else []),
     ]
 
 

@@ -49,7 +49,7 @@ PASSES = {
         search-ranges smooth-activations
     """,
     "transforms.sharding": """
-        annotate-shardings choose-algorithms merge-collectives partition-spmd
+        annotate-shardings choose-algorithms cut-attention merge-collectives partition-spmd
     """,
     "transforms.shapes": "bind-dims expand-gears express-sizes relate-dims split-oversized",
     "transforms.schedule": "acknowledge-collectives assign-streams split-launches",
