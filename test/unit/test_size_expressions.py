@@ -146,6 +146,24 @@ def test_expressions_are_what_is_allocated(name: str):
             assert count <= stated if text.startswith(AT_MOST) else count == stated
 
 
+def test_positions_of_windows_of_unknown_size_have_no_expression():
+    """No number stands for the unknown size in what the program states."""
+    inputs = (
+        f'{IMAGE}, %w: tensor<3x2x?x3xf32> {{graph.name = "w", graph.dims = ["", "", "k", ""]}}'
+    )
+    t = "tensor<?x3x?x8xf32>"
+    ops = (
+        f"%c = graph.conv %x, %w pads [1, 1, 1, 1]"
+        f" : (tensor<?x2x?x8xf32>, tensor<3x2x?x3xf32>) -> {t}\n%y = graph.exp %c : ({t}) -> {t}"
+    )
+    module = program(inputs, ops, t).module
+    arrays = {"x": np.ones((2, 2, 9, 8), np.float32), "w": np.ones((3, 2, 4, 3), np.float32)}
+    sizes = {"n": 2, "rows": 9, "k": 4}
+    for text, count in allocated(module, arrays):
+        stated = value_of(expression_of(text), sizes)
+        assert stated is None or count <= stated <= 64 * count
+
+
 # ---- polynomials
 
 

@@ -3,7 +3,7 @@ dimensions, and loads to rows that are apart: against numpy, proved, and what th
 
 import sys
 from dataclasses import replace
-from math import prod
+from math import ceil, prod
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,7 @@ from ge.dialects.tile.types import Memory, TileType
 from ge.dialects.tile.unfold import Pair, Unfolding, UnfoldOp
 from ge.runtime.library.costs.cycles import Share, cycles_of
 from ge.runtime.library.language.tracing import Tracer
+from ge.runtime.library.rows.vector import LEAST, even
 
 Array = Any
 B2 = Target.load("910b2")
@@ -215,3 +216,24 @@ def test_windows_are_unfolded_at_published_rates(
     op.verify_()
     cycles = cycles_of(op, (), Share(), B2)
     assert cycles == pytest.approx(B2.mte1_start_cycles + 16 * 32 * 2 / rate)
+
+
+@given(
+    st.integers(1, 2000), st.integers(1, 2000), st.integers(1, 50), st.sampled_from((1, 8, 48)),
+    st.sampled_from((1, 8, 64)), st.integers(1, 300),
+)  # fmt: skip
+def test_even_boxes_are_the_best_of_all_sizes(
+    size: int, extent: int, others: int, cores: int, unit: int, beside: int
+) -> None:
+    size = min(size, extent)
+
+    def most(size: int) -> int:
+        return ceil(ceil(extent / size) * others / cores) * (size * beside + LEAST)
+
+    sizes = range(size // unit * unit, (size - 1) // 2, -unit)
+    best = min(sizes, key=most, default=size)
+    assert even(size, extent, others, cores, unit, beside) == best
+
+
+def test_even_boxes_of_large_dimensions_are_found_without_trying_all_sizes() -> None:
+    assert even(2 << 40, 7 << 40, 3, 48, 64, 1) in range(1 << 40, (2 << 40) + 1, 64)

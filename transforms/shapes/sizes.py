@@ -361,7 +361,8 @@ class SizeExpressions:
         return None if before is None or after is None else size + (before + after)
 
     def windows(self, op: g.ConvOp | g.Pooling, axis: int) -> Polynomial | None:
-        """Positions of a window; the batch stays, and so do the channels of a pooling."""
+        """Positions of a window of known size; the batch stays, and so do the channels of a
+        pooling."""
         last = isinstance(op, g.ConvOp) and bool(op.input_channels_last.value.data)
         if axis < 2:
             return self.at(op.input, axis) if axis == 0 or isinstance(op, g.Pooling) else None
@@ -371,6 +372,8 @@ class SizeExpressions:
         stride, begin, end = window.strides[i], window.pads[i], window.pads[i + window.rank]
         if window.auto_pad:
             return (size + (stride - 1)) // stride
+        if window.kernel[i] == DYNAMIC:
+            return None
         room = size + (begin + end - window.extent(i))
         if window.ceil_mode:
             return ((room + (stride - 1)) // stride + 1).at_most()

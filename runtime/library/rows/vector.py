@@ -272,7 +272,15 @@ def even(size: int, extent: int, others: int, cores: int, unit: int, beside: int
     def most(size: int) -> int:
         return ceil(ceil(extent / size) * others / cores) * (size * beside + LEAST)
 
-    return min(range(size // unit * unit, (size - 1) // 2, -unit), key=most, default=size)
+    longest, shortest = size // unit * unit, align_up((size - 1) // 2 + 1, unit)
+    if longest < shortest:
+        return size
+    fewest, boxes = ceil(extent / longest), ceil(extent / shortest)
+    if (longest - shortest) // unit <= boxes - fewest:
+        return min(range(longest, shortest - 1, -unit), key=most)
+    sizes = (align_up(ceil(extent / count), unit) for count in range(fewest, boxes + 1))
+    # the shortest of each number of boxes; of sizes that are as good the longest
+    return min((*(s for s in sizes if shortest <= s <= longest), shortest), key=most)
 
 
 def values_of(launch: Launch) -> Iterator[SSAValue]:
