@@ -11,25 +11,27 @@ for error estimation", 1997; Vignes, "A stochastic arithmetic for reliable scien
 1993).
 
 A difference is put down to rounding when, for this very element,
-- a float is no farther off than `FACTOR` times its noise, or
+- a float is no farther off than its noise, or
 - it is infinite or nan as it is in one of the runs, which differ in that: it is at the end of the
   type's range, or finite among runs of which some are not, or
 - an integer or boolean lies within what the runs give, or
 - the shape of the result differs between the runs.
 
-An element may also be what the graph itself gives in float64, throughout (but for casts, which
-round as they say) or inside of each op (so that sums alone do not overflow): a value in between
-left the range of its type (the square of a norm, the scores of attention in 16 bits), and the
-composite has no such value. Throughout in float64, the graph has noise of its own, by roundings of
-the types as written. Where overflows meet in the graph (inf - inf is nan, and in float64 a number),
-anything may be left: where a composite computes one of the two terms in float32, that one does not
-overflow, and the infinity of the other is left, of either sign. Infinities are also cut, where the
-element does not depend on an exponential (there -inf may be a mask): two infinities that meet in
-one order of products only (x W V and x (W V)) are at the end of the range. A fused op also rounds
-some values and others not: an element may be what the graph gives in float64 with the results of
-any ops rounded to their types (`MIXTURES` choices are tried), each element within the relation: the
-square of a norm is finite, what follows the norm overflows. For float64 itself there
-is no wider type to tell its range from a fault: its numbers are cut to `LARGE` at most, before
+A difference on inputs that are no extremes is put down to rounding only if those on more inputs
+are, too. (Results of 170 compiled graphs were off by 0.8 standard deviations of the runs at most.)
+
+Where that is not the same, but for rounding, as what the graph gives in its own types, an element
+may also be what it gives in float64, throughout (but for casts, which round as they say) or inside
+of each op (so that sums alone do not overflow): a value in between left the range of its type (the
+square of a norm, the scores of attention in 16 bits), and the composite has no such value.
+Throughout in float64, the graph has noise of its own, by roundings of the types as written.
+Infinities are also cut, where the element does not depend on an exponential (there -inf may be a
+mask): two infinities that meet in one order of products only (x W V and x (W V)) are at the end of
+the range. A fused op also rounds some values and others not: an element may be what the graph gives
+in float64 with the results of any ops rounded to their types (`MIXTURES` choices are tried), each
+element within the relation: the square of a norm is finite, what follows the norm overflows; or one
+of two terms is infinite where in the graph both are, which gives nan. For float64 itself there is
+no wider type to tell its range from a fault: its numbers are cut to `LARGE` at most, before
 anything is run.
 
 Everything else is a mismatch. Ops that only move, choose or compare elements do not round: ties and
@@ -57,10 +59,6 @@ from ge.runtime.device.session import output_ports
 from ge.runtime.device.trials import Callee, Outcome, Trial, Trials
 from ge.transforms.rewriting.passes import Relation, Ulps, last_place, listing
 from ge.transforms.rewriting.passes import is_float as has_floats
-
-FACTOR = 1
-"""How many times the greatest deviation in the runs is put down to rounding: another order may
-round a few times where the graph rounds once."""
 
 ROUNDS = (8, 24)
 """Runs; more of them where the first do not explain the difference."""
@@ -192,8 +190,7 @@ class Rounding:
         self, relation: Ulps, trial: int, name: str, before: Array, after: Array
     ) -> NDArray[np.bool_]:
         """The elements that are what the graph gives in float64, but for rounding, and that its own
-        type gives otherwise; and those where overflows met in the graph, which gives nan there and
-        in float64 does not."""
+        type gives otherwise."""
         same = np.zeros(after.shape, np.bool_)
         masked, own = self.may_be_masked(name), self.own(trial, name, before)
         for (_, infinities), (runs, outcomes) in zip(KINDS, self.wide, strict=True):
@@ -301,7 +298,7 @@ def explained(before: Array, after: Array, others: Sequence[Array]) -> NDArray[n
     with np.errstate(all="ignore"):
         finite = np.isfinite(runs)
         deviation = np.where(finite, np.abs(runs - wide), 0.0).max(axis=0)
-        near = np.isfinite(wide) & (np.abs(got - wide) <= FACTOR * deviation)
+        near = np.isfinite(wide) & (np.abs(got - wide) <= deviation)
         at_the_end = (kinds(runs) != kinds(wide)).any(axis=0)
         return near | (at_the_end & is_among(got, runs, last_place(1.0, before.dtype)))
 
@@ -318,7 +315,7 @@ def is_among(
         np.where(finite, runs, -np.inf).max(axis=0),
     )
     steps = STEPS * epsilon * np.maximum(np.abs(least), np.abs(greatest))
-    slack = FACTOR * (greatest - least + steps)
+    slack = greatest - least + steps
     low = np.isneginf(runs).any(axis=0) | (got >= least - slack)
     high = np.isposinf(runs).any(axis=0) | (got <= greatest + slack)
     known = (kinds(got) == kinds(runs)).any(axis=0)
