@@ -307,18 +307,25 @@ def reshaped(form: Kind, source: Shape, target: Shape, unseen: Unseen) -> Forms:
 
 def part_of_view(form: Kind, held: MemoryView, view: MemoryView) -> Forms:
     """The forms of some of the elements in a view of other dimensions: a cut stays with the one
-    that has elements along it, in the same steps; or, which is less sure, with the one that has
+    that has elements along it, in the same steps; of some of these it is that, or that of the
+    dimension of one before it, which counts parts; or, which is less sure, with the one that has
     those between them too, as its dimension and the next ones are one there."""
     ways, doubt = list[list[Cut]](), set[Axis]()
     for cut in form.cuts:
         size, step = held.sizes[cut.dim], held.strides[cut.dim]
         sizes = list(enumerate(zip(view.sizes, view.strides, strict=True)))
         same = [i for i, dim in sizes if dim == (size, step) and size > 1]
+        some = [i for i, (n, s) in sizes if s == step and 1 < n < size]
         merged = [i for i, (n, s) in sizes if n > 1 and s < step < n * s <= size * step]
         if size == 1:
             ways.append([Cut(cut.axes, i) for i, (n, _) in sizes if n == 1])
         elif same:
             ways.append([replace(cut, dim=d) for d in same])
+        elif not cut.minor and len(some) == 1:
+            (dim,), start = some, (view.offset - held.offset) // step % size
+            part = replace(piece(cut, size, view.sizes[dim], start), dim=dim)
+            ones = [dim - 1] if dim and view.sizes[dim - 1] == 1 else []
+            ways.append([part, *(Cut(cut.axes, i) for i in ones)])
         elif not cut.minor and len(merged) == 1:
             ways.append([piece_of_merged(cut, held, view, merged[0])])
             doubt |= {*cut.axes}

@@ -74,6 +74,7 @@ from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
 from ge.transforms.schedule.split_launches import SplitLaunchesPass
 from ge.transforms.sharding import partition_spmd
+from ge.transforms.sharding.cut_attention import Exchanged
 from ge.transforms.sharding.local_ops import Add, Part, build, with_properties
 
 Given = tuple[Mapping[str, Any], RandomPayload]  # inputs, weights
@@ -119,12 +120,68 @@ def image_network(rng: random.Random) -> str:
         f"{image(rows)}\n}}"  # fmt: skip
 
 
+EXCHANGED = 0.06
+"""The share of programs that are attention between exchanges, in parts of its queries."""
+
+
+MESHES_OF_FOUR = ('"tp"=4', '"a"=2, "b"=2')
+
+
+def exchanged_attention(rng: random.Random) -> str:
+    """Attention of whole rows of tokens: these are cut around it, and heads in it."""
+    keys, masked, axes = rng.choice((4, 8)), rng.random() < 0.7, rng.choice(MESHES_OF_FOUR)
+    own = ", ".join(axis.partition("=")[0] for axis in axes.split(", "))
+    x, q, k = "tensor<1x16x32xf32>", "tensor<1x16x8x4xf32>", f"tensor<1x16x{keys}x4xf32>"
+    mask, m = ("mask %m ", ", tensor<1x1x16x16xf32>") if masked else ("", "")
+
+    def cut(name: str, value: str, dim: int, t: str) -> str:
+        dims = ", ".join(f"{{{own}}}" if d == dim else "{}" for d in range(t.count("x")))
+        return f"%{name} = graph.shard %{value} sharding <@mesh, [{dims}]> : ({t}) -> {t}"
+
+    def weight(name: str, size: int) -> str:
+        return f'%w{name} = graph.constant #graph.weight<"w{name}"> : tensor<32x{size}xf32>'
+
+    lines = [cut("xs", "x", 1, x)]
+    for name, heads, t in (("q", 8, q), ("k", keys, k), ("v", keys, k)):
+        w, p = f"tensor<32x{4 * heads}xf32>", f"tensor<1x16x{4 * heads}xf32>"
+        lines += [
+            weight(name, 4 * heads),
+            f"%p{name} = graph.matmul %xs, %w{name} : ({x}, {w}) -> {p}",
+            f"%h{name} = graph.reshape %p{name} shape [1, 16, {heads}, 4] : ({p}) -> {t}",
+            cut(f"r{name}", f"h{name}", 1, t),
+            cut(name, f"r{name}", 2, t),
+        ]
+    first = " ".join(f"{n}_tokens_first true" for n in ("query", "key", "value", "result"))
+    lines += [
+        f"%a = graph.attention %q, %k, %v {mask}{first} : ({q}, {k}, {k}{m}) -> {q}",
+        cut("o", "a", 2, q),
+        cut("b", "o", 1, q),
+        f"%r = graph.reshape %b shape [1, 16, 32] : ({q}) -> {x}",
+        weight("o", 32),
+        f"%y = graph.matmul %r, %wo : ({x}, tensor<32x32xf32>) -> {x}",
+        cut("z", "y", 1, x),
+        f"return %z : {x}",
+    ]
+    given = ", %m: tensor<1x1x16x16xf32>" if masked else ""
+    head = f"graph.mesh @mesh [{axes}]\nfunc.func @main(%x: {x}{given}) -> {x} {{"
+    return "\n".join((head, *lines, "}"))
+
+
+def in_parts(seed: int) -> random.Random | None:
+    """Numbers for a program of attention in parts, where the seed has one; `program` takes none
+    of its own for that, so that other seeds keep their programs."""
+    rng = random.Random(f"parts {seed}")
+    return rng if rng.random() < EXCHANGED else None
+
+
 def program(
     seed: int, graphs: Graphs, ctx: Context, parameters: "Parameters | None" = None
 ) -> tuple[ModuleOp, Given] | None:
     """The compiled program of a seed, and what it is given; None where nothing is sent in it."""
     rng, parameters = random.Random(seed), parameters or Parameters()
-    if (kind := rng.random()) < 0.6:
+    if (own := in_parts(seed)) is not None:
+        module = Parser(ctx, exchanged_attention(own)).parse_module()
+    elif (kind := rng.random()) < 0.6:
         module = Parser(ctx, network(rng) if kind < 0.4 else image_network(rng)).parse_module()
     elif (graph := graphs.make(seed)) is not None:
         module = graph.clone()
@@ -133,11 +190,15 @@ def program(
     if any(is_dynamic(v.type) for op in module.walk() for v in (*op.operands, *op.results)):
         return None
     given = random_inputs(module), RandomPayload(module.clone())
-    stated(rng, mesh_of_text(rng.choice(MESHES)), module)
+    if own is None:
+        stated(rng, mesh_of_text(rng.choice(MESHES)), module)
     fusion, memory = rng.choice(("off", "default")), rng.choice((0, 1, 1, 2))
     options = Options(fusion=fusion, memory=memory, verify=False, tiles=False)
     try:
-        with patch.object(partition_spmd, "build", parameters.build):
+        with (
+            patch.object(partition_spmd, "build", parameters.build),
+            patch.object(Exchanged, "fastest", lambda *_: (2 if own else 1, 1e9)),
+        ):
             lower(module, options, until="buffers")
         if rng.random() < CHUNKED:
             SplitLaunchesPass(pieces=2, collectives=True).apply(ctx, module)

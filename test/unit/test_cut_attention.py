@@ -9,7 +9,10 @@ import pytest
 from xdsl.dialects.builtin import ModuleOp
 
 from ge.dialects.graph.attention import AttentionOp
+from ge.dialects.graph.collectives import AllToAllOp
+from ge.dialects.graph.sharding import ShardingAttr
 from ge.dialects.npu_task.ops import LaunchOp, kernels_of
+from ge.dialects.support.mesh import Sharding
 from ge.dialects.support.operation import all_ops
 from ge.dialects.targets.target import Target
 from ge.dialects.text.reading import SourceText, parse_module
@@ -65,11 +68,11 @@ def lowered(
 ) -> ModuleOp:
     """A program in which tokens are cut outside of attention, and heads in it. `rows`: what devices
     send each other are rows of all heads."""
-    batches = ["dp"] if "dp" in mesh else []
-    rules = {"x": [batches, ["tp"]], "y": [batches, ["tp"]], "a[0-9]": [batches, [], ["tp"], []]}
-    rules |= {"w*": [], "[qkvp][0-9]": [batches, ["tp"]]} | ({} if mask == "none" else {"m": []})
+    batches, own = ["dp"] if "dp" in mesh else [], ["a", "b"] if "b=" in mesh else ["tp"]
+    rules = {"x": [batches, own], "y": [batches, own], "a[0-9]": [batches, [], own, []]}
+    rules |= {"w*": [], "[qkvp][0-9]": [batches, own]} | ({} if mask == "none" else {"m": []})
     if not more.get("rows"):
-        rules |= {f"{name}[0-9]": [batches, ["tp"]] for name in ("qh", "kh", "vh", "ar")}
+        rules |= {f"{name}[0-9]": [batches, own] for name in ("qh", "kh", "vh", "ar")}
     (path := folder / "rules.json").write_text(json.dumps(rules))
     module = model(batch, mask, layers, more.get("causal", False))
     lower(module, Options(mesh=mesh, shard=str(path), chunks=chunks))
@@ -131,3 +134,16 @@ def test_positions_keep_attention_whole(tmp_path: Path, monkeypatch: Patch) -> N
 
 def test_parts_that_cost_more_than_they_hide_stay_whole(tmp_path: Path) -> None:
     assert len(attentions(lowered(tmp_path, "tp=4", 1, "rows", 1, chunks=True))) == 1
+
+
+def test_a_part_of_devices_in_another_order_is_refused(tmp_path: Path, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(Exchanged, "fastest", lambda *_: (2, 1e9))
+    module = lowered(tmp_path, "a=2,b=2", 1, "rows", 1, chunks=True)
+    assert problems(module) == []
+    sent = [k.main for k in kernels_of(module).values() if isinstance(k.main, AllToAllOp)]
+    parts = [op for op in sent if op.has.data.dims[1] and len(op.whole) == 5]
+    assert parts
+    for op in parts:
+        dims = tuple(tuple(reversed(own)) for own in op.has.data.dims)
+        op.has = ShardingAttr(Sharding(dims))
+    assert "D10" in {p.rule for p in check_devices(module)}
