@@ -315,13 +315,14 @@ def part_of_view(form: Kind, held: MemoryView, view: MemoryView) -> Forms:
         size, step = held.sizes[cut.dim], held.strides[cut.dim]
         sizes = list(enumerate(zip(view.sizes, view.strides, strict=True)))
         same = [i for i, dim in sizes if dim == (size, step) and size > 1]
-        some = [i for i, (n, s) in sizes if s == step and 1 < n < size]
+        along = [i for i, (n, s) in sizes if n > 1 and step <= s < step * size]
+        some = [i for i in along if view.strides[i] == step]
         merged = [i for i, (n, s) in sizes if n > 1 and s < step < n * s <= size * step]
         if size == 1:
             ways.append([Cut(cut.axes, i) for i, (n, _) in sizes if n == 1])
         elif same:
             ways.append([replace(cut, dim=d) for d in same])
-        elif not cut.minor and len(some) == 1:
+        elif not cut.minor and some == along != []:
             (dim,), start = some, (view.offset - held.offset) // step % size
             part = replace(piece(cut, size, view.sizes[dim], start), dim=dim)
             ones = [dim - 1] if dim and view.sizes[dim - 1] == 1 else []
