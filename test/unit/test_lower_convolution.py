@@ -409,6 +409,13 @@ REASONS = {
     "channels are last, and images have planes": (
         conv((1, 4, 4, 4, 8), (8, 8, 3, 3, 3), (1, 8, 2, 2, 2), "input_channels_last true"),
     ),
+    "an input that is not in device memory": (
+        """func.func @main(%w: tensor<1x1x1x1xf32>) -> tensor<1x1x1x1xf32> {
+  %x = graph.constant dense<-1.68> : tensor<1x1x1x1xf32>
+  %r = graph.conv %x, %w pads [0, 0, 0, 0] : (tensor<1x1x1x1xf32>, tensor<1x1x1x1xf32>) -> tensor<1x1x1x1xf32>
+  func.return %r : tensor<1x1x1x1xf32>
+}""",  # noqa: E501
+    ),
     "4 spatial dimensions": (conv((1, 4, 4, 4, 4, 4), (8, 4, 2, 2, 2, 2), (1, 8, 3, 3, 3, 3)),),
 }
 

@@ -166,7 +166,7 @@ class Exchanged:
             if (us := self.end_us(count, count, target)) >= min(least, whole * (1 - GAIN)):
                 break
             best, least = count, us
-        return best, whole - least
+        return best, whole - least if best > 1 else 0.0
 
     def end_us(self, parts: int, behind: int, target: Target) -> float:
         """Return when all is done: the exchanges one after the other on the links, attention (in so
@@ -183,15 +183,19 @@ class Exchanged:
         return in_turn(back, times[3], met[-1])[-1]
 
     def part_us(self, stage: int, count: int, target: Target) -> float:
-        """Return how long one of so many parts takes in each of the four stages."""
+        """Return how long one of so many parts takes in one of the four stages."""
         there, back = self.cuts
         if stage in (0, 2):
             op, axis = self.exchanges[stage // 2]
             along = (there, back)[stage // 2][0]
             shape = along.part(shape_of(op.input), count)
             block = Block(arg_types=[tensor(shape, element_type(op.input))])
-            chunk = op if count == 1 else chunk_of(op, axis, block.args[0], count)
-            return collective_us(chunk, target)
+            if count == 1:
+                return collective_us(op, target)
+            chunk = self.put(chunk_of(op, axis, block.args[0], count))  # where its mesh is known
+            us = collective_us(chunk, target)
+            erase(chunk)
+            return us
         if stage == 1:
             return part_us(self.op, self.part_shapes(count), target)
         if self.product is None:

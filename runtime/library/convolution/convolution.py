@@ -173,6 +173,8 @@ def by_blocks(
             columns=len(rest.others),
         )
     together = [values for _, values in launch.in_memory() if op.input in values]
+    if not together:
+        raise NotLowered("there is none for an input that is not in device memory")
     w = replace(w, shared=len(together[0]) > 1 or op.input in rest.others)
     if joined is not None:
         check_joined(joined, rest)
