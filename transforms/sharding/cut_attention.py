@@ -187,21 +187,21 @@ class Exchanged:
         there, back = self.cuts
         if stage in (0, 2):
             op, axis = self.exchanges[stage // 2]
+            if count == 1:
+                return collective_us(op, target)
             along = (there, back)[stage // 2][0]
             shape = along.part(shape_of(op.input), count)
             block = Block(arg_types=[tensor(shape, element_type(op.input))])
-            if count == 1:
-                return collective_us(op, target)
             chunk = self.put(chunk_of(op, axis, block.args[0], count))  # where its mesh is known
             us = collective_us(chunk, target)
             erase(chunk)
             return us
         if stage == 1:
-            return part_us(self.op, self.part_shapes(count), target)
+            return us_on(self.op, self.part_shapes(count), target)
         if self.product is None:
             return 0.0
         rows, *others = map(shape_of, self.product.operands)
-        return part_us(self.product, [fewer(rows, -2, count), *others], target)
+        return us_on(self.product, [fewer(rows, -2, count), *others], target)
 
     def part_shapes(self, count: int) -> list[Shape]:
         """Return the shapes of the operands of a part of attention."""
@@ -316,7 +316,7 @@ def fewer(shape: Shape, dim: int, count: int) -> Shape:
     return tuple(n // count if i == dim else n for i, n in enumerate(shape))
 
 
-def part_us(op: TensorOp, shapes: Sequence[Shape], target: Target) -> float:
+def us_on(op: TensorOp, shapes: Sequence[Shape], target: Target) -> float:
     """Return how long an op takes on operands of other shapes; infinity where it does not take
     them."""
     pairs = zip(shapes, operands_of(op), strict=True)
