@@ -338,18 +338,26 @@ class Merger:
         return all(is_view(op) for op in group.ops)
 
     def attempt(
-        self, group: Group, other: Group, rule: str, judged: bool = False, hidden_us: float = 0.0
+        self,
+        group: Group,
+        other: Group,
+        rule: str,
+        judged: bool = False,
+        hidden_us: float = 0.0,
+        body: Body | None = None,
     ) -> Missed | None:
         """Merge two groups by a rule if that creates no cycle, and saves time where it is to be
         `judged`; otherwise returns the reason. Others are judged when they are whole (`finish`).
-        `hidden_us`: of what devices send each other, behind one launch of the two."""
+        `hidden_us`: of what devices send each other, behind one launch of the two; `body`: that of
+        this launch, where it is known."""
         if len(group.ops) + len(other.ops) > MOST_OPS:
             return Missed(f"one kernel of more than {MOST_OPS} ops", self.worth_us(group, other))
         at, gain = other.ops[-1], None if judged else self.worth_us(group, other)
         if judged and not self._is_free(other):
-            apart, together = self.sum_us([group], [other]), self.at_least_us([group, other])
+            body = body or self.body([group, other])
+            apart, together = self.sum_us([group], [other]), self.us(at_least_us, body) or 0.0
             if apart is None or together <= apart - hidden_us:
-                together = self.sum_us([group, other])
+                together = self.us(launch_us, body)
             if apart is not None and together is not None:
                 if (gain := apart - hidden_us - together) < 0:
                     return Missed(slower_text(-gain, hidden_us), 0.0)

@@ -292,7 +292,7 @@ def merge_edge(merger: Merger, edge: Edge) -> Missed | None:
         if why is not None:
             return Missed(why, merger.worth_us(first, second))
     hidden = hidden_apart_us(merger, first, second) if edge.rule == FUSE_SIBLINGS else 0.0
-    return merger.attempt(first, second, edge.rule, judged=hidden > 0, hidden_us=hidden)
+    return merger.attempt(first, second, edge.rule, hidden > 0, hidden, body)
 
 
 class Edges:
@@ -306,6 +306,8 @@ class Edges:
         self._edges: list[Edge] = []
         # Edge -> why it was missed, and how many ops its groups had then.
         self._missed: dict[int, tuple[Missed, int]] = {}
+        # The same of two groups, and a rule: several values may join them.
+        self._apart: dict[tuple[Group, Group, str], tuple[Missed, int]] = {}
 
     def merge_all(self, edges: Iterable[Edge]) -> None:
         """Merge along edges as long as groups can merge, and remark on the others."""
@@ -333,12 +335,23 @@ class Edges:
                 self._missed.pop(i, None)
             elif (now := self._size(edge)) > size:
                 heappush(self._queue, (saved, now, i))
-            elif (missed := merge_edge(self.merger, edge)) is not None:
+            elif (missed := self._merge(edge)) is not None:
                 self._missed[i] = missed, self._ops(edge)
             else:
                 merged = True
                 self._missed.pop(i, None)
         return merged
+
+    def _merge(self, edge: Edge) -> Missed | None:
+        """`merge_edge`, once for two groups as they are."""
+        groups, ops = self.merger.groups, self._ops(edge)
+        pair = groups.of(edge.first), groups.of(edge.second), edge.rule
+        if (known := self._apart.get(pair)) is not None and known[1] == ops:
+            return known[0]
+        missed = merge_edge(self.merger, edge)
+        if missed is not None and not missed.final:
+            self._apart[pair] = missed, ops
+        return missed
 
     def _may_merge_now(self, i: int) -> bool:
         missed, ops = self._missed[i]
