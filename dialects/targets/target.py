@@ -119,6 +119,7 @@ class Target:
     max_streams: int = 1984
     max_events: int = 65536
     requantize: str = "float32"  # how sums of 32 bits are rounded to codes: see `graph.requantize`
+    cube_block: int = 16  # rows, and columns, of the least product: fewer take as long
     cube_efficiency: float = 1.0  # share of the peak that large matmuls sustain
     hbm_efficiency: float = 1.0  # share of the peak bandwidth that long transfers reach
     hbm_read_efficiency: float = 1.0  # of that, what reading alone reaches

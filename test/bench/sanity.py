@@ -1,5 +1,6 @@
 """Is the model of time near what was measured on real hardware? Emulated latency on a target like
 an A100 beside times that others measured on one, with no parameter that depends on the model.
+Measured are kernels of libraries, and emulated programs of ge's, which are likely to take less.
 
     python test/bench/sanity.py FOLDER     (the folder of the structure models)
 """

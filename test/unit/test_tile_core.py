@@ -225,6 +225,8 @@ def test_time_of_a_product_by_hand() -> None:
     cycles = {run.tables.ops[r.op].name: c for c, r in pairs}
     assert cycles["tile.mmad"] == 6 + 8
     assert cycles["tile.set"] == 0
+    coarse = kernel(gemm(n=1), replace(TARGET, cube_block=64)).cycles()
+    assert dict(zip(run.cycles(), coarse, strict=True))[6 + 8] == 6 + 32  # 64 rows for 16
     time = run.time()
     assert time.kind == "cube"
     assert time.pipes[2].pipe == "cube m"

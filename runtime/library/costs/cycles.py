@@ -16,9 +16,9 @@
                 or where columns are taken a gather of them
     unfold      mte1_start + bytes of the target / rate: less than a move's where windows have
                 several rows, strides or dilations (`window_rate`)
-    mmad        mmad_start + ceil(m/16) ceil(n/16) ceil(k/k0) k0 256 / macs a cycle, where k0 is as
-                many elements as 32 bytes are: the cube multiplies blocks; of the peak, the share
-                that is sustained
+    mmad        mmad_start + m n k / macs a cycle, where m and n are whole blocks (`cube_block`) and
+                k is a multiple of as many elements as 32 bytes are: the cube multiplies blocks; of
+                the peak, the share that is sustained
     store       bytes / rate, those of what arrives; from UB in pieces, as a load, with the same
                 start (an assumption: PyPTO's table has one for both)
     push, pop   as a store and a load; on merged cores both ends are at one rate. Those of a cube
@@ -415,9 +415,10 @@ def pieces(view: ViewOp, sizes: tuple[int, ...], tile: SSAValue) -> Pieces:
 def mmad_cycles(m: int, n: int, k: int, element: Attribute, target: Target) -> float:
     """Cycles of a product of m x k by k x n."""
     k0 = 32 * 8 // bitwidth(element)
-    blocks = -(-m // 16) * -(-n // 16) * -(-k // k0)
+    block = target.cube_block
+    products = align_up(m, block) * align_up(n, block) * align_up(k, k0)
     rate = peak_macs(element, target) * target.cube_efficiency
-    return target.mmad_start_cycles + blocks * k0 * 256 / rate
+    return target.mmad_start_cycles + products / rate
 
 
 # ---- the vector unit -------------------------------------------------------------------------
