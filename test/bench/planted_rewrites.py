@@ -7,10 +7,15 @@ of ops that rules look for (`random_motifs.py`), get one fault each: a residual 
 is off by one, a mask is lost. The graph with the fault is compared with the graph as it was, just
 as what a compiler makes of it is. A fault is
 
-- visible, when an element differs by more than the mode's relation allows (a relu that is lost from
-  positive numbers does not make it so), and does in float64 too (a mean that becomes a sum before a
-  norm without epsilon changes but the rounding of what follows), and
+- beyond the relation, when an element differs by more than the mode's relation allows (a relu that
+  is lost from positive numbers does not make it so), and does in float64 too (a mean that becomes a
+  sum before a norm without epsilon changes but the rounding of what follows),
+- visible, when float64 shows more, too, than roundings of the graph's own types make of that
+  element (a gelu in 16 bits whose 1 + tanh cancels hides four percent of a factor), and
 - caught, when the comparison then says so, for all its excuses.
+
+All that is visible is to be caught. Of what lies beyond the relation, the share that roundings hide
+is at most `HIDDEN`: it tells whether the noise is too great.
 """
 
 import argparse
@@ -20,6 +25,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import IntEnum
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +36,7 @@ from numpy.typing import NDArray
 from random_builder import Builder, Unsuitable
 from random_graphs import RELATIONS, Graphs, Reference, op_classes
 from random_motifs import MOTIFS
-from random_noise import Rounding
+from random_noise import ROUNDS, Rounding, explained
 from random_rounding import in_float64
 from xdsl.dialects.builtin import BoolAttr, FloatAttr, IntegerAttr, ModuleOp, f64, i64
 from xdsl.ir import Operation, SSAValue
@@ -257,6 +263,9 @@ def function_lost(op: Any) -> SSAValue:
     return op.operands[0]
 
 
+HIDDEN = 0.02
+"""The share of faults beyond the relation that roundings may hide."""
+
 # ---- the measurement ---------------------------------------------------------------------------
 
 
@@ -265,6 +274,8 @@ class Power:
     """Counts by fault."""
 
     planted: Counter[str] = field(default_factory=Counter[str])
+    beyond: Counter[str] = field(default_factory=Counter[str])
+    """The relation."""
     visible: Counter[str] = field(default_factory=Counter[str])
     caught: Counter[str] = field(default_factory=Counter[str])
 
@@ -272,13 +283,17 @@ class Power:
         """Of the visible faults, those that were caught."""
         return self.caught.total() / max(self.visible.total(), 1)
 
+    def hidden(self) -> float:
+        """Of the faults beyond the relation, those that are not visible."""
+        return 1 - self.visible.total() / max(self.beyond.total(), 1)
+
     def __str__(self) -> str:
-        lines = [f"{'fault':34}{'planted':>8}{'visible':>8}{'caught':>8}"]
+        columns = {k: getattr(self, k) for k in ("planted", "beyond", "visible", "caught")}
+        lines = [f"{'fault':34}" + "".join(f"{k:>8}" for k in columns)]
         for name in sorted(self.planted):
-            counts = self.planted[name], self.visible[name], self.caught[name]
-            lines.append(f"{name:34}" + "".join(f"{c:8}" for c in counts))
-        total = self.planted.total(), self.visible.total(), self.caught.total()
-        return "\n".join([*lines, f"{'all':34}" + "".join(f"{c:8}" for c in total)])
+            lines.append(f"{name:34}" + "".join(f"{c[name]:8}" for c in columns.values()))
+        total = "".join(f"{c.total():8}" for c in columns.values())
+        return "\n".join([*lines, f"{'all':34}{total}"])
 
 
 def places(module: ModuleOp, name: str) -> list[int]:
@@ -302,25 +317,41 @@ def planted(module: ModuleOp, name: str, place: int) -> ModuleOp | None:
     return module
 
 
-def is_visible(reference: Reference, wrong: ModuleOp, relation: Relation) -> bool:
-    """Whether the fault changes an element by more than the relation allows, as it is computed and,
-    if rounding is allowed, in float64."""
+class Effect(IntEnum):
+    """What a fault changes: nothing beyond the relation; that, but no more than roundings do; or
+    more."""
+
+    NONE = 0
+    HIDDEN = 1
+    VISIBLE = 2
+
+
+def effect_of(reference: Reference, wrong: ModuleOp, relation: Relation) -> Effect:
+    """The greatest effect of a fault on an element. If rounding is allowed, what the module gives
+    as it is computed and what it gives in float64 both count."""
     before, after = reference.runner.first, reference.runner.run(wrong)
     changed = [wrong_elements(relation, a, b) for a, b in zip(before, after, strict=True)]
+    if not any(map(any_element, changed)):
+        return Effect.NONE
     if not isinstance(relation, Ulps):
-        return any(map(any_element, changed))
-    if any(map(any_element, changed)):
-        runs, exact = reference.rounding.wide[0]
-        wide = runs.of(in_float64(wrong, throughout=True))
-        for trial, masks in enumerate(changed):
-            for name, mask in masks.items():
-                a, x, y = before[trial], exact[trial], wide[trial]
-                if isinstance(a, GeError) or isinstance(x, GeError) or isinstance(y, GeError):
-                    return True
-                effect = exact_effect(reference.rounding, name, relation, a[name], x[name], y[name])
-                if (mask & effect).any():
-                    return True
-    return False
+        return Effect.VISIBLE
+    runs, exact = reference.rounding.wide[0]
+    wide, most = runs.of(in_float64(wrong, throughout=True)), Effect.NONE
+    for trial, masks in enumerate(changed):
+        for name, mask in masks.items():
+            a, x, y = before[trial], exact[trial], wide[trial]
+            if isinstance(a, GeError) or isinstance(x, GeError) or isinstance(y, GeError):
+                return Effect.VISIBLE
+            first, second = x[name], y[name]
+            found = mask & exact_effect(reference.rounding, name, relation, a[name], first, second)
+            if not found.any():
+                continue
+            others = runs.again(ROUNDS[-1], trial, name)
+            others = [o for o in others if o.shape == first.shape]
+            if first.shape != second.shape or (found & ~explained(first, second, others)).any():
+                return Effect.VISIBLE
+            most = Effect.HIDDEN
+    return most
 
 
 def any_element(masks: Mapping[str, NDArray[np.bool_]]) -> bool:
@@ -349,17 +380,21 @@ def exact_effect(
     rounding: Rounding, name: str, relation: Ulps, before: Array, first: Array, second: Array
 ) -> NDArray[np.bool_]:
     """The elements of an output that would break the relation if they moved from `before` as far as
-    float64 results do, from `first` to `second`, in units of the narrowest type on the way."""
+    float64 results do, from `first` to `second`, in units of the narrowest type on the way. The end
+    of the type's range is no bound: the greatest number is as far from the next one as from the one
+    before."""
     if first.shape != second.shape or first.shape != before.shape:
         return np.ones((), np.bool_)
     if not has_floats(before):
         return first != second
     with np.errstate(all="ignore"):
+        own = np.abs(before[np.isfinite(before)]).max(initial=0)
         finite = np.isfinite(before) & np.isfinite(first) & np.isfinite(second)
         scale = allowed(relation, before.dtype) / allowed(relation, narrowest(rounding, name))
-        moved = (before + (second - first) * min(scale, 1.0)).astype(before.dtype)
+        most = relation.limit(before) * last_place(float(own), before.dtype)
+        moved = np.abs(second - first) * min(scale, 1.0) > most
         cast = first.astype(before.dtype), second.astype(before.dtype)
-        return np.where(finite, relation.wrong(before, moved, ()), relation.wrong(*cast, ()))
+        return np.where(finite, moved, relation.wrong(*cast, ()))
 
 
 def allowed(relation: Ulps, dtype: np.dtype[Any]) -> float:
@@ -412,7 +447,9 @@ def measure(
             if wrong is None:
                 continue
             power.planted[name] += 1
-            if not is_visible(reference, wrong, relation):
+            effect = effect_of(reference, wrong, relation)
+            power.beyond[name] += effect > Effect.NONE
+            if effect < Effect.VISIBLE:
                 continue
             power.visible[name] += 1
             if reference.difference(wrong, relation) is not None:
@@ -438,8 +475,8 @@ def main(args: Sequence[str] | None = None) -> None:
     seeds = range(given.seed, given.seed + given.cases)
     power = measure(seeds, given.only, given.mode, show if given.show else None)
     print(power)
-    print(f"caught {power.share():.1%} of the visible")
-    sys.exit(power.share() < 1)
+    print(f"caught {power.share():.1%} of the visible; hidden by rounding: {power.hidden():.1%}")
+    sys.exit(power.share() < 1 or power.hidden() > HIDDEN)
 
 
 if __name__ == "__main__":
