@@ -9,9 +9,10 @@ is
     d0=2,d1=4 and {"x": [["d0"]]}
 
 ONNX lists devices, not axes. The mesh is the one that was asked for, if it has as many devices;
-else its axes are where the parts of all values begin and end, as devices are numbered row-major."""
+else its axes are where the parts of all values begin and end, as devices are numbered row-major, or
+in the order of the parts that a value has on them (`device_ids`)."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, pairwise
 from math import prod
 
@@ -140,15 +141,28 @@ def _parts(spec: ShardingSpecProto, count: int, rank: int) -> Parts | None:
     return parts
 
 
-def _mesh(stated: Iterable[Parts], count: int) -> Mesh:
-    """The mesh whose axes are where the parts of values begin and end."""
-    line = Mesh((("d0", count),))
+def _mesh(stated: Collection[Parts], count: int) -> Mesh:
+    """The mesh whose axes are where the parts of values begin and end: that in which most values
+    are cut along axes."""
+    orders = dict.fromkeys([(), *(_order(parts, count) for parts in stated)])
+    meshes = [_mesh_in_order(stated, count, order) for order in orders]
+    return max(meshes, key=lambda mesh: sum(_sharding(p, mesh) is not None for p in stated))
+
+
+def _order(parts: Parts, count: int) -> tuple[int, ...]:
+    """Return the devices in the order of the parts that they have of a value."""
+    return tuple(sorted(range(count), key=lambda device: [own[device] for _, own in parts.values()]))
+
+
+def _mesh_in_order(stated: Iterable[Parts], count: int, order: tuple[int, ...]) -> Mesh:
+    line = Mesh((("d0", count),), order)
     ends = {1, count}
     for parts in stated:
         for axis in (a for own in parts.values() for a in _axes(*own, line) or ()):
             ends |= {axis.pre, axis.pre * (axis.size or count)}
     steps = [b // a if b % a == 0 else 0 for a, b in pairwise(sorted(ends))]
-    return Mesh(tuple((f"d{i}", n) for i, n in enumerate(steps))) if all(steps) else line
+    axes = tuple((f"d{i}", n) for i, n in enumerate(steps))
+    return Mesh(axes, order) if all(steps) else line
 
 
 def _sharding(parts: Parts, mesh: Mesh) -> Sharding | None:

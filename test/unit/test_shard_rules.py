@@ -379,13 +379,40 @@ def test_configurations_of_a_model(tmp_path: Path):
     assert found == {"x": '[{"tp":(1)2}, {}]', "w": '[{}, {"tp":(2)4}]', "p": '[{"tp"}, {}]'}
 
 
+@pytest.mark.parametrize(
+    ("x", "others", "order", "parts"),
+    [
+        (([4], [[3], [2], [1], [0]]), {}, (3, 2, 1, 0), '[{"d0"}, {}]'),
+        (([2], [[0, 3], [1, 2]]), {}, (0, 3, 1, 2), '[{"d0"}, {}]'),
+        (([2], [[0, 2], [1, 3]]), {}, (), '[{"d1"}, {}]'),
+        (([2, 2], [[0], [2], [1], [3]]), {}, (), '[{"d1"}, {"d0"}]'),
+        # the order in which most values are cut along axes
+        (
+            ([2], [[0, 3], [1, 2]]),
+            {"w": ([1, 4], [[2], [1], [3], [0]]), "p": ([2], [[1, 2], [0, 3]])},
+            (2, 1, 3, 0),
+            "",
+        ),
+    ],
+)
+def test_devices_in_another_order(
+    x: Any, others: Any, order: Sequence[int], parts: str, tmp_path: Path
+):
+    """Devices are listed by their parts: the mesh has them in that order (`device_ids`)."""
+    program = read(configured(4, x=x, **others), tmp_path / "m.onnx")
+    mesh = mesh_of(program.module)
+    assert mesh is not None
+    assert mesh.order == tuple(order)
+    assert cut(program).get("x", "") == parts
+
+
 def test_configurations_that_cannot_be_used(tmp_path: Path):
     told: list[Diagnostic] = []
     pairs = [[0, 3], [1, 2]]
     model = configured(4, x=([2], pairs), w=([2], [[0], [1]]), zz=([2], pairs))
     onnx.save(model, tmp_path / "m.onnx")
     with warning_handler(told.append):
-        load(str(tmp_path / "m.onnx"))
+        load(str(tmp_path / "m.onnx"), rules=asked("d0=4", ""))
         load(str(tmp_path / "m.onnx"), rules=asked("dp=2", ""))
     texts = [d.message for d in told]
     assert texts == [
