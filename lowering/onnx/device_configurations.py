@@ -151,7 +151,8 @@ def _mesh(stated: Collection[Parts], count: int) -> Mesh:
 
 def _order(parts: Parts, count: int) -> tuple[int, ...]:
     """Return the devices in the order of the parts that they have of a value."""
-    return tuple(sorted(range(count), key=lambda device: [own[device] for _, own in parts.values()]))
+    numbers = [own for _, own in parts.values()]
+    return tuple(sorted(range(count), key=lambda device: [own[device] for own in numbers]))
 
 
 def _mesh_in_order(stated: Iterable[Parts], count: int, order: tuple[int, ...]) -> Mesh:
