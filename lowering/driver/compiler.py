@@ -66,7 +66,7 @@ from ge.transforms.shapes.gears import Request, gears_of
 from ge.transforms.shapes.relate_dims import relate
 from ge.transforms.sharding.checks import check_shardings
 from ge.transforms.sharding.plans import ToldPlan
-from ge.transforms.sharding.rules import ShardRules, mesh_line, read_mesh
+from ge.transforms.sharding.rules import ShardRules, mesh_line, read_mesh, read_pipeline
 
 # Passes that an option asks for alone: the option, and why one has changed nothing
 ASKED = {
@@ -306,8 +306,9 @@ def lower_all(
 
 
 def on_mesh(module: ModuleOp, options: Options, level: Level) -> Options:
-    """The options with the mesh that a graph, or a file of rules, states. Raises GeError where
-    values cannot be cut any more, and for more devices than the target's cluster has."""
+    """The options with the mesh that a graph, or a file of rules, states; where none does, each
+    stage of a pipeline is one device. Raises GeError where values cannot be cut any more, and for
+    more devices than the target's cluster has."""
     if level is not Level.GRAPH:
         if options.mesh or options.shard or options.pipeline:
             raise is_cut_already(module, level)
@@ -317,8 +318,8 @@ def on_mesh(module: ModuleOp, options: Options, level: Level) -> Options:
     if stated is not None and not options.mesh:
         options = replace(options, mesh=mesh_line(stated))
     if options.pipeline and not options.mesh:
-        hint = "each stage has a place along an axis of its own, as in --mesh pp=4"
-        raise GeError("the stages of a pipeline are on a mesh of devices", "--pipeline", hint)
+        axis, stages = read_pipeline(options.pipeline)
+        options = replace(options, mesh=f"{axis or 'pp'}={stages}")
     if options.mesh:
         cluster_of(Target.load(options.target), read_mesh(options.mesh))
     else:

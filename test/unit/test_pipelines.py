@@ -84,8 +84,11 @@ def sent(program: Program) -> list[list[tuple[str, int]]]:
 
 @pytest.mark.parametrize(
     ("mesh", "pipeline", "microbatches"),
-    [("pp=4", 4, 2), ("pp=4", 4, 16), ("dp=2,pp=2", 2, 8), ("pp=2,dp=2", "pp=2", 1)],
-)
+    [
+        ("pp=4", 4, 2), ("pp=4", 4, 16), ("dp=2,pp=2", 2, 8), ("pp=2,dp=2", "pp=2", 1),
+        ("", 4, 8), ("", "pp=2", 4),  # each stage is one device
+    ],
+)  # fmt: skip
 def test_stages_give_the_numbers_of_one_device(
     tmp_path: Path, mesh: str, pipeline: int | str, microbatches: int
 ) -> None:
@@ -232,7 +235,6 @@ def test_a_stage_waits_for_a_slot() -> None:
     [
         ({"mesh": "pp=2", "pipeline": 2, "microbatches": 3}, ["batch of 16", "'x'", "3 micro"]),
         ({"mesh": "pp=16", "pipeline": 16}, ["16 stages", "8 ops"]),
-        ({"pipeline": 4}, ["--mesh pp=4"]),
         ({"mesh": "dp=2", "pipeline": 4}, ["dp=2 has no axis of 4"]),
         ({"mesh": "a=2,b=2", "pipeline": 2}, ["several axes", "--pipeline a=2 or b=2"]),
         ({"mesh": "dp=2,pp=4", "pipeline": "dp=4"}, ["'dp' has 2 devices"]),
