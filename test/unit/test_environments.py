@@ -102,8 +102,31 @@ def test_other_numbers_are_compared_as_text() -> None:
 
 
 def test_processors_that_are_skipped_are_reported(capfd: pytest.CaptureFixture[str]) -> None:
-    runs = [name for name, _ in bench("machines").environments({"sse4_2", "avx", "avx2", "fma"})]
-    assert len(runs) == 2 * 5 + 2
+    machines, have = bench("machines"), {"sse4_2", "avx", "avx2", "fma"}
+    first, *runs = [name for name, _ in machines.environments(have, ("1", "2"))]
+    assert first == "variables of a user, not activated, threads: 2"
+    assert len(runs) == 2 * 5
     skipped = capfd.readouterr().out
     assert skipped.startswith("SKYLAKEX: skipped, as this processor has no avx512bw, ")
     assert not any("SKYLAKEX" in name for name in runs)
+
+
+def test_products_of_the_same_bits_are_tried_once(capfd: pytest.CaptureFixture[str]) -> None:
+    """The first run is tried for its variables, whatever its products."""
+    machines = bench("machines")
+    machines.products = lambda variables: variables["OPENBLAS_NUM_THREADS"]
+    runs = [(name, machines.threads(name[0])) for name in ("1", "2", "1 again", "2 again", "3")]
+    assert [name for name, _ in machines.distinct(runs)] == ["1", "2", "3"]
+    assert capfd.readouterr().out.splitlines() == [
+        "1 again: skipped, as its products have the bits of make unit",
+        "2 again: skipped, as its products have the bits of 2",
+    ]
+
+
+def test_products_depend_on_the_processor() -> None:
+    machines = bench("machines")
+    if machines.lacking("HASWELL", machines.instructions()):
+        pytest.skip("this processor has one kind of kernels")
+    cores = [{"OPENBLAS_CORETYPE": name} for name in ("NEHALEM", "HASWELL", "NEHALEM")]
+    first, other, again = [machines.products(core | machines.threads("1")) for core in cores]
+    assert first == again != other
