@@ -4,7 +4,9 @@ import json
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -206,6 +208,24 @@ def test_a_damaged_entry_is_made_anew(setup: Setup, name: str, damage: Callable[
         assert setup.compiled == 2
     setup.run("b.mlir")
     assert setup.compiled <= 2
+
+
+def test_threads_that_put_one_entry_at_once(tmp_path: Path):
+    """Each has made the same, and none tells of another's that was in its way."""
+    start = threading.Barrier(8)
+
+    def put(number: int) -> None:
+        start.wait()
+        for i in range(100):
+            (folder := tmp_path / f".new-{number}-{i}").mkdir()
+            (folder / cache.ENTRY).write_text("{}")
+            (folder / cache.TEXT).write_text("")
+            cache._put(folder, tmp_path / "entry")  # pyright: ignore[reportPrivateUsage]
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(put, range(8)))
+    assert {p.name for p in (tmp_path / "entry").iterdir()} == {cache.ENTRY, cache.TEXT}
+    assert not list(tmp_path.glob("*-old"))
 
 
 @pytest.mark.parametrize("entry", ["", "[]", "{}", '{"text": 1}', "\0"])
