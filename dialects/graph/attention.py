@@ -402,7 +402,7 @@ class RotaryEmbeddingOp(OneResultOp, SplitInterface):
 
     def operand_box(self, index: int, box: Box, result: int = 0) -> Box | None:
         shape, span = shape_of(self.operands[index]), box.spans[-1]
-        if span == (0, shape_of(self.result)[-1]):
+        if span == (0, shape_of(self.result)[-1]):  # whole rows need whole tables
             return aligned_box(Box.of([*box.spans[:-1], (0, shape[-1])]), shape)
         full, table = self.full_tables.value.data, shape_of(self.cos)[-1]
         rotated = table if full else 2 * table

@@ -143,10 +143,16 @@ def _parts(spec: ShardingSpecProto, count: int, rank: int) -> Parts | None:
 
 def _mesh(stated: Collection[Parts], count: int) -> Mesh:
     """The mesh whose axes are where the parts of values begin and end: that in which most values
-    are cut along axes."""
-    orders = dict.fromkeys([(), *(_order(parts, count) for parts in stated)])
-    meshes = [_mesh_in_order(stated, count, order) for order in orders]
-    return max(meshes, key=lambda mesh: sum(_sharding(p, mesh) is not None for p in stated))
+    are cut along axes. Other orders of devices are tried where some value is not, row-major."""
+
+    def fitting(mesh: Mesh) -> int:
+        return sum(_sharding(parts, mesh) is not None for parts in stated)
+
+    mesh = _mesh_in_order(stated, count, ())
+    if fitting(mesh) == len(stated):
+        return mesh
+    orders = dict.fromkeys(_order(parts, count) for parts in stated)
+    return max(mesh, *(_mesh_in_order(stated, count, own) for own in orders), key=fitting)
 
 
 def _order(parts: Parts, count: int) -> tuple[int, ...]:

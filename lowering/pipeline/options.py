@@ -397,7 +397,7 @@ class Options:
     pipeline: str = option(
         "",
         "stages, each a program of its own on the devices of one place along an axis of the mesh: "
-        "how many there are, or the axis too (4, pp=4)",
+        "how many there are, or the axis too (4, pp=4); without a mesh each is one device",
         variable="GE_PIPELINE", metavar="[AXIS=]N", tools=(COMPILE, RUN), group=DEVICES,
         read=stages,
     )  # fmt: skip
