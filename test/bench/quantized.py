@@ -66,11 +66,11 @@ class Network:
         """The signal-to-noise of the worst output."""
         return min(decibels_of(self.outputs, outputs).values())
 
-    def same(self, outputs: Arrays) -> float:
-        """The share of rows whose largest element is the same, of outputs with rows."""
+    def same(self, outputs: Arrays) -> str:
+        """The share of rows whose largest element is the same, of outputs with rows; else -."""
         pairs = [(w, outputs[k]) for k, w in self.outputs.items() if w[:1].size > 1]
         equal = [(w.argmax(-1) == got.argmax(-1)).reshape(-1) for w, got in pairs]
-        return float(np.mean(np.concatenate(equal))) if equal else np.nan
+        return f"{np.mean(np.concatenate(equal)):6.1%}" if equal else f"{'-':>6}"
 
 
 def samples_of(path: Path, what: str) -> Arrays:
@@ -140,7 +140,7 @@ def quantized_by_others(network: Network, scheme: str, out: Path) -> Iterator[tu
             with redirect_stdout(io.StringIO()):  # it tells of histograms
                 peers.quantize_static(prepared, out, Reader(network), **options)
             yield name, out
-    if scheme in ("w8a16", "w4a16"):
+    if not SCHEMES[scheme].activation_bits:
         # It needs a package of its own, onnx_ir
         from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
 
@@ -193,7 +193,7 @@ def measure(network: Network, scheme: str, folder: Path, options: Mapping[str, A
     best, name = best_of_others(network, scheme, folder)
     print(
         f"{network.path.stem:22} {scheme:8} ge {ours:5.1f}{'!' if warned else ' '} "
-        f"export {theirs:5.1f} (plain {plain:5.1f}) decisions {same:6.1%}  "
+        f"export {theirs:5.1f} (plain {plain:5.1f}) decisions {same}  "
         + (f"best other {best:5.1f} ({name})" if name else "no other"),
         flush=True,
     )
