@@ -57,10 +57,10 @@ THREE: Body = (
 )
 
 
-def groups(terms: int, columns: int, block: int = 32, zero: bool = True) -> Body:
-    """The product of two products with weights of 4 bits in groups."""
+def groups(terms: int, columns: int, block: int = 32, zero: bool = True, codes: str = "i4") -> Body:
+    """The product of two products with weights in groups."""
     weight, scales = f"{terms}x{columns}x", f"{terms // block}x{columns}x"
-    kinds = [weight + "i4", scales + "f16", *([scales + "i4"] if zero else [])]
+    kinds = [weight + codes, scales + "f16", *([scales + codes] if zero else [])]
     result, lines = f"#1x{columns}xf16", list[str]()
     for i in range(2):
         names = ", ".join(f"%x{1 + i * len(kinds) + j}" for j in range(len(kinds)))
@@ -97,6 +97,9 @@ BODIES = {
     "groups of one product": weights(1, 512, 512, "i4", block=32, zero=True),
     "parts of groups": groups(1440, 300, 96),
     "groups of 8 without zero points": groups(1200, 40, 8, zero=False),
+    "groups of 8 bits": groups(2048, 150, codes="i8"),
+    "groups of 8 bits of an odd number of columns": weights(1, 512, 511, block=32, zero=True),
+    "groups of 8 bits without zero points": groups(1440, 300, 96, zero=False, codes="i8"),
 }
 OTHERS = {
     "two rows": weights(2, 512, 512),
@@ -126,7 +129,8 @@ def test_sums_of_f16_are_in_range(largest: float) -> None:
         size = largest if shape[0] == 1 else 1e-3 / largest**0.5  # of the row, and of scales
         return (rng.uniform(0.5, 1.0, shape) * size).astype("f2")
 
-    compare(linear(*groups(2048, 70)), all_lowered=True, make=make)
+    for codes in ("i4", "i8"):
+        compare(linear(*groups(2048, 70, codes=codes)), all_lowered=True, make=make)
 
 
 @pytest.mark.parametrize("name", OTHERS)

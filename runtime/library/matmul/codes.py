@@ -8,7 +8,7 @@ from ge.dialects.support.types import element_type, normalize_axis, numel, shape
 
 def has_codes_for_rows(op: DequantizeOp, columns: int) -> bool:
     """True if vector cores multiply the codes of a weight, of which one dimension has the columns:
-    of 8 bits with scales of columns, or of 4 bits with those of groups of terms."""
+    of 8 bits with scales of columns, or of 8 or 4 bits with those of groups of terms."""
     shape, block = shape_of(op.input), op.block_size.value.data
     if len(shape) != 2:
         return False
@@ -16,6 +16,6 @@ def has_codes_for_rows(op: DequantizeOp, columns: int) -> bool:
     bits = bitwidth(element_type(op.input))
     if block:
         whole = axis != columns and shape[axis] % block == 0
-        return whole and bits == 4 and shape[columns] % 2 == 0
+        return whole and bits in (4, 8) and shape[columns] * bits % 8 == 0
     known = axis == columns or numel(shape_of(op.scale)) == 1
     return known and bits == 8 and op.zero_point is None

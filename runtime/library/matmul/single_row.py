@@ -19,7 +19,7 @@ vector cores alone starts earlier. A tile times one number that is added to a ti
 instruction (`axpy` of `costs/cycles.py`), half as long as products of two tiles. Products of
 numbers of 16 bits are exact in f32, and scales meet sums: no weight is rounded to f16.
 
-Codes of 4 bits have a scale and a zero point for each group of terms.
+Codes of 4 bits, or of 8, have a scale and a zero point for each group of terms.
 
     %w = graph.dequantize %codes, %scales, %zeros axis 0 block_size 32
 
@@ -32,7 +32,8 @@ Codes of 4 bits have a scale and a zero point for each group of terms.
     total / r
 
 Products in f16 take half the time of those in f32, in which the vector cores would be slower than
-memory. A sum of f16 has 16 terms: its rounding is small beside that of weights to 4 bits.
+memory. A sum of f16 has 16 terms: its rounding is small beside that of weights to 4 bits, and takes
+0.2 dB of 46 beside that to 8.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
