@@ -244,8 +244,8 @@ class Options:
         "",
         "int8 (activations and weights of matmuls and convolutions; needs calibration), int16 "
         "(activations of 16 bits), dynamic (scales of activations computed by the program), fp8 "
-        "(f8E4M3FN), w8a16 or w4a16 (weights alone, 4 bits in groups of 32), mxfp4 or nvfp4 "
-        "(weights alone, floats of 4 bits in groups)",
+        "(f8E4M3FN), w8a16 or w4a16 (weights alone, 4 bits in groups of 32), w8a16g32 (8 bits in "
+        "such groups), mxfp4 or nvfp4 (weights alone, floats of 4 bits in groups)",
         variable="GE_QUANTIZE", metavar="SCHEME", tools=(COMPILE, RUN, CALIBRATE, BENCH),
         group=QUANTIZATION, choices=("", *SCHEMES),
     )  # fmt: skip

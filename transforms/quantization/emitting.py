@@ -3,7 +3,7 @@ expressions of constants."""
 
 from collections.abc import Callable
 
-from xdsl.dialects.builtin import f4E2M1FN, f8E8M0FNU, f16, f32
+from xdsl.dialects.builtin import f4E2M1FN, f8E8M0FNU, f16, f32, i8
 from xdsl.ir import Attribute, SSAValue
 
 from ge.dialects import graph as g
@@ -26,6 +26,13 @@ def pair(
     """The value quantized and dequantized."""
     stored = make(g.QuantizeOp, value, scale, zero_point, to=to, **granularity)
     return make(g.DequantizeOp, stored, scale, zero_point, **granularity)
+
+
+def codes_name(op: g.QuantizeOp) -> str:
+    """Return what the table calls codes that are fitted: their element type, with the size of
+    groups where that does not say it."""
+    block = op.block_size.value.data
+    return f"{op.to}x{block}" if block and op.to == i8 else str(op.to)
 
 
 def code_limits(t: Attribute) -> tuple[float, float]:

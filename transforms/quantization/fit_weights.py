@@ -41,7 +41,7 @@ from ge.runtime.numbers.quantization import spread_of, to_small_float
 from ge.transforms.quantization.calibrated_pass import CalibratedPass
 from ge.transforms.quantization.channel_groups import takes_factors
 from ge.transforms.quantization.data import Calibration, Samples
-from ge.transforms.quantization.emitting import code_limits
+from ge.transforms.quantization.emitting import code_limits, codes_name
 from ge.transforms.quantization.layers import Layer, layers
 from ge.transforms.quantization.observe import (
     ObservedOp,
@@ -123,7 +123,7 @@ class Weight:
         flat = stored.reshape(-1).copy()
         flat[self.places] = np.where(better, codes, before).astype(stored.dtype)
         differences = flat.view(np.uint8) - stored.reshape(-1).view(np.uint8)
-        text = packed_codes(str(self.pair.to), differences.tobytes())
+        text = packed_codes(codes_name(self.pair), differences.tobytes())
         return text, decibels(float(old.sum()), float(np.where(better, new, old).sum()))
 
     def errors(self, difference: Matrix) -> Matrix:

@@ -67,7 +67,7 @@ from ge.dialects.graph.stated import state_codes
 from ge.dialects.support import diagnostics
 from ge.dialects.support.boxes import MOVING
 from ge.dialects.support.diagnostics import sources_of
-from ge.dialects.support.element_types import element_named, i4, is_integer, ui8
+from ge.dialects.support.element_types import element_named, is_integer, ui8
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.functions import main_function
 from ge.dialects.support.patterns import UserPattern, user_pattern
@@ -84,6 +84,7 @@ from ge.transforms.quantization.emitting import (
     by_float_group,
     by_group,
     code_limits,
+    codes_name,
     pair,
 )
 from ge.transforms.quantization.layers import (
@@ -195,8 +196,8 @@ class Insertion:
     at_run_time: dict[tuple[SSAValue, int | None, int], SSAValue] = field(
         default_factory=dict[tuple[SSAValue, int | None, int], SSAValue]
     )
-    weights: dict[tuple[SSAValue, int, int, int, bool], SSAValue] = field(
-        default_factory=dict[tuple[SSAValue, int, int, int, bool], SSAValue]
+    weights: dict[tuple[SSAValue, int, int, int, tuple[int, bool]], SSAValue] = field(
+        default_factory=dict[tuple[SSAValue, int, int, int, tuple[int, bool]], SSAValue]
     )
 
     codes: dict[str, list[tuple[float, int]]] = field(
@@ -242,7 +243,7 @@ class Insertion:
             remarks.missed(RULE, op, f"'{embedding.name}' keeps floats: {facts.reason}")
             return
         table = embedding.table
-        key = table, rank_of(table) - 1, bits, 0, False
+        key = table, rank_of(table) - 1, -1, 0, (bits, False)
         if key not in self.weights:
             emit = Make(op)
             self.weights[key] = by_channel(emit, table, rank_of(table) - 1, IntegerType(bits))
@@ -382,7 +383,8 @@ class Insertion:
     def weight(self, layer: Layer, index: int, scheme: Scheme) -> SSAValue:
         value, axis, summed = layer.op.operands[index], layer.channel_axis, layer.input_axis
         block = scheme.block if isinstance(layer.op, g.MatmulOp) else 0
-        key = value, axis, summed, block, scheme.is_float
+        bits = scheme.weight_bits if block else BITS
+        key = value, axis, summed, block, (bits, scheme.is_float)
         if key not in self.weights:
             emit, fits = Make(layer.op), self.fits_f16
             if block and scheme.is_float:
@@ -390,7 +392,8 @@ class Insertion:
                     emit, value, summed, block, element_named(scheme.scale), fits
                 )
             elif block:
-                result = by_group(emit, value, summed, block, i4, self.symmetric, fits)
+                to = IntegerType(bits)
+                result = by_group(emit, value, summed, block, to, self.symmetric, fits)
             else:
                 is_float = scheme.is_float and not scheme.block
                 result = by_channel(emit, value, axis, f8E4M3FN if is_float else i8)
@@ -413,7 +416,7 @@ class Insertion:
         except GeError as e:
             remarks.missed(RULE, op, f"'{layer.name}' is not fitted: {e}")
             return
-        if element != str(op.input.owner.to) or len(differences) != codes.size:
+        if element != codes_name(op.input.owner) or len(differences) != codes.size:
             remarks.missed(RULE, op, f"'{layer.name}' is not fitted: the table has other codes")
             return
         added = np.frombuffer(differences, np.uint8).reshape(codes.shape)
@@ -524,10 +527,10 @@ def insert_quantization(
 class InsertQuantizationPass(ModulePass):
     """Quantize what layers multiply.
     `scheme`: int8, int16, dynamic or fp8 (activations, with weights of 8 bits), w8a16 or w4a16
-    (weights alone, 4 bits in groups of 32), mxfp4 or nvfp4 (floats of 4 bits); `skip`: names
-    of layers, of their inputs or ops, or else regular expressions, found in such names;
-    `asymmetric`: groups of weights have a zero point; `target`: preset name, or path of a target
-    file, whose times decide on attention."""
+    (weights alone, 4 bits in groups of 32), w8a16g32 (8 bits in such groups), mxfp4 or nvfp4
+    (floats of 4 bits); `skip`: names of layers, of their inputs or ops, or else regular
+    expressions, found in such names; `asymmetric`: groups of weights have a zero point; `target`:
+    preset name, or path of a target file, whose times decide on attention."""
 
     name = "insert-quantization"
     RELATION: ClassVar[Relation] = Unbounded()

@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from ge.dialects.support.errors import GeError
 
-INT8, W8A16 = "int8", "w8a16"
+INT8, INT16, W8A16 = "int8", "int16", "w8a16"
+GROUPS = "w8a16g32"  # in which w8a16 has matmuls that gain by it
 CACHE_TYPES = ("int8", "fp8")  # what keys and values are kept in
 FLOAT = "float"  # of a layer that is not quantized
 
@@ -71,10 +72,11 @@ RANGE_METHODS = (SEARCH, MINMAX, "average", "kl")
 
 _SCHEMES = (
     Scheme(INT8, activation_bits=8, table_bits=8, rate="i8"),
-    Scheme("int16", activation_bits=16, table_bits=16, rate="i16"),
+    Scheme(INT16, activation_bits=16, table_bits=16, rate="i16"),
     Scheme("dynamic", activation_bits=8, table_bits=8, rate="i8", is_dynamic=True),
     Scheme("fp8", activation_bits=8, rate="f8E4M3FN", is_float=True),
     Scheme(W8A16, table_bits=8),
+    Scheme(GROUPS, block=32, table_bits=8),
     Scheme("w4a16", weight_bits=4, block=32, table_bits=8),
     Scheme("mxfp4", 0, 4, 32, table_bits=8, rate=F4, is_float=True, scale="f8E8M0FNU"),
     Scheme("nvfp4", 0, 4, 16, table_bits=8, rate=F4, is_float=True, scale="f8E4M3FN"),

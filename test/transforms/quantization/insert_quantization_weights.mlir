@@ -1,6 +1,7 @@
 // RUN: ge-opt %s -p 'insert-quantization{scheme=w4a16}' | filecheck %s
 // RUN: ge-opt %s -p 'insert-quantization{scheme=w4a16 asymmetric=true}' | filecheck %s --check-prefix=ASYMMETRIC
 // RUN: ge-opt %s -p 'insert-quantization{scheme=w8a16}' | filecheck %s --check-prefix=EIGHT
+// RUN: ge-opt %s -p 'insert-quantization{scheme=w8a16g32 asymmetric=true}' | filecheck %s --check-prefix=GROUPS
 // RUN: ge-opt %s -p 'insert-quantization{scheme=mxfp4}' | filecheck %s --check-prefix=MXFP4
 // RUN: ge-opt %s -p 'insert-quantization{scheme=nvfp4}' | filecheck %s --check-prefix=NVFP4
 
@@ -31,6 +32,10 @@ func.func @main(%x: tensor<2x40xf32>, %i: tensor<1x4x8x8xf32>) -> (tensor<2x6xf3
 // ASYMMETRIC: graph.quantize %w, %{{[0-9]+}}, [[Z]] to i4 axis 0 block_size 32 :
 
 // EIGHT: graph.quantize %w, %{{[0-9]+}} to i8 axis 1
+
+// GROUPS: [[Z:%[0-9]+]] = graph.cast %{{[0-9]+}} to i8 :
+// GROUPS: graph.quantize %w, %{{[0-9]+}}, [[Z]] to i8 axis 0 block_size 32 :
+// GROUPS: graph.quantize %v, %{{[0-9]+}} to i8 axis 0 :
 
 // Scales of floats of 4 bits are powers of two, or floats of 8 bits times one of the tensor.
 // MXFP4:      [[E:%[0-9]+]] = graph.cast %{{[0-9]+}} to f8E8M0FNU rounding up :
