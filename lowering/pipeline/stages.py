@@ -120,9 +120,7 @@ def stages(options: Options, remedies: Remedies | None = None) -> dict[Level, Pa
 def bound_stages(options: Options, shapes: Mapping[str, Sequence[int]]) -> dict[Level, Passes]:
     """The passes from a program whose inputs are of unknown shapes to one whose have these. It is
     verified at its end alone, by rules that hold all those of the level before."""
-    from ge.lowering.steps.lower_kernels import LowerKernelsPass
-
-    launches = [*bound_launches(options, shapes), LowerKernelsPass(write=False)]
+    launches = [*bound_launches(options, shapes), *tile_programs(options, write=False)]
     return {Level.PROGRAM: [*launches, *stages(options)[Level.PROGRAM]]}
 
 
@@ -340,6 +338,7 @@ def quantization(options: Options) -> Passes:
     from ge.transforms.quantization.fit_weights import FitWeightsPass
     from ge.transforms.quantization.insert_quantization import InsertQuantizationPass
     from ge.transforms.quantization.judge_attention import JudgeAttentionPass
+    from ge.transforms.quantization.refine_weights import RefineWeightsPass
     from ge.transforms.quantization.search_ranges import SearchRangesPass
     from ge.transforms.quantization.smooth_activations import SmoothActivationsPass
 
@@ -352,7 +351,8 @@ def quantization(options: Options) -> Passes:
     fit = [FitWeightsPass("", scheme, skip, True, target)] if options.fit_weights else []
     insertion = [*fit, choose, insert, CorrectBiasPass()]
     if not SCHEMES[scheme].activation_bits:
-        return [smooth, *insertion]
+        refine = RefineWeightsPass("", scheme, skip, True, target)
+        return [smooth, *([] if options.accuracy else [refine]), *insertion]
     equalize = EqualizeChannelsPass(scheme=scheme)
     search = SearchRangesPass("", scheme, options.ranges, target, skip)
     if SCHEMES[scheme].is_float:
@@ -478,12 +478,13 @@ def to_program(options: Options, remedies: Remedies) -> Passes:
     ]
 
 
-def tile_programs(options: Options) -> Passes:
-    """Return passes that write a program for the cores beside each kernel that they can."""
+def tile_programs(options: Options, write: bool = True) -> Passes:
+    """Return passes that write a program for the cores beside each kernel that they can, or have
+    those alone that were written for all sizes."""
     from ge.lowering.steps.lower_kernels import LowerKernelsPass
 
     cache, tunings = tile_cache(options), options.tile_tunings
-    return [LowerKernelsPass(options.target, True, cache, tunings)]
+    return [LowerKernelsPass(options.target, True, cache, tunings, write)]
 
 
 def tile_cache(options: Options) -> str:

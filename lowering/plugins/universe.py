@@ -46,7 +46,7 @@ PASSES = {
     "transforms.quantization": """
         calibrate choose-precision correct-bias equalize-channels fit-weights
         insert-quantization judge-attention lower-quantization narrow-codes quantize-cache
-        search-ranges smooth-activations
+        refine-weights search-ranges smooth-activations
     """,
     "transforms.sharding": """
         annotate-shardings choose-algorithms cut-attention merge-collectives partition-spmd

@@ -17,6 +17,7 @@ from ge.lowering.driver.compiler import context, lower
 from ge.lowering.pipeline.options import Options
 from ge.runtime.check.proof import check_program
 from ge.runtime.data.arrays import Array
+from ge.transforms.quantization.schemes import GROUPS
 
 from .test_quantize import decibels, normal
 
@@ -83,7 +84,7 @@ def test_tables_take_a_quarter_and_no_launch(model: str, scheme: str, least: flo
 
 def test_tables_stay_floats_or_take_half(model: str, tmp_path: Path):
     left = compiled(model, quantize="w8a16", quantize_skip="positions,embed")
-    assert [scheme_of(left, n) for n in ("embed", "place", "head")] == ["float", "float", "w8a16"]
+    assert [scheme_of(left, n) for n in ("embed", "place", "head")] == ["float", "float", GROUPS]
     exact = compiled(model, quantize="int16")
     assert [scheme_of(exact, n) for n in ("embed", "head")] == ["int16", "int16"]
     assert "tensor<50x32xi16>" in str(exact.module.body.block.first_op)

@@ -37,7 +37,7 @@ RULES = {"x": [["dp"]], "up": [[], ["tp"]], "down": [["tp"]], "y": [["dp"]]}
 
 @pytest.mark.parametrize(
     ("options", "parameters"),
-    [({"quantize": "w8a16"}, 2304), ({"quantize": "int8"}, 2600), ({"quantize": "dynamic"}, 2432),
+    [({"quantize": "w8a16"}, 2496), ({"quantize": "int8"}, 2600), ({"quantize": "dynamic"}, 2432),
      ({"precision": "fp16"}, 4096), ({"quantize": "w4a16"}, 1440)],
 )  # fmt: skip
 def test_numbers_are_those_of_one_device(tmp_path: Path, options: Any, parameters: int) -> None:

@@ -4,13 +4,13 @@ With `accuracy="snr>=40"` and samples at hand
     [layers]
     "/fc/Gemm" = "float"
 is added to the table, which insert-quantization obeys, where weights that are fitted to the samples
-(see fit-weights) are not enough. For each layer two numbers are known: the
-noise that it alone puts on the outputs, and the time that it takes longer in more bits. The layer
-that removes most noise for its time comes first, and no more layers are left in more bits than the
-bound needs. Their number comes from bisection, each step with all layers quantized, and with
-corrected biases, on all samples. Where a time limit comes before, layers have the most bits that
-were tried, and the table keeps what was measured, to go on from. Measured noise is kept for reports
-where these are asked for.
+(see fit-weights) are not enough; matmuls of w8a16 may get groups too. For each layer two numbers
+are known: the noise that it alone puts on the outputs, and the time that it takes longer in more
+bits. The layer that removes most noise for its time comes first, and no more layers are left in
+more bits than the bound needs. Their number comes from bisection, each step with all layers
+quantized, and with corrected biases, on all samples. Where a time limit comes before, layers have
+the most bits that were tried, and the table keeps what was measured, to go on from. Measured noise
+is kept for reports where these are asked for.
 
 Beside a precision of 16 bits, layers whose launch takes longer with activations of 8 bits than in
 that stay floats, such as many depthwise convolutions, of which vector cores widen what they load.
@@ -46,7 +46,16 @@ from ge.transforms.quantization.data import Calibration, calibration_at_hand
 from ge.transforms.quantization.fit_weights import fit_weights
 from ge.transforms.quantization.layers import Layer, base_name, computed_outputs
 from ge.transforms.quantization.linear_layers import BITS
-from ge.transforms.quantization.schemes import FLOAT, INT8, SCHEMES, Scheme, scheme_of
+from ge.transforms.quantization.schemes import (
+    FLOAT,
+    GROUPS,
+    INT8,
+    INT16,
+    SCHEMES,
+    W8A16,
+    Scheme,
+    scheme_of,
+)
 from ge.transforms.quantization.table import NOISES, LayerFacts, Table
 from ge.transforms.quantization.trials import Trials, layer_us, nearest, trials_of
 from ge.transforms.rewriting import remarks
@@ -56,7 +65,7 @@ LITTLE = 25.0  # dB of an output: below it is told
 NAMED = 3  # layers that are told then
 LITTLE_TIME = 0.01  # of all layers, that those at an end, each, or cheap ones may take longer
 LITTLE_SIZE = 0.05  # of all weights, that they may have
-CLEARLY = {FLOAT: 10**-0.03, "int16": 10**-0.2}  # of the noise: 0.3 dB less, for bytes 2 dB
+CLEARLY = {FLOAT: 10**-0.03, INT16: 10**-0.2}  # of the noise: 0.3 dB less, for bytes 2 dB
 MENDED_TIME = 0.1  # the same where an output keeps little
 SLOWER = 1.05  # times that of floats: a layer that takes longer in integers is floats
 LEAST_US = 0.05  # that more bits cost: what is below is not known so exactly
@@ -106,8 +115,10 @@ class PrecisionSearch:
     table: Table = field(default_factory=Table)
 
     def wider(self) -> list[Scheme]:
-        """Schemes of more bits that the target multiplies."""
+        """Schemes of more bits that the target multiplies, or of groups."""
         scheme, rates = self.trials.scheme, self.trials.target.macs_per_cycle
+        if scheme.name == W8A16:
+            return [SCHEMES[GROUPS]]
         found = SCHEMES.values() if scheme.is_calibrated else ()
         bits = scheme.activation_bits
         return [s for s in found if s.activation_bits > bits and s.rate in rates]
@@ -311,19 +322,23 @@ def layers_at_ends(trials: Trials) -> list[set[str]]:
     return [last, {name for op, name in ops.items() if op not in behind}]
 
 
+def undecided(facts: Mapping[str, LayerFacts], calibration: Calibration) -> set[str]:
+    """The layers and tables that are quantized, and of which the table says nothing."""
+    return {n for n, f in facts.items() if f.scheme != FLOAT} - calibration.table.layers.keys()
+
+
 def spared(trials: Trials, calibration: Calibration, costs: Costs) -> Precisions:
     """The precisions of layers at the ends, of those that take no longer in floats, and of tables,
     that outputs are clearly more exact with."""
     noise = trials.noise({})  # first: this run corrects biases too
-    facts = trials.quantized({}, trials.few)[1]
-    free = {n for n, f in facts.items() if f.scheme != FLOAT} - calibration.table.layers.keys()
+    free = undecided(trials.quantized({}, trials.few)[1], calibration)
     little = partial(costs.within, time=LITTLE_TIME, size=LITTLE_SIZE)
     ends = [[n for n in sorted(free & end) if little([n])] for end in layers_at_ends(trials)]
     chosen: dict[str, str] = {}
     for precision, names in (
         *((FLOAT, names) for names in ends),
         (FLOAT, little(costs.cheapest(free))),
-        ("int16", [n for n in trials.embeddings if n in free]),
+        (INT16, [n for n in trials.embeddings if n in free]),
     ):
         names = [n for n in names if n not in chosen]
         if not names:
@@ -355,10 +370,12 @@ def no_faster(
     return found
 
 
-def tell(trials: Trials, calibration: Calibration, chosen: Precisions, why: str) -> None:
+def tell(
+    trials: Trials, calibration: Calibration, chosen: Precisions, why: str, rule: str = NAME
+) -> None:
     for name, precision in chosen.items():
         calibration.decide(name, trials.op_of(name), precision, why)
-        remarks.applied(NAME, trials.op_of(name), f"'{name}' in {precision}: {why}")
+        remarks.applied(rule, trials.op_of(name), f"'{name}' in {precision}: {why}")
 
 
 def mended(
@@ -367,7 +384,7 @@ def mended(
     """The precisions with as few layers in floats as it takes for no output to keep little; where
     the time that they may take does not reach that far, with those that leave clearly more."""
     facts = trials.quantized(chosen, trials.few)[1]
-    free = {n for n, f in facts.items() if f.scheme != FLOAT} - calibration.table.layers.keys()
+    free = undecided(facts, calibration)
     before, cheap = trials.worst(chosen), costs.cheapest(free)
 
     def left(floats: Sequence[str]) -> float:
@@ -381,7 +398,7 @@ def mended(
         others = costs.within(order, MENDED_TIME, 1.0)
         if (db := left(others)) > reached:
             found, reached = others, db
-    if reached < before + decibels(1.0, CLEARLY["int16"]):
+    if reached < before + decibels(1.0, CLEARLY[INT16]):
         return chosen
     low, high = 0, len(found)
     while reached >= LITTLE and high - low > 1:
