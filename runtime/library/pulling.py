@@ -347,6 +347,11 @@ class Pull:
         element = like if isinstance(like, Attribute) else element_type(like)
         return self._alloc(shape, element, None)
 
+    def column(self, tile: v.Tile, number: int) -> v.Tile:
+        """A column of a tile, in one of its own."""
+        target = self.buffer((tile.shape[0], 1), tile.element)
+        return self.c.take(target, tile, number, 1)
+
     def _load(self, value: SSAValue, box: Box, column: bool) -> v.Tile:
         with self.c.vector.at(self._level(box)):
             tile = self._slot(tile_shape(box, column), value, self._loops(box))

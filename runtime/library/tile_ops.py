@@ -74,6 +74,8 @@ class TileSource(Protocol):
 
     def buffer(self, shape: v.Shape, like: SSAValue | Attribute) -> v.Tile: ...
 
+    def column(self, tile: v.Tile, number: int) -> v.Tile: ...
+
 
 LARGEST = 3.4028234663852886e38  # of f32
 
@@ -228,11 +230,11 @@ def blocks_of(
     if count * block != rows:
         raise NotLowered(f"a tile of {rows} rows begins within a block of {block}")
     each = pull.tile(value, needed)
-    target = pull.buffer((rows, cols), value)
+    target = pull.buffer((rows, cols), kind)
     for i in range(count):
         part = target.part(i * block, 0, (block, cols))
-        part[:] = each.part(i, 0, (1, cols))
-    return v.cast(target, kind)
+        part[:] = v.cast(each.part(i, 0, (1, cols)), kind)
+    return target
 
 
 def columns_of(
@@ -250,11 +252,17 @@ def columns_of(
         raise NotLowered(f"a tile of {cols} columns has no whole blocks of {block}")
     rows = max(prod(box.sizes) // cols, 1)
     target, spans = pull.buffer((rows, cols), kind), needed.spans
-    first = spans[axis][0]
+    first, all_of_them = spans[axis][0], None
+    if bitwidth(element_type(value)) < 8:  # a column of them would begin within a byte
+        all_of_them = pull.buffer((rows, count), kind)
+        all_of_them[:] = v.cast(pull.tile(value, needed), kind)
     for i in range(count):
         spans[axis] = (plus(first, i), 1)
         part = target.part(0, i * block, (rows, block))
-        part[:] = v.cast(pull.expression(value, Box.of(spans), True), kind)
+        if all_of_them is None:
+            part[:] = v.cast(pull.expression(value, Box.of(spans), True), kind)
+        else:
+            part[:] = pull.column(all_of_them, i)
     return target
 
 

@@ -336,6 +336,10 @@ def test_what_follows_matmuls(name: str) -> None:
         "%0 = graph.dequantize %a0, %a1, %a2 : (#33x96xi8, #f32, #i8) -> #33x96xf32",
         "%0 = graph.dequantize %a0, %a1 axis 0 : (#33x96xi8, #33xf32) -> #33x96xf32",
         "%0 = graph.dequantize %a0, %a1, %a2 axis 1 : (#33x96xi8, #96xf32, #96xi8) -> #33x96xf32",
+        "%0 = graph.dequantize %a0, %a1, %a2 axis 0 block_size 32"
+        " : (#64x8xi4, #2x8xf16, #2x8xi4) -> #64x8xf16",
+        "%0 = graph.dequantize %a0, %a1, %a2 axis 1 block_size 32"
+        " : (#16x256xi4, #16x8xf16, #16x8xi4) -> #16x256xf16",
     ],
 )
 def test_integers_on_a_grid(line: str) -> None:

@@ -149,6 +149,9 @@ class Known:
     def buffer(self, shape: v.Shape, like: SSAValue | Attribute) -> v.Tile:
         raise NotLowered("there are blocks of scales behind windows")
 
+    def column(self, tile: v.Tile, number: int) -> v.Tile:
+        raise NotLowered("there are blocks of scales behind windows")
+
 
 def fastest(launch: Launch, sizes: Mapping[T, int], cycles: Callable[[T], float]) -> T:
     """The fastest of the cuts that fit into UB, by the bytes that each takes. Raises NotLowered
