@@ -44,6 +44,15 @@ class Computing:
     by_terms: bool
     blocks: tuple[int, int]
 
+    def tile(self, rows: int, cols: int, target: Target) -> float:
+        """Cycles of a tile of it. Each instruction starts; one that meets a number a row does for
+        each row, or each repeat."""
+        wide = self.blocks[1]
+        several = ceil(cols / wide) if 0 < wide < cols else 0
+        count = self.instructions + (several > 0)  # scales are spread, block by block
+        starts = count + 2 * several + min(rows, ceil(cols * SUM_BYTES / REPEAT_BYTES))
+        return starts * target.vector_start_cycles + rows * cols * self.cycles
+
 
 @dataclass(frozen=True)
 class Matrices:
@@ -338,14 +347,7 @@ def operands(cut: MatmulCut, p: Matrices, target: Target) -> tuple[float, float,
         pieces = terms * (depth if computing.by_terms else line) / vectors
         size = terms * line * depth * computing.bytes
         beside += max(core.ub(pieces, size / vectors / pieces), size / (core.hbm * users))
-        # tile by tile: each instruction starts, and one that meets a number a row does for each row
-        # or each repeat
         rows, cols = (cut.k, terms * whole) if computing.by_terms else (terms * whole, cut.k)
-        high, wide = computing.blocks
-        each = rows_at_a_time(rows, cols, vectors, high, MOST_COMPUTED)
-        several = ceil(cols / wide) if 0 < wide < cols else 0
-        count = computing.instructions + (several > 0)  # scales are spread, block by block
-        starts = count + 2 * several + min(each, ceil(cols * SUM_BYTES / REPEAT_BYTES))
-        computed += ceil(rows / each) / vectors * starts * target.vector_start_cycles
-        computed += rows * cols * computing.cycles / vectors
+        each = rows_at_a_time(rows, cols, vectors, computing.blocks[0], MOST_COMPUTED)
+        computed += ceil(rows / each) / vectors * computing.tile(each, cols, target)
     return load, beside, computed

@@ -14,9 +14,10 @@ the vector cores may compute alone (`single_row.py`).
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from math import gcd, inf, lcm
+from math import ceil, gcd, inf, lcm
 
 from xdsl.dialects.builtin import i8
 
@@ -45,6 +46,7 @@ from ge.runtime.library.matmul.blocks import (
     best_shared_wave,
     cycles,
     least_bytes,
+    pace,
 )
 from ge.runtime.library.matmul.operands import choices, copying, may_be_copied
 from ge.runtime.library.matmul.program import MatmulPlan, part_of
@@ -74,16 +76,24 @@ def written_for(launch: Launch) -> Written:
         raise NotLowered("its matmuls differ in size")
     target = launch.target
     row = single_row(launch, sections) if is_own_choice() else None
-    sections = with_copies(target, sections)
-    ps = tuple(p for s in sections for p in s.shapes)
+    ways = [] if row is None else [row]
+    if (copied := computed_once(launch, sections)) is not None:
+        with suppress(NotLowered):
+            ways.append(cut_up(launch, copied))
+    found = cut_up(launch, with_copies(target, sections))
+    return faster(launch, *ways, found) if ways else found
+
+
+def cut_up(launch: Launch, sections: Sequence[Section]) -> Written:
+    """The program of the sections by their best cut. Raises NotLowered if there is none."""
+    target, ps = launch.target, tuple(p for s in sections for p in s.shapes)
     if is_free():
         cut = best_cut(ps, target)
     else:
         cut = chosen(lambda: all_cuts(ps, target), partial(cycles, Counter(ps), target))
     if cut is None:
         raise no_room(least_bytes(ps), target)
-    found = with_parts(launch, sections, cut)
-    return found if row is None else faster(launch, row, found)
+    return with_parts(launch, sections, cut)
 
 
 def with_parts(launch: Launch, sections: Sequence[Section], cut: MatmulCut) -> Written:
@@ -110,10 +120,10 @@ def fitting(launch: Launch, sections: Sequence[Section], cut: MatmulCut) -> Writ
     """The program, in which sums pass to the vector cores in parts that fit. Raises NotLowered
     where none does."""
     rows, most = gcd(cut.m, *(s.part_rows for s in sections)), MOST
-    unit = lcm(*(s.row_unit for s in sections))
+    unit, early = lcm(*(s.row_unit for s in sections)), copied_first(sections, cut, launch.target)
     while True:
         for copies in (2, 1):
-            written = MatmulPlan(launch, sections, cut, rows, most, copies).written()
+            written = MatmulPlan(launch, sections, cut, rows, most, copies, early).written()
             if len(sections) == 1 and not sections[0].has_vector_cores:
                 return written
             if (found := fitted(launch, written)) is not None:
@@ -150,6 +160,47 @@ def with_copies(target: Target, sections: Sequence[Section]) -> Sequence[Section
         if time < least:
             least, best = time, section
     return [best]
+
+
+def computed_once(launch: Launch, sections: Sequence[Section]) -> Sequence[Section] | None:
+    """The sections where copies have what vector cores compute of operands; None where they compute
+    none, or a cut is asked for. Vector cores with ops behind the products would compute operands of
+    a block behind what follows the block before, while the cube waits."""
+    computed = any(s.is_computed for s in sections)
+    if not computed or any(s.product.groups for s in sections):
+        return None
+    if not launch.target.split_cores or not is_own_choice():
+        return None
+    return [
+        replace(s, copied=frozenset({0, 1} - {i for i, o in s.operands if not o.ops}))
+        for s in sections
+    ]
+
+
+def copied_first(sections: Sequence[Section], cut: MatmulCut, target: Target) -> int:
+    """Number of columns of blocks of the first section for which its operand is copied first: all
+    other copies are made beside these blocks. 0 where all copies had better come first."""
+    first, cores = sections[0], target.cube_cores
+    rhs = {t.rhs for t, _ in first.terms}
+    plain = first.p.batch == first.splits == cut.run == 1
+    if 1 not in first.copied or not plain or any(o.is_plain or o.comes_apart for o in rhs):
+        return 0
+    (down, across), each = cut.counts(first.p), pace(cut, first.p, target)[0]
+    blocks, unit = sum(cut.blocks(p) for s in sections for p in s.shapes), 1
+    while any(unit * cut.n % o.units[1] for o in rhs):
+        unit += 1
+    times = {o: copying(o, target) for s in sections for o in s.copied_operands}
+    mine = sum(times[o] for o in rhs)
+
+    def cycles_with(columns: int) -> float:
+        before, beside = down * columns, sum(times.values()) - mine
+        early, late = mine * columns / across, mine * (across - columns) / across
+        behind = ceil((blocks - before) / cores) * each
+        return early + max(ceil(before / cores) * each, late + beside) + behind
+
+    best = min(range(unit, across, unit), key=cycles_with, default=0)
+    at_once = sum(times.values()) + ceil(blocks / cores) * each
+    return best if best and cycles_with(best) < at_once else 0
 
 
 def with_splits(

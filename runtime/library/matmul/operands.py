@@ -16,7 +16,9 @@ is what the cube loads, as the chips' library does (`nd2nz` of its matmuls).
     cube core:     blocks, as without
 
 Where the estimate says that this takes less time: an operand is read once by all vector cores, and
-what the cube loads again and again comes at the full rate."""
+what the cube loads again and again comes at the full rate. What the vector cores compute of an
+operand may be copied in the same way: each element is computed once then, not for each block that
+needs it."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -109,6 +111,15 @@ class MatmulOperand:
     def bits(self) -> int:
         return bitwidth(self.element)
 
+    def stride(self, is_copied: bool) -> int:
+        """Elements from one of its rows to the next, where they are loaded from."""
+        return padded_stride(self.shape[-1], self.bits) if is_copied else self.shape[-1]
+
+    @property
+    def comes_apart(self) -> bool:
+        """True if there are several matrices, or rows of a copy come apart."""
+        return bool(self.shape[:-2]) or self.shape[-1] > self.stride(is_copied=True)
+
     @property
     def is_plain(self) -> bool:
         """True if it lies in memory in the form that the matmul takes."""
@@ -196,18 +207,19 @@ class Feed:
         default_factory=dict[MatmulOperand, Any]
     )  # `padding.Copy`
     passing: dict[Any, tuple[Any, Queue]] = field(default_factory=dict[Any, tuple[Any, Queue]])
+    rings: dict[Any, Tile] = field(default_factory=dict[Any, Tile])  # of tiles that are copied
 
     def __post_init__(self) -> None:
         self.pull = Pull(self.c, self.launch, self.arguments)
 
     def fill(self, tile: Tile, operand: MatmulOperand, box: Box, copy: Index) -> Tile:
         """Bring a box to a tile of L1, copy number `copy` of a ring."""
+        if (copy_of_it := self.copies.get(operand)) is not None:
+            return self.c.load(tile, copy_of_it.box(box.offsets), 0)
         if (place := operand.in_memory(box)) is None:
             return self.compute(tile, operand, box, copy)
         value, there, dims = place
         ones = (1,) * len(there.sizes)
-        if (copy_of_it := self.copies.get(operand)) is not None:
-            return self.c.load(tile, copy_of_it.box(there.offsets, tuple(dims)), 0)
         return self.c.load(
             tile, v.Subview(self.arguments[value], there.offsets, tuple(dims), ones), 0
         )
@@ -290,60 +302,83 @@ def choices(sides: Sequence[int]) -> Iterator[frozenset[int]]:
 def copying(operand: MatmulOperand, target: Target) -> float:
     """Cycles of a copy: those of the vector cores or of HBM."""
     core, size, (*_, cols) = Core.of(target), operand.bits / 8, operand.shape
-    rows, (height, wide) = prod(operand.shape[:-1]), tile_shape(operand, cols)
-    turns = ceil(ceil(rows / height) * ceil(cols / wide) / target.vector_cores)
-    load, store = core.ub(height, wide * size), core.store(height, wide * size)
-    time = cycles_of_blocks(turns, (load, 1), (store, 1))
-    return core.barrier + max(time, rows * cols * size / (core.hbm * target.cube_cores))
+    rows, (height, wide) = prod(operand.shape[:-1]), tile_shape(operand, cols, MOST)
+    turns, loaded, computed = ceil(rows / height) * ceil(cols / wide), size, 0.0
+    if (computing := operand.computing) is not None:
+        loaded, computed = computing.bytes, computing.tile(height, wide, target)
+    load, store = core.ub(height, wide * loaded), core.store(height, wide * size)
+    turns = ceil(turns / target.vector_cores)
+    time = cycles_of_blocks(turns, (load, 1), (store, 1), (computed, 1))
+    return core.barrier + max(time, rows * cols * loaded / (core.hbm * target.cube_cores))
 
 
-def tile_shape(operand: MatmulOperand, cols: int) -> tuple[int, int]:
-    """Shape of a tile of a copy of so many columns, which are cut evenly."""
-    unit, most = ROW * 8 // operand.bits, MOST * 8 // operand.bits
+def tile_shape(operand: MatmulOperand, cols: int, most: int) -> tuple[int, int]:
+    """Shape of a tile of a copy of so many columns, which are cut evenly, in `most` bytes."""
+    high, long = operand.block_along(0), operand.block_along(1)
+    unit, most = lcm(ROW * 8 // operand.bits, long or 1), most * 8 // operand.bits
     wide = align_up(ceil(cols / ceil(cols / most)), unit)
-    return max(min(most // wide, operand.shape[-2]), 1), wide
+    rows = max(min(most // wide, operand.shape[-2]), 1)
+    while high and high % rows and rows % high:  # whole blocks of scales, or parts of one
+        rows -= 1
+    return rows, wide
 
 
 class Copy:
     """A copy of an operand in a workspace, which is whole behind the next barrier: its columns come
     in parts of `size`, a multiple of `step`, whose rows lie one after the other."""
 
-    def __init__(self, c: Tracer, operand: MatmulOperand, source: v.Argument, step: int) -> None:
+    def __init__(self, feed: Feed, operand: MatmulOperand, step: int) -> None:
         *self.lead, self.height, cols = operand.shape
-        self.c, self.operand, self.source = c, operand, source
+        self.c, self.feed, self.operand = feed.c, feed, operand
         most = padded_stride(MOST_STRIDE, operand.bits)
         self.size = cols if cols <= most else max(most // step, 1) * step
         self.parts = ceil(cols / self.size)
         wide = align_up(self.size, ROW * 8 // operand.bits)
         shape = *self.lead, self.parts, self.height, wide
-        self.target = c.workspace(*shape, dtype=operand.element)
+        self.target = self.c.workspace(*shape, dtype=operand.element)
 
-    def box(self, at: Sequence[Scalar], dims: tuple[int, int]) -> v.Subview:
+    def box(self, at: Sequence[Scalar]) -> v.Subview:
         """The box of the copy that begins at a place of the operand."""
         *lead, row, col = at
         number: Scalar = 0 if self.parts == 1 else col // self.size
-        place = *lead, number, row, col - number * self.size
-        return self.boxed(self.target, place, tuple(d + 1 for d in dims))
+        return self.rows_of(self.target, *lead, number, row, col - number * self.size)
 
-    def boxed(self, argument: v.Argument, at: Sequence[Scalar], dims: tuple[int, ...]) -> v.Subview:
-        return v.Subview(argument, tuple(at), dims, (1,) * len(at))
+    @staticmethod
+    def rows_of(argument: v.Argument, *at: Scalar) -> v.Subview:
+        rank = len(at)
+        return v.Subview(argument, at, (rank - 2, rank - 1), (1,) * rank)
 
-    def write(self) -> None:
-        c, (rows, cols) = self.c, tile_shape(self.operand, self.size)
-        down, across = ceil(self.height / rows), ceil(self.target.shape[-1] / cols)
-        ring = c.ub(rows, cols, self.operand.element, copies=2)
+    def write(self, first: int = 0, last: int | None = None) -> None:
+        """Write the part of it from the first column to the last one, of the right-hand side that
+        the matmul takes."""
+        operand, most = self.operand, self.feed.most * self.operand.bits // 8
+        (top, left), (bottom, right) = (0, 0), (self.height, self.target.shape[-1])
+        if operand.turned:
+            top, bottom = first, bottom if last is None else last
+        else:
+            left, right = first, right if last is None else last
+        c, (rows, cols) = self.c, tile_shape(operand, right - left, min(most, MOST))
+        down, across = ceil((bottom - top) / rows), ceil((right - left) / cols)
+        key = (rows, cols), operand.element
+        if (ring := self.feed.rings.get(key)) is None:
+            ring = self.feed.rings[key] = c.ub(rows, cols, operand.element, copies=2)
         me, all_of_them = c.core * c.parts + c.part, c.cores * c.parts
-        count, rank = prod(self.lead) * self.parts * down * across, len(self.lead)
+        count = prod(self.lead) * self.parts * down * across
         for turn in c.range(ceil_div(count - me, all_of_them)):
             i = c.now(me + turn * all_of_them)
-            line, col = c.now(i // across), c.now(i % across * cols)
+            line, col = c.now(i // across), c.now(i % across * cols + left)
             number: Scalar = c.now(line // down)
             part: Scalar = 0 if self.parts == 1 else number % self.parts
-            row, number = line % down * rows, number // self.parts
+            row, number = line % down * rows + top, number // self.parts
             lead: list[Scalar] = []
             for size in reversed(self.lead):
                 lead.insert(0, number % size)
                 number = number // size
-            there = *lead, row, col + part * self.size
-            tile = c.load(ring[turn], self.boxed(self.source, there, (rank, rank + 1)), pad=0)
-            c.store(self.boxed(self.target, (*lead, part, row, col), (rank + 1, rank + 2)), tile)
+            tile, there = ring[turn], (*lead, c.now(row), c.now(col + part * self.size))
+            if operand.is_plain:
+                source = self.feed.arguments[operand.value]
+                c.load(tile, self.rows_of(source, *there), pad=0)
+            else:
+                sizes = *(1 for _ in lead), rows, cols
+                self.feed.pulled(tile, operand, Box(there, sizes))
+            c.store(self.rows_of(self.target, *lead, part, row, col), tile)

@@ -15,6 +15,15 @@ that vector cores load are many and short. Of many rows the last blocks are shar
     core (block, split):   sums of its part of the terms of a block that is left  -> workspace
     barrier
     vector core:           some rows of these blocks: the parts added, and what follows
+
+Operands that vector cores compute once, for all blocks, are there in time from the first block on:
+
+    vector core:           columns of the first blocks   -> workspace
+    barrier
+    vector core:           the other columns, and operands   -> workspace
+    cube core:             the first blocks
+    barrier
+    cube core:             the other blocks
 """
 
 from collections.abc import Hashable, Iterator, Sequence
@@ -265,6 +274,7 @@ class MatmulPlan:
     rows: int
     most: int
     copies: int = 2  # of a tile of sums that vector cores take
+    early: int = 0  # columns of blocks whose operand is copied first, the rest beside them; 0: all
 
     @property
     def cores(self) -> int:
@@ -299,6 +309,7 @@ class MatmulWriter:
         self.rows: dict[Memory, tuple[Any, Any]] = {}  # rings in L1, and BT or FB
         self.leads: dict[MatmulOperand, list[Scalar]] = {}  # of the matrices of a block
         self.lot: Lot | None = None  # whose blocks are written
+        self.columns: range | None = None  # of blocks that are written; None: all
         self.held: Tile | None = None  # left-hand sides of runs of blocks, in L1
         self.left: Tile | None = None  # that of a run that is written
         self.sums: list[Tile] = []
@@ -312,14 +323,12 @@ class MatmulWriter:
     def write_all(self) -> None:
         for section in self.blocks.sections:
             for operand in section.copied_operands:
-                source, is_lhs = self.arguments[operand.value], operand is section.product.lhs
-                outer = self.cut.m if is_lhs else self.cut.n
+                outer = self.cut.m if operand is section.product.lhs else self.cut.n
                 step = self.cut.k if operand.side == 1 else outer
-                self.feed.copies[operand] = copy = Copy(self.c, operand, source, step)
-                copy.write()
-        if self.feed.copies:
-            self.c.barrier()
-        before, shared, tiles = 0, list[tuple[Section, SplitSums]](), dict[Hashable, Tile]()
+                if operand not in self.feed.copies:
+                    self.feed.copies[operand] = Copy(self.feed, operand, step)
+        before = self.write_copies()
+        shared, tiles = list[tuple[Section, SplitSums]](), dict[Hashable, Tile]()
         for section in self.blocks.sections:
             if section.last_wave:
                 self.write_waves(section)
@@ -334,7 +343,8 @@ class MatmulWriter:
                 self.write_runs(section, before)
             else:
                 self.write(section, before, parts)
-            before += self.cut.blocks(section.p) // self.cut.run
+            before += self.blocks_of(section) // self.cut.run
+            self.columns = None
             if parts is not None:
                 shared.append((section, parts))
         if shared:
@@ -342,12 +352,46 @@ class MatmulWriter:
         for section, parts in shared:
             self.merge(section, parts)
 
+    def write_copies(self) -> int:
+        """The copies of operands, and the first columns of blocks; how many blocks these are."""
+        copies, early, first = self.feed.copies, self.blocks.early, self.blocks.sections[0]
+        if not copies:
+            return 0
+        mine = {t.rhs for t, _ in first.terms} if early else set[MatmulOperand]()
+        end = early * self.cut.n
+        for operand, copy in copies.items():
+            if operand in mine:
+                copy.write(last=end)
+            elif not early or operand is first.product.lhs:
+                copy.write()
+        self.c.barrier()
+        if not early:
+            return 0
+        for operand, copy in copies.items():
+            if operand in mine:
+                copy.write(first=end)
+            elif operand is not first.product.lhs:
+                copy.write()
+        self.columns = range(early)
+        self.write(first, 0, None)
+        self.c.barrier()
+        done, self.columns = self.blocks_of(first), range(early, self.cut.counts(first.p)[1])
+        return done
+
+    def columns_of(self, section: Section) -> range:
+        return range(self.cut.counts(section.p)[1]) if self.columns is None else self.columns
+
+    def blocks_of(self, section: Section) -> int:
+        """Number of blocks that are written."""
+        blocks, across = self.cut.blocks(section.p), self.cut.counts(section.p)[1]
+        return blocks // across * len(self.columns_of(section))
+
     def write(self, section: Section, before: int, shared_sums: SplitSums | None) -> None:
         """A section: `before` blocks are those of the cores already."""
-        c, cut, p = self.c, self.cut, section.p
+        c = self.c
         sums, splits = self.sums_of(section), section.splits
         me = self.first_block(before)
-        for turn in c.range(ceil_div(cut.blocks(p) - me, c.cores)):
+        for turn in c.range(ceil_div(self.blocks_of(section) - me, c.cores)):
             i = me + turn * c.cores
             split, i = i % splits, c.now(i // splits) if splits > 1 else i
             place = self.place(section, i)
@@ -457,8 +501,10 @@ class MatmulWriter:
 
     def place(self, section: Section, block: Index) -> ResultBlock:
         """The place of a block, whose matrices are those that `loaded` takes then."""
-        c, p, (down, across) = self.c, section.p, self.cut.counts(section.p)
-        group = columns_together(self.cut, p, c.target)
+        c, p, down = self.c, section.p, self.cut.counts(section.p)[0]
+        columns = self.columns_of(section)
+        across = len(columns)
+        group = min(columns_together(self.cut, p, c.target), across)
         if group == across:
             line, column = c.now(block // across), c.now(block % across)
             batch, row = c.now(line // down), c.now(line % down)
@@ -469,7 +515,8 @@ class MatmulWriter:
             rest = c.now(inside % (down * group))
             row, column = c.now(rest // wide), c.now(first + rest % wide)
         cut = self.cut
-        place = ResultBlock(p.batch, p.m, batch, c.now(row * cut.m), c.now(column * cut.n))
+        row, col = c.now(row * cut.m), c.now((column + columns.start) * cut.n)
+        place = ResultBlock(p.batch, p.m, batch, row, col)
         self.take_matrices(section, place.batch)
         return place
 

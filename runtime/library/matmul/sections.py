@@ -16,7 +16,7 @@ Cores take the blocks of all lots in turn, so that a group with few rows holds u
         lot of group 2,                                1 block of   7
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
@@ -38,7 +38,7 @@ from ge.dialects.tile.types import BLOCK, FRACTAL
 from ge.runtime.library.costs.paces import applied_by
 from ge.runtime.library.launch import Launch, NotLowered, is_open
 from ge.runtime.library.matmul.blocks import Matrices
-from ge.runtime.library.matmul.operands import MatmulOperand, is_given, padded_stride
+from ge.runtime.library.matmul.operands import MatmulOperand, is_given
 from ge.runtime.library.matmul.outputs import (
     AnyMatmul,
     MatmulOutput,
@@ -170,15 +170,14 @@ class Product:
     def operands(self) -> tuple[MatmulOperand, MatmulOperand]:
         return self.lhs, self.rhs
 
-    @property
-    def is_computed(self) -> bool:
-        """True if the vector cores compute an operand."""
-        return any(o.ops for o in self.operands)
-
-    def matrices(self, terms: int, columns: int) -> Matrices:
+    def matrices(self, terms: int, columns: int, copied: Container[int]) -> Matrices:
+        """`copied`: sides of which vector cores make copies before."""
         batch, m, _, k = self.sizes
         sides = self.lhs.shape, self.rhs.shape
-        (rows, depth), (deep, cols) = (o.units for o in self.operands)
+        strides = self.lhs.stride(0 in copied), self.rhs.stride(1 in copied)
+        computed = [None if i in copied else o for i, o in enumerate(self.operands)]
+        (rows, depth), (deep, cols) = ((1, 1) if o is None else o.units for o in computed)
+        left, right = (None if o is None else o.computing for o in computed)
         return Matrices(
             prod(batch),
             m,
@@ -187,10 +186,10 @@ class Product:
             element_type(self.op.lhs),
             element_type(self.op.result),
             (prod(sides[0][:-2]), prod(sides[1][:-2])),
-            (sides[0][-1], sides[1][-1]),
+            strides,
             terms,
             (rows, cols, lcm(depth, deep)),
-            computing=(self.lhs.computing, self.rhs.computing),
+            computing=(left, right),
         )
 
 
@@ -215,7 +214,7 @@ class Section:
     def p(self) -> Matrices:
         """Raises NotLowered where no blocks of it are blocks of the outputs."""
         columns = self.outputs[0].columns
-        p = self.product.matrices(len(self.terms), columns)
+        p = self.product.matrices(len(self.terms), columns, self.copied)
         values = [r for op in (self.product.op, *self.ops) for r in op.results]
         least = BLOCK * 8 // min(bitwidth(element_type(v)) for v in values)
         unit = FRACTAL if self.is_direct else max(FRACTAL, least)
@@ -239,23 +238,18 @@ class Section:
             raise NotLowered("one column passes to the vector core")
         rows, across, depth = p.units
         units = lcm(rows, self.row_unit), lcm(across, cols or unit), depth
-        strides = tuple(
-            padded_stride(s, p.bits) if side in self.copied else s
-            for side, s in enumerate(p.strides)
-        )
         splits, last_wave = self.splits, self.last_wave
         if self.tables:
             p = replace(p, by_tables=True, result=element_type(self.tables[0].value))
         computed = [op for op in self.vector_ops if op.ACCESS not in MOVING]
         after = applied_by(computed, p.result_bits) if passing else None
         may_run = splits == 1 and not (self.is_computed or self.product.groups or self.copied)
-        p = replace(p, strides=strides, after=after, may_run=may_run and not is_open())
+        p = replace(p, after=after, may_run=may_run and not is_open())
         return replace(p, units=units, splits=splits, last_wave=last_wave)
 
     @property
     def copied_operands(self) -> list[MatmulOperand]:
-        found = dict.fromkeys(t.operands[i] for t, _ in self.terms for i in sorted(self.copied))
-        return list(found)
+        return [o for i, o in self.operands if i in self.copied]
 
     @cached_property
     def shapes(self) -> tuple[Matrices, ...]:
@@ -373,7 +367,14 @@ class Section:
 
     @property
     def is_computed(self) -> bool:
-        return any(term.is_computed for term, _ in self.terms)
+        """True if vector cores compute operands block by block."""
+        return any(o.ops for i, o in self.operands if i not in self.copied)
+
+    @property
+    def operands(self) -> list[tuple[int, MatmulOperand]]:
+        """The operands of all terms, with their sides."""
+        found = ((i, o) for term, _ in self.terms for i, o in enumerate(term.operands))
+        return list(dict.fromkeys(found))
 
 
 def sections_of(launch: Launch) -> list[Section]:
