@@ -101,7 +101,8 @@ def is_far(merger: Merger, one: Group, two: Group) -> bool:
     """Return whether computing the second group as early as the first would keep much memory for
     long."""
     number = merger.groups.number
-    if max(number[op] for op in two.ops) - min(number[op] for op in one.ops) <= NEAR:
+    first, last = ([number[op] for op in group.ops if is_matmul(op)] for group in (one, two))
+    if max(last) - min(first) <= NEAR:
         return False
     results = [*merger.groups.outputs(one), *merger.groups.outputs(two)]
     if not all(is_static(shape_of(r)) for r in results):

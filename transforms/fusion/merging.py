@@ -37,6 +37,7 @@ from ge.dialects.targets.target import Target, target_for
 from ge.runtime.library.asking import answer_us, answers_in, asked, core_us, launch_us, refused
 from ge.runtime.library.costs.cycles import peak_macs
 from ge.runtime.library.costs.estimates import hbm_bytes_per_us
+from ge.transforms.analysis.views import whole_of
 from ge.transforms.fusion.groups import Group, Groups, access, blocks_of, is_vector_op, is_view
 from ge.transforms.graph.share_common_subexpressions import share_common_subexpressions
 from ge.transforms.rewriting import remarks
@@ -177,12 +178,13 @@ def passes_freely(ops: Sequence[Operation]) -> bool:
 
 
 def cube_first(ops: Sequence[Operation]) -> list[Operation]:
-    """Ops of a launch in an order in which those come first that products are computed of."""
+    """Ops of a launch in an order in which those come first that products are computed of, and
+    weights before all."""
     needed = set[Operation]()
     for op in reversed(ops):
         if multiplies(op) or any(u.operation in needed for r in op.results for u in r.uses):
             needed.add(op)
-    return sorted(ops, key=lambda op: op not in needed)
+    return sorted(ops, key=lambda op: (op not in needed, not is_weight(op)))
 
 
 def connected(ops: Sequence[Operation]) -> list[list[Operation]]:
@@ -200,6 +202,8 @@ MOST_OPS = 64
 """Ops of one kernel at most: its code must fit into the core's instruction cache (32 KiB is usual,
 about half a KiB an op; neither is published). It also keeps the search for kernels linear."""
 
+
+WEIGHTS = 1.1  # times of launches that dequantize weights alone: no launch more for what is unsure
 
 MOST_PLACES = 4  # ops at an end of a vector launch that are tried as launches of their own
 
@@ -585,11 +589,14 @@ class Merger:
 
     def others_us(self, *others: Sequence[Operation]) -> float:
         """Return the time of the connected parts of these; a part that another launch may take has
-        no start."""
-        return sum(
-            self.us(core_us if self.may_be_taken(part) else launch_us, self.body_of(part)) or 0.0
-            for part in self.parts_of(others)
-        )
+        no start, and one of weights counts for more."""
+
+        def us(part: Sequence[Operation]) -> float:
+            asked = core_us if self.may_be_taken(part) else launch_us
+            share = WEIGHTS if is_weight(part[0]) else 1.0
+            return share * (self.us(asked, self.body_of(part)) or 0.0)
+
+        return sum(map(us, self.parts_of(others)))
 
     def others_at_least(self, *others: Sequence[Operation]) -> float:
         """Return a lower bound of `others_us`, without a question to the library."""
@@ -597,8 +604,12 @@ class Merger:
         return sum(self.us(at_least_us, self.body_of(part)) or 0.0 for part in parts)
 
     def parts_of(self, others: Iterable[Sequence[Operation]]) -> list[list[Operation]]:
+        """The launches that ops become, one for each connected part; weights are dequantized by one
+        of their own (`weights_together.py`)."""
         parts = [part for ops in others for part in connected(ops)]
-        return [part for part in parts if not all(map(is_view, part))]
+        weights = [op for part in parts if all(map(is_weight, part)) for op in part]
+        parts = [part for part in parts if not all(map(is_view, part)) and part[0] not in weights]
+        return [weights, *parts] if weights else parts
 
     def may_be_taken(self, ops: Sequence[Operation]) -> bool:
         """Return whether a launch of the vector unit, or of attention, may take ops together with
@@ -617,6 +628,14 @@ class Merger:
                 if is_vector_op(op) or isinstance(op, graph.AttentionOp):
                     return True
         return False
+
+
+def is_weight(op: Operation) -> bool:
+    """Return whether an op dequantizes constants."""
+    operands = (whole_of(v).owner for v in op.operands)
+    return isinstance(op, graph.DequantizeOp) and all(
+        isinstance(o, graph.ConstantOp) for o in operands
+    )
 
 
 def movements_at_ends(ops: Sequence[Operation]) -> tuple[list[Operation], list[Operation]]:

@@ -5,15 +5,16 @@
     %2 = graph.matmul %x, %0            %2 = graph.matmul %x, %0
     %3 = graph.matmul %2, %1            %3 = graph.matmul %2, %1
 
-Such launches wait for no others, and what they take is their starts. So do casts of inputs, which
-join them. A weight is there earlier than it is needed: the program takes no more memory at its peak
-than it would with weights of floats. Weights that are too early at the beginning join a launch of
-vector cores that comes before their first user.
+Such launches wait for no others, and what they take is their starts. So do launches of vector cores
+that take inputs alone (casts, masks), which join them. A weight is there earlier than it is needed:
+the program takes no more memory at its peak than it would with weights of floats, or a small part
+of L2. Weights that are too early at the beginning join a launch of vector cores that comes before
+their first user.
 """
 
 from collections.abc import Sequence
 
-from xdsl.ir import Operation
+from xdsl.ir import Block
 
 from ge.dialects import graph
 from ge.dialects.fused_op import RegionOp
@@ -27,6 +28,7 @@ from ge.transforms.fusion.relieve_peak import values_of
 from ge.transforms.rewriting.counts import declare, is_enabled
 
 FUSE_WEIGHTS = declare("fuse-weights", "weights are dequantized in one launch")
+FEW = 64  # so small a part of L2 may be taken at once, also where integers save less
 MOST_TRIED = 3  # launches before the first user that some weights may join
 
 
@@ -45,7 +47,8 @@ def dequantize_together(merger: Merger) -> None:
     order = sorted(number, key=lambda g: (first.get(g, number[g]), g not in first))
     place = {group: i for i, group in enumerate(order)}
     profile = values_of(merger).live([number[group] for group in order])
-    profile.peak += sum(bytes_of(merger, g) - stored_bytes(g) for g in weights)
+    saved = sum(bytes_of(merger, g) - stored_bytes(g) for g in weights)
+    profile.peak += max(saved, merger.target.l2_bytes // FEW)
 
     def may_join(launch: Sequence[Group], early: Sequence[Group], begin: int, end: int) -> bool:
         """Return whether launches may be one, with memory for what is computed early."""
@@ -67,7 +70,8 @@ def dequantize_together(merger: Merger) -> None:
             if may_join(whole, some, place[other], begin) and join(merger, whole):
                 break
         else:
-            join(merger, some)
+            if not join(merger, some):
+                join(merger, [g for g in some if has_weights([g])])
 
 
 def join(merger: Merger, some: Sequence[Group]) -> bool:
@@ -85,12 +89,11 @@ def join(merger: Merger, some: Sequence[Group]) -> bool:
 
 
 def waits_for_nobody(group: Group) -> bool:
-    """Return whether a launch of the vector unit takes constants alone, or casts an input."""
+    """Return whether a launch of the vector unit takes constants and inputs alone."""
     if not is_vector_launch(group):
         return False
     sources = {storage(v).owner for op in group.ops for v in op.operands} - {*group.ops}
-    casts = all(isinstance(op, graph.CastOp) for op in group.ops)
-    return all(isinstance(s, ConstantOp) if isinstance(s, Operation) else casts for s in sources)
+    return all(isinstance(s, Block | ConstantOp) for s in sources)
 
 
 def is_vector_launch(group: Group) -> bool:
