@@ -8,6 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
+from ge.dialects.npu_task.ops import LaunchOp
+from ge.dialects.targets.target import Target
+from ge.lowering.driver.compiler import compile_file
+from ge.lowering.pipeline.options import Options
+from ge.runtime.clock.clock import simulate
 from ge.runtime.library.matmul import matmul
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -109,3 +114,20 @@ def test_vector_cores_that_have_more_to_do_compute_weights_once() -> None:
 def test_a_weight_of_which_a_block_needs_little_is_computed_beside_the_cube() -> None:
     ((_, program),) = lowered(weights(2048, 4096, 4096, 1, 8, True, 0, "none")).pairs
     assert "workspace" not in str(program)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("scheme", ["w8a16", "w4a16"])
+def test_a_prefill_has_no_more_launches_with_integers_as_weights(scheme: str) -> None:
+    """LLaMA-7B had 420 and 453 launches for 260, and took 1.05 of fp16's time."""
+    path = Path(__file__).parent.parent / "models" / "llama_7b_prefill.structure.onnx"
+    figures = list[tuple[int, float]]()
+    for quantize in ("", scheme):
+        options = Options(quantize=quantize, ranges="minmax", precision="fp16", target="910b2")
+        module = compile_file(str(path), options).module
+        timeline = simulate(module, Target.load("910b2"))
+        launches = [t for t in timeline.tasks if isinstance(t.op, LaunchOp)]
+        figures.append((len(launches), timeline.latency_us))
+    (most, float_us), (count, us) = figures
+    assert count <= most
+    assert us < 1.02 * float_us

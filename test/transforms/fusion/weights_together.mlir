@@ -46,3 +46,26 @@ func.func @memory(%x: tensor<16x4096xf16>) -> tensor<16x4096xf16> {
 // CHECK:         fused_op.region({{.*}}) {{.*}} -> (tensor<16x4096xf16>, tensor<4096x4096xf16>)
 // CHECK:           graph.tanh
 // CHECK:           graph.dequantize
+
+// -----
+
+// What is computed of an input alone comes with them.
+func.func @mask(%x: tensor<64x256xf16>, %m: tensor<64x128xi64>) -> (tensor<64x128xf16>, tensor<64x128xf16>) {
+  %w = graph.constant #graph.weight<"w"> : tensor<256x256xi8>
+  %s = graph.constant #graph.weight<"s"> : tensor<256xf16>
+  %v = graph.constant #graph.weight<"v"> : tensor<128x256xi8>
+  %t = graph.constant #graph.weight<"t"> : tensor<128xf16>
+  %0 = graph.dequantize %w, %s axis 0 : (tensor<256x256xi8>, tensor<256xf16>) -> tensor<256x256xf16>
+  %1 = graph.matmul %x, %0 transpose_rhs true : (tensor<64x256xf16>, tensor<256x256xf16>) -> tensor<64x256xf16>
+  %2 = graph.dequantize %v, %t axis 0 : (tensor<128x256xi8>, tensor<128xf16>) -> tensor<128x256xf16>
+  %3 = graph.matmul %1, %2 transpose_rhs true : (tensor<64x256xf16>, tensor<128x256xf16>) -> tensor<64x128xf16>
+  %4 = graph.cast %m to f16 : (tensor<64x128xi64>) -> tensor<64x128xf16>
+  %5 = graph.abs %4 : (tensor<64x128xf16>) -> tensor<64x128xf16>
+  func.return %3, %5 : tensor<64x128xf16>, tensor<64x128xf16>
+}
+// CHECK-LABEL: func.func @mask(
+// CHECK:         fused_op.region({{.*}}) {{.*}} -> (tensor<256x256xf16>, tensor<128x256xf16>, tensor<64x128xf16>)
+// CHECK:           graph.abs
+// CHECK:         func.return
+// OFF-LABEL:   func.func @mask(
+// OFF:           fused_op.region({{.*}}) {{.*}} -> tensor<64x128xf16>
