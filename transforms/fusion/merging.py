@@ -203,7 +203,7 @@ MOST_OPS = 64
 about half a KiB an op; neither is published). It also keeps the search for kernels linear."""
 
 
-WEIGHTS = 1.1  # times of launches that dequantize weights alone: no launch more for what is unsure
+UNSURE = 0.25  # part of what a launch of weights alone takes: no launch more for what is unsure
 
 MOST_PLACES = 4  # ops at an end of a vector launch that are tried as launches of their own
 
@@ -593,8 +593,9 @@ class Merger:
 
         def us(part: Sequence[Operation]) -> float:
             asked = core_us if self.may_be_taken(part) else launch_us
-            share = WEIGHTS if is_weight(part[0]) else 1.0
-            return share * (self.us(asked, self.body_of(part)) or 0.0)
+            body = self.body_of(part)
+            unsure = UNSURE * (self.us(core_us, body) or 0.0) if is_weight(part[0]) else 0.0
+            return (self.us(asked, body) or 0.0) + unsure
 
         return sum(map(us, self.parts_of(others)))
 

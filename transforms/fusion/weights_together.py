@@ -38,7 +38,7 @@ def dequantize_together(merger: Merger) -> None:
     if not is_enabled(FUSE_WEIGHTS):
         return
     groups = merger.groups
-    given = [group for group in groups if waits_for_nobody(group)]
+    given = [g for g in groups if waits_for_nobody(g) and merger.refusal([*g.ops]) is None]
     weights = [group for group in given if has_weights([group])]
     if not weights:
         return

@@ -69,3 +69,27 @@ func.func @mask(%x: tensor<64x256xf16>, %m: tensor<64x128xi64>) -> (tensor<64x12
 // CHECK:         func.return
 // OFF-LABEL:   func.func @mask(
 // OFF:           fused_op.region({{.*}}) {{.*}} -> tensor<64x128xf16>
+
+// -----
+
+// A weight of which the launch has no tile program does not keep the others apart.
+func.func @without_program(%x: tensor<64x256xf16>, %y: tensor<8x3xf16>) -> (tensor<64x128xf16>, tensor<8x32xf16>) {
+  %w = graph.constant #graph.weight<"w"> : tensor<256x256xi8>
+  %s = graph.constant #graph.weight<"s"> : tensor<256xf16>
+  %v = graph.constant #graph.weight<"v"> : tensor<128x256xi8>
+  %t = graph.constant #graph.weight<"t"> : tensor<128xf16>
+  %u = graph.constant #graph.weight<"u"> : tensor<32x3xi4>
+  %r = graph.constant #graph.weight<"r"> : tensor<32x1xf16>
+  %z = graph.constant #graph.weight<"z"> : tensor<32x1xi4>
+  %0 = graph.dequantize %w, %s axis 0 : (tensor<256x256xi8>, tensor<256xf16>) -> tensor<256x256xf16>
+  %1 = graph.matmul %x, %0 transpose_rhs true : (tensor<64x256xf16>, tensor<256x256xf16>) -> tensor<64x256xf16>
+  %2 = graph.dequantize %v, %t axis 0 : (tensor<128x256xi8>, tensor<128xf16>) -> tensor<128x256xf16>
+  %3 = graph.matmul %1, %2 transpose_rhs true : (tensor<64x256xf16>, tensor<128x256xf16>) -> tensor<64x128xf16>
+  %4 = graph.dequantize %u, %r, %z axis 1 block_size 32 : (tensor<32x3xi4>, tensor<32x1xf16>, tensor<32x1xi4>) -> tensor<32x3xf16>
+  %5 = graph.matmul %y, %4 transpose_rhs true : (tensor<8x3xf16>, tensor<32x3xf16>) -> tensor<8x32xf16>
+  func.return %3, %5 : tensor<64x128xf16>, tensor<8x32xf16>
+}
+// CHECK-LABEL: func.func @without_program(
+// CHECK:         fused_op.region({{.*}}) {{.*}} -> (tensor<256x256xf16>, tensor<128x256xf16>)
+// CHECK:           fused_op.yield
+// CHECK:         graph.dequantize {{.*}} block_size 32
