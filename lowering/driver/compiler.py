@@ -369,7 +369,7 @@ def cost_beside_fp16(module: ModuleOp, floats: ModuleOp, options: Options) -> di
     from ge.transforms.quantization.data import Calibration, calibrating
 
     off = {name: "" for name in ("quantize", "calibration", "accuracy", "quantize_cache")}
-    plain = replace(options, **off, precision="fp16", quantize_skip=(), tiles=False, export_qdq="")
+    plain = replace(options, **off, precision="fp16", quantize_skip=(), export_qdq="")
     with calibrating(Calibration()), suppress(GeError):
         found = latencies(module, floats, plain, None)
         return dict(zip(("us", "fp16_us"), (t.latency_us for t in found), strict=False))
