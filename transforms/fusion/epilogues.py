@@ -56,7 +56,7 @@ from ge.transforms.fusion.groups import (
     is_view,
     size_of,
 )
-from ge.transforms.fusion.merging import Merger, Missed
+from ge.transforms.fusion.merging import Merger, Missed, is_weight
 from ge.transforms.fusion.regions import mismatch
 from ge.transforms.graph.prepare_weights import WEIGHTED
 from ge.transforms.rewriting.counts import count, declare, is_enabled
@@ -263,12 +263,7 @@ OPERANDS = (FUSE_WEIGHT, FUSE_INPUT)
 
 def dequantized(value: SSAValue) -> graph.DequantizeOp | None:
     """The op that dequantizes a weight; None for other values."""
-    op = value.owner
-    if isinstance(op, graph.DequantizeOp) and all(
-        isinstance(whole_of(v).owner, graph.ConstantOp) for v in op.operands
-    ):
-        return op
-    return None
+    return op if is_weight(op := value.owner) else None
 
 
 def is_given(value: SSAValue) -> bool:
@@ -281,7 +276,7 @@ def dequantize_for_each_user(block: Block) -> None:
     """Give each matmul, or convolution, of a block that uses a dequantized weight an op of its
     own."""
     for op in list(block.ops):
-        if not isinstance(op, graph.DequantizeOp) or dequantized(op.result) is None:
+        if not is_weight(op):
             continue
         uses = list(op.result.uses)
         own = [u for u in uses if isinstance(u.operation, WEIGHTED) and u.operation.parent is block]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias, TypeGuard
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, i32
@@ -631,11 +631,10 @@ class Merger:
         return False
 
 
-def is_weight(op: Operation) -> bool:
+def is_weight(op: Operation | Block) -> TypeGuard[graph.DequantizeOp]:
     """Return whether an op dequantizes constants."""
-    operands = (whole_of(v).owner for v in op.operands)
     return isinstance(op, graph.DequantizeOp) and all(
-        isinstance(o, graph.ConstantOp) for o in operands
+        isinstance(whole_of(v).owner, graph.ConstantOp) for v in op.operands
     )
 
 

@@ -38,10 +38,11 @@ def dequantize_together(merger: Merger) -> None:
     if not is_enabled(FUSE_WEIGHTS):
         return
     groups = merger.groups
-    given = [g for g in groups if waits_for_nobody(g) and merger.refusal([*g.ops]) is None]
-    weights = [group for group in given if has_weights([group])]
-    if not weights:
+    given = [group for group in groups if waits_for_nobody(group)]
+    if not has_weights(given):
         return
+    given = [group for group in given if merger.refusal([*group.ops]) is None]
+    weights = [group for group in given if has_weights([group])]
     number = {group: i for i, group in enumerate(groups)}
     first = {g: min([number[u] for u in groups.users(g)], default=number[g]) for g in given}
     order = sorted(number, key=lambda g: (first.get(g, number[g]), g not in first))

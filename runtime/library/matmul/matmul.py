@@ -171,10 +171,11 @@ def computed_once(launch: Launch, sections: Sequence[Section]) -> Sequence[Secti
         return None
     if not launch.target.split_cores or not is_own_choice():
         return None
-    return [
+    copied = [
         replace(s, copied=frozenset({0, 1} - {i for i, o in s.operands if not o.ops}))
         for s in sections
     ]
+    return copied if any(s.copied for s in copied) else None
 
 
 def copied_first(sections: Sequence[Section], cut: MatmulCut, target: Target) -> int:

@@ -32,8 +32,8 @@ Codes of 4 bits, or of 8, have a scale and a zero point for each group of terms.
     total / r
 
 Products in f16 take half the time of those in f32, in which the vector cores would be slower than
-memory. A sum of f16 has 16 terms: its rounding is small beside that of weights to 4 bits, and takes
-0.2 dB of 46 beside that to 8.
+memory. A sum of f16 has 16 terms: its rounding is small beside that of weights to 4 bits, less so
+beside that to 8.
 """
 
 from collections.abc import Hashable, Iterator, Sequence
