@@ -131,3 +131,23 @@ def test_instructions_are_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> Non
     nests.estimate((1.0, 1.0))
     assert asked
     assert all(isinstance(op, LoadOp) for op, _ in asked)
+
+
+def test_what_cores_pass_is_counted_once(program: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever operands are."""
+    asked, segments, target = list[Any](), units.segments, program[1]
+
+    def counted(phase: Any) -> Any:
+        asked.append(phase)
+        return segments(phase)
+
+    monkeypatch.setattr(units, "segments", counted)
+    programs = [op for op in program[0].module.ops if isinstance(op, TileKernelOp)]
+    for op in programs:
+        if len(op.programs) > 1:
+            nests, before = LoopNests(op, target), len(asked)
+            nests.estimate()
+            first = len(asked) - before
+            nests.estimate((1.0,) * len(op.arguments))
+            assert len(asked) - before == first > 0
+    assert asked

@@ -18,22 +18,22 @@ from weakref import WeakKeyDictionary
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.scf import ForOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import TilingAttr
 from ge.dialects.support.errors import GeError
-from ge.dialects.support.operation import all_ops
+from ge.dialects.support.operation import all_ops, operands_of
 from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import AllocOp
 from ge.dialects.tile.compute import MmadOp, ReduceOp
-from ge.dialects.tile.kernel import KernelOp, ProgramOp
+from ge.dialects.tile.kernel import CoreOp, KernelOp, ProgramOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, StoreOp
 from ge.dialects.tile.types import Pipe, tile_type
 from ge.runtime.library.costs.cycles import Share
 from ge.runtime.library.costs.l2 import evicted_bytes
 from ge.runtime.library.costs.nest import CoreNumbers, Leaf, Seen, Walk, loaded_again
-from ge.runtime.library.costs.units import CoreUnit, cycles
+from ge.runtime.library.costs.units import MOST_KINDS, CoreUnit, cycles
 
 # Element-operations of the control processor in a microsecond. Not published: an assumption.
 HOST_OPS_PER_US = 1000.0
@@ -218,7 +218,6 @@ class KernelTraffic:
 
 
 MOST_TURNS = 8  # that are followed to count repeated loads
-MOST_KINDS = 4  # of cores that are followed: those whose pipes have most to do
 
 
 @dataclass(frozen=True)
@@ -239,11 +238,24 @@ def cores_of(op: KernelOp) -> dict[tuple[int, ...], list[int]]:
     """The cores of each kind, by how often they go through the outermost loops."""
     kinds = dict[tuple[int, ...], list[int]]()
     loops = [[o for o in p.body.block.ops if isinstance(o, ForOp)] for p in op.programs]
+    bounds = {value for ops in loops for loop in ops for value in operands_of(loop)[:3]}
+    first, own = CoreNumbers(0, op.core_count, 0, largest=True), dict[SSAValue, bool]()
+    same = {value: first.number(value) for value in bounds if not is_own(value, own)}
     for core in range(op.core_count):
         at = CoreNumbers(core, op.core_count, 0, largest=True)
+        at.known.update(same)
         turns = tuple([len(at.steps(loop)) for ops in loops for loop in ops])
         kinds.setdefault(turns, []).append(core)
     return kinds
+
+
+def is_own(value: SSAValue, known: dict[SSAValue, bool]) -> bool:
+    """Return whether a number before all loops may differ from core to core."""
+    if (found := known.get(value)) is None:
+        op = value.owner
+        inner = isinstance(op, Block) or any(is_own(v, known) for v in operands_of(op))
+        found = known[value] = inner or isinstance(op, CoreOp)
+    return found
 
 
 def has_less(turns: tuple[int, ...], kinds: Iterable[tuple[int, ...]]) -> bool:

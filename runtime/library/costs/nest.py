@@ -210,23 +210,34 @@ class CoreNumbers:
 
     def number(self, value: SSAValue) -> int:
         """Raises Unknown."""
-        if (number := self.known.get(value)) is None:
-            owner, home = value.owner, self
+        known = self.known
+        if (number := known.get(value)) is None:
+            home, block = self, value.owner
+            op: Any = block
+            if type(block) is not Block:
+                block = op.parent
             if home.depth:
-                block = owner if type(owner) is Block else cast("Operation", owner).parent
-                depth = self.loops_around(block)
+                if (depth := self.depths.get(block)) is None:
+                    depth = self.loops_around(block)
                 while home.depth > depth:
                     home = home.outer
-            number = self.computed(value) if home is self else home.number(value)
-            self.known[value] = number
+            if home is not self:
+                number = home.number(value)
+            elif (function := ARITHMETIC.get(op.__class__)) is not None:
+                lhs, rhs = operands_of(op)
+                if (left := known.get(lhs)) is None:  # this is asked most
+                    left = self.number(lhs)
+                if (right := known.get(rhs)) is None:
+                    right = self.number(rhs)
+                number = function(left, right)
+            else:
+                number = self.computed(value)
+            known[value] = number
         return number
 
     def computed(self, value: SSAValue) -> int:
         op: Any = value.owner
         kind: Any = op.__class__
-        if (function := ARITHMETIC.get(kind)) is not None:
-            lhs, rhs = operands_of(op)
-            return function(self.number(lhs), self.number(rhs))
         if kind in self.own:
             return self.own[kind]
         if kind is ConstantOp and (constant := constant_index(value)) is not None:
@@ -257,6 +268,7 @@ class Leaf:
     late: Sequence[SSAValue]  # that it reads when the next copy is written already
     memref: SSAValue | None  # that it loads from or stores to
     bytes: int
+    fifo: SSAValue | None = None  # that it pushes to or pops from
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,13 +289,13 @@ TIMED = Instruction, BarrierOp
 
 
 class MovedBox(NamedTuple):
-    """The box that an instruction moves: the sizes of the whole box, and the greatest offsets with
-    which it lies in the memref."""
+    """The box that an instruction moves: the sizes of the whole box, its offsets, and those that
+    may not lie in the memref, with the greatest that do."""
 
     sizes: tuple[int, ...]
     view: ViewOp | None = None
     offsets: Sequence[SSAValue] = ()
-    last: Sequence[int] = ()
+    unsure: Sequence[tuple[SSAValue, int]] = ()
 
 
 class Seen:
@@ -395,7 +407,8 @@ class Walk:
                 reads = buffers_of(op.reads()[1:])
             over = [buffer for buffer in writes if buffer not in reads]
             late = buffers_of([value for value in op.reads() if is_late(value)])
-            leaf = Leaf(op, sizes, op.pipe(), writes, reads, over, late, memref, size)
+            fifo = fifo_of(op) if isinstance(op, PushOp | PopOp) else None
+            leaf = Leaf(op, sizes, op.pipe(), writes, reads, over, late, memref, size, fifo)
             known[op, sizes] = leaf
         return leaf
 
@@ -415,11 +428,13 @@ class Walk:
         columns that a fifo takes."""
         if (box := self.seen.boxes.get(op)) is None:
             box = self.seen.boxes[op] = self.box(op)
-        if (view := box.view) is None or all([
-            0 <= at.number(offset) <= last for offset, last in zip(box.offsets, box.last)
-        ]):  # fmt: skip
+        for offset, last in box.unsure:
+            if not 0 <= at.number(offset) <= last:
+                break
+        else:
             return box.sizes
-        found = within(view, [at.number(offset) for offset in box.offsets])
+        assert box.view is not None
+        found = within(box.view, [at.number(offset) for offset in box.offsets])
         return tuple([max(high - low, 0) for low, high in found])
 
     def box(self, op: Instruction) -> MovedBox:
@@ -428,9 +443,12 @@ class Walk:
             return MovedBox((rows // self.parts, cols))
         for value in op.operands:
             if isinstance(value.type, BoxType) and isinstance(view := value.owner, ViewOp):
-                spans = zip(memref_shape(view.source), view.box_sizes, view.box_steps, strict=True)
-                last = [extent - (size - 1) * step - 1 for extent, size, step in spans]
-                return MovedBox(view.box_sizes, view, view.offsets, last)
+                offsets, sizes = view.offsets, view.box_sizes
+                spans = zip(offsets, memref_shape(view.source), sizes, view.box_steps, strict=True)
+                ends = [(at, extent - (size - 1) * step - 1) for at, extent, size, step in spans]
+                known = [constant_index(at) for at in offsets]
+                unsure = [e for e, n in zip(ends, known) if n is None or not 0 <= n <= e[1]]
+                return MovedBox(sizes, view, offsets, unsure)
         return MovedBox(())
 
 

@@ -109,17 +109,23 @@ class Core:
 
     def load(self, size: float, users: float = inf, share: float = 1.0, starts: int = 1) -> float:
         """Cycles to load bytes to L1, each of which `users` blocks load; by default from L2."""
-        rate = min(self.target.l2_read_rate * share, self.hbm * users)
-        return starts * self.target.mte2_start_cycles + size / rate
+        return starts * self.target.mte2_start_cycles + size / self.rate(users, share)
+
+    def rate(self, users: float, share: float = 1.0) -> float:
+        """Bytes a cycle of the same."""
+        return min(self.target.l2_read_rate * share, self.hbm * users)
 
     def load_rows(
         self, rows: float, size: float, stride: int, element: Attribute, users: float
     ) -> float:
         """The same of rows: an instruction for each of those that lie far apart."""
-        far = self.target.split_cores and stride > MOST_STRIDE
-        if far:
+        if self.is_far(stride):
             return self.load(rows * size, users, starts=max(ceil(rows), 1))
         return self.load(rows * size, users, self.share(stride, element))
+
+    def is_far(self, stride: int) -> bool:
+        """Return whether rows so many elements apart have an instruction each."""
+        return self.target.split_cores and stride > MOST_STRIDE
 
     def apart(self, count: float, starts: int) -> float:
         """Cycles to load elements to L1 that lie apart from others."""

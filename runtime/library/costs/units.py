@@ -17,6 +17,7 @@ Times of instructions are in `cycles.py`. The simulation of a finished program
 from collections import Counter, defaultdict, deque
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import NamedTuple, cast
 
 from xdsl.ir import SSAValue
@@ -32,7 +33,6 @@ from ge.runtime.library.costs.nest import (
     Loop,
     Part,
     Walk,
-    fifo_of,
     in_order,
     leaves,
     steps_of,
@@ -41,6 +41,7 @@ from ge.runtime.library.costs.nest import (
 STEPS = 4  # of a loop that are followed
 MOST_FOLLOWED = 400  # instructions of a unit that exchanges tiles with another one
 FEW_STEPS = 2  # of its outermost loop say its pace
+MOST_KINDS = 4  # of cores that are followed: those whose pipes have most to do
 
 
 @dataclass(slots=True)
@@ -94,7 +95,7 @@ class CoreUnit:
             return 0.0
         if (cycles := self.cycles.get(leaf)) is None:
             cycles = cycles_of(leaf.op, leaf.sizes, self.share, self.target)
-            if isinstance(leaf.op, PushOp | PopOp) and self.walk.program.parts == 1:
+            if leaf.fifo is not None and self.walk.program.parts == 1:
                 cycles *= self.walk.parts  # one for each vector core beside
             self.cycles[leaf] = cycles
         return cycles
@@ -187,13 +188,12 @@ class CoreUnit:
 def cycles(units: Sequence[CoreUnit], target: Target) -> float:
     """Cycles of a core, or of a cube core and the vector cores beside it. All wait for each other
     at barriers."""
-    for number, phase in enumerate(zip(*[unit.walk.phases for unit in units], strict=True)):
+    for number, phase in enumerate(phases_of(tuple([unit.walk for unit in units]))):
         if number:
             together = max(unit.end for unit in units) + 2 * target.cross_flag_cycles
             for unit in units:
                 unit.meet(together)
-        for segment in segments(phase):
-            pushed = [tiles_pushed(parts) for parts in segment]
+        for segment, pushed in phase:
             if all(pushed):
                 Exchange(units, target).follow(segment)
                 continue
@@ -205,8 +205,20 @@ def cycles(units: Sequence[CoreUnit], target: Target) -> float:
     return max(unit.end for unit in units)
 
 
+@lru_cache(2 * MOST_KINDS)
+def phases_of(
+    walks: tuple[Walk, ...],
+) -> list[list[tuple[Sequence[Sequence[Part]], Sequence[int]]]]:
+    """Segments of the work of units between barriers, with the number of tiles that each of them
+    pushes: the same wherever operands are."""
+    if len(walks) == 1:  # there is nobody to pass tiles to
+        return [[([parts], (0,))] for parts in walks[0].phases]
+    phases = [segments(phase) for phase in zip(*[walk.phases for walk in walks], strict=True)]
+    return [[(segment, [*map(tiles_pushed, segment)]) for segment in phase] for phase in phases]
+
+
 def tiles_pushed(parts: Sequence[Part]) -> int:
-    return sum(count for leaf, count in leaves(parts) if isinstance(leaf.op, PushOp))
+    return sum([count for leaf, count in leaves(parts) if isinstance(leaf.op, PushOp)])
 
 
 def pass_on(
@@ -229,8 +241,8 @@ def segments(phase: Sequence[Sequence[Part]]) -> list[Sequence[Sequence[Part]]]:
         passed, places = Counter[SSAValue](), dict[Hashable, int]()
         for n, part in enumerate(parts, 1):
             for leaf, count in leaves([part]):
-                if isinstance(leaf.op, PushOp | PopOp):
-                    passed[fifo_of(leaf.op)] += count
+                if leaf.fifo is not None:
+                    passed[leaf.fifo] += count
             if isinstance(part, Loop) and passed:
                 places[frozenset(passed.items())] = n
         found.append(places)
@@ -302,10 +314,9 @@ class Exchange:
 
     def runs(self, unit: CoreUnit, leaf: Leaf) -> bool:
         """Run an instruction, unless it waits for the other unit."""
-        if not isinstance(leaf.op, PushOp | PopOp):
+        if (fifo := leaf.fifo) is None:
             unit.run(leaf)
             return True
-        fifo = fifo_of(leaf.op)
         depth = cast(FifoOp, fifo.owner).depth.value.data
         pushed, popped, begin = self.pushed[fifo], self.popped[fifo], 0.0
         if isinstance(leaf.op, PopOp):

@@ -11,8 +11,9 @@ Of the cuts that fit the fastest is taken, by the times of the pipes.
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache, partial
-from math import ceil, gcd, inf, lcm
+from functools import cached_property, lru_cache
+from math import ceil, gcd, inf, lcm, nextafter, prod
+from typing import TypeAlias
 
 from xdsl.ir import Attribute
 
@@ -20,11 +21,12 @@ from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.types import align_up
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.types import BLOCK, FRACTAL
-from ge.runtime.library.costs.cycles import REPEAT_BYTES
+from ge.runtime.library.costs.cycles import REPEAT_BYTES, peak_macs
 from ge.runtime.library.costs.paces import Applied, Core, paced
-from ge.runtime.library.launch import fastest
 
 SUM_BYTES = 4  # of f32 and of i32
+Units: TypeAlias = tuple[int, int, int]  # of m, n and k
+TINY = 1e-9  # of a bound: the sums that it bounds are rounded
 TABLES = 2  # rows of numbers for each column: bias and scales
 SIZES = tuple(FRACTAL * i for i in (32, 24, 20, 16, 12, 11, 10, 8, 6, 5, 4, 3, 2, 1))
 LONGEST = 2048  # elements of rows that vector cores compute
@@ -74,7 +76,7 @@ class Matrices:
     batches: tuple[int, int]
     strides: tuple[int, int]
     terms: int = 1
-    units: tuple[int, int, int] = (1, 1, 1)
+    units: Units = (1, 1, 1)
     after: Applied | None = None
     computing: tuple[Computing | None, Computing | None] = (None, None)
     splits: int = 1
@@ -133,17 +135,24 @@ def best_shared_wave(p: Matrices, target: Target, most: float) -> tuple[MatmulCu
     """The fastest cut whose last wave is shared, and by how many cores each of its blocks; None:
     none takes less than so many cycles."""
     core, cores, found = Core.of(target), target.cube_cores, None
-    for cut in cuts(p, p.units, target):
+    shared = {splits: replace(p, splits=splits) for splits in SPLITS}
+
+    def is_slow(m: int, n: int) -> bool:
+        cut = MatmulCut(m, n, 1, 1, 1)
+        return cut.places(p) // cores * least_pace(cut, p, target) * (1 - TINY) >= most
+
+    sizes = (s for s in block_sizes(p, p.units, target) if not is_slow(*s))
+    for cut in (cut for s in sizes for cut in cuts(p, *s, p.units, target)):
         waves, left = cut.waves(p, cores)
         if not left or cut.run > 1:
             continue
-        each, alone = pace(cut, p, target)
+        each, alone = pace(cut, p, target, most / waves if waves else inf)
         if waves * each + alone >= most:
             continue
         steps, (m, n) = ceil(p.k / cut.k), (min(cut.m, p.m), min(cut.n, p.n))
         after = epilogue(ceil(left * m / target.vector_cores), n, p, core)
         for splits in (n for n in SPLITS if n <= min(cores // left, steps)):
-            part, _ = pace(cut, replace(p, splits=splits), target)
+            part, _ = pace(cut, shared[splits], target)
             merged = core.merging(splits, ceil(left * m / target.vector_cores), n)
             time = waves * each + part + alone + merged + after
             if time < most:
@@ -176,15 +185,65 @@ def columns_together(cut: MatmulCut, p: Matrices, target: Target) -> int:
 
 @lru_cache(1024)
 def best_cut(ps: tuple[Matrices, ...], target: Target) -> MatmulCut | None:
-    """The fastest cut for all of these, of one m and k; None: there is none that fits."""
-    return fastest(all_cuts(ps, target), partial(cycles, Counter(ps), target))
+    """The fastest cut for all of these, of one m and k, and of equal ones the first; None: there is
+    none that fits. Blocks that cannot be the fastest are not cut into steps (`least_cycles`)."""
+    counts, (largest, units) = Counter(ps), largest_of(ps)
+    blocks = enumerate(block_sizes(largest, units, target))
+    bounds = [(least_cycles(counts, *sizes, target), i, sizes) for i, sizes in blocks]
+    best, least, place = None, inf, 0
+    for bound, i, sizes in sorted(bounds):
+        if bound > least:
+            break
+        for cut in cuts(largest, *sizes, units, target):
+            found = cycles(counts, target, cut, nextafter(least, inf))
+            if found < least or (found == least < inf and i < place):
+                best, least, place = cut, found, i
+    return best
+
+
+def least_cycles(ps: Counter[Matrices], m: int, n: int, target: Target) -> float:
+    """Lower bound of `cycles` for cuts into blocks of m x n."""
+    cut = MatmulCut(m, n, 1, 1, 1)
+    blocks = [cut.blocks(p) * count for p, count in ps.items()]
+    total = sum([number * least_pace(cut, p, target) for number, p in zip(blocks, ps, strict=True)])
+    return ceil(sum(blocks) / target.cube_cores) * total / sum(blocks) * (1 - TINY)
+
+
+def least_pace(cut: MatmulCut, p: Matrices, target: Target) -> float:
+    """Lower bound of the cycles of a block, whatever its steps are: by its products, by what leaves
+    or by what comes to L1 or L0, without the starts of instructions."""
+    core, terms, size = Core.of(target), p.terms * p.k / p.splits, p.bits / 8
+    (down, across), lines = cut.counts(p), (min(cut.m, p.m), min(cut.n, p.n))
+    m = align_up(p.m, FRACTAL) if p.m <= cut.m - FRACTAL else cut.m
+    macs = align_up(m, target.cube_block) * align_up(cut.n, target.cube_block) * terms
+    cube = macs / (peak_macs(p.element, target) * target.cube_efficiency)
+    out = core.out(prod(lines) * p.terms * (SUM_BYTES if p.splits > 1 else p.result_bits / 8))
+    load = lines[1] * terms * size / rate_of(1, p, down, core)
+    if not p.may_run:  # a run of blocks shares the left-hand side
+        load += lines[0] * terms / p.terms * size / rate_of(0, p, across, core)
+    feed = terms * size * (m / target.l1_to_l0a_rate + cut.n / target.l1_to_l0b_rate)
+    return max(cube, out, load, feed)
+
+
+def rate_of(side: int, p: Matrices, others: int, core: Core) -> float:
+    """Bytes a cycle of loading rows of the left- or right-hand side, which `others` load, too."""
+    if p.computing[side] is not None:
+        return core.rate(inf)
+    share = 1.0 if core.is_far(p.strides[side]) else core.share(p.strides[side], p.element)
+    return core.rate(others * p.batch / p.batches[side], share)
 
 
 def all_cuts(ps: Sequence[Matrices], target: Target) -> Iterator[MatmulCut]:
     """Cuts that fit all of these matmuls."""
-    largest = max(ps, key=lambda p: (p.terms, p.n, p.m))
+    largest, units = largest_of(ps)
+    blocks = block_sizes(largest, units, target)
+    return (cut for sizes in blocks for cut in cuts(largest, *sizes, units, target))
+
+
+def largest_of(ps: Sequence[Matrices]) -> tuple[Matrices, Units]:
+    """The largest of some matmuls, and the units of blocks and steps of all of them."""
     m, n, k = (lcm(*sizes) for sizes in zip(*{p.units for p in ps}, strict=True))
-    return cuts(largest, (m, n, k), target)
+    return max(ps, key=lambda p: (p.terms, p.n, p.m)), (m, n, k)
 
 
 def cycles(ps: Counter[Matrices], target: Target, cut: MatmulCut, most: float = inf) -> float:
@@ -201,29 +260,39 @@ def cycles(ps: Counter[Matrices], target: Target, cut: MatmulCut, most: float = 
     return rounds * mean + max([alone for _, alone in paces]) + merged
 
 
-def cuts(p: Matrices, units: tuple[int, int, int], target: Target) -> Iterator[MatmulCut]:
-    """Cuts that fit on a core, of multiples of these sizes."""
-    bits, room = bitwidth(p.element), target.core_memories
-    inner = max(FRACTAL, BLOCK * 8 // bits)  # a fractal is 16 x 32 bytes, and columns may be inner
-    rows, cols, unit = (lcm(inner, size) for size in units)
+def block_sizes(p: Matrices, units: Units, target: Target) -> Iterator[tuple[int, int]]:
+    """Sizes of blocks, m and n, whose sums fit on a core, in multiples of these."""
+    inner, room = inner_of(p), target.core_memories
+    rows, cols = (lcm(inner, size) for size in units[:2])
     for m in extents(p.m, rows):
         for n in extents(p.n, cols, WIDE + SIZES if p.computing[1] else SIZES):
             tables = n * SUM_BYTES if p.by_tables else 0  # rows of them, which pass L1
-            if tables > min(room["bt"], room["fb"]):
-                continue
-            sums = room["l0c"] // (p.terms * m * n * SUM_BYTES)
-            deepest = min(room["l0a"] // m, room["l0b"] // n) * 8 // (2 * bits)
-            if not sums or deepest < inner:
-                continue
-            most = (room["l1"] - 2 * TABLES * tables) * 8 // (2 * bits)
-            longest = most // (m + p.terms * n)
-            for parts, part in depths(p, (inner, unit), deepest, longest):
-                yield MatmulCut(m, n, parts * part, part, min(sums, 2))
-            if p.may_run and (longest := (most - m * p.k) // (p.terms * n)) > 0:
-                for parts, part in depths(p, (inner, unit), deepest, longest):
-                    cut = MatmulCut(m, n, parts * part, part, min(sums, 2))
-                    if m * cut.depth(p) + p.terms * n * cut.k <= most:
-                        yield from (replace(cut, run=run) for run in runs(ceil(p.n / n)))
+            if tables <= min(room["bt"], room["fb"]) and p.terms * m * n * SUM_BYTES <= room["l0c"]:
+                yield m, n
+
+
+def inner_of(p: Matrices) -> int:
+    """The unit of all sizes: a fractal is 16 x 32 bytes, and columns may be inner."""
+    return max(FRACTAL, BLOCK * 8 // bitwidth(p.element))
+
+
+def cuts(p: Matrices, m: int, n: int, units: Units, target: Target) -> Iterator[MatmulCut]:
+    """Cuts into blocks of m x n that fit on a core, with steps in multiples of the last unit."""
+    bits, room, inner = bitwidth(p.element), target.core_memories, inner_of(p)
+    unit, tables = lcm(inner, units[2]), n * SUM_BYTES if p.by_tables else 0
+    sums = room["l0c"] // (p.terms * m * n * SUM_BYTES)
+    deepest = min(room["l0a"] // m, room["l0b"] // n) * 8 // (2 * bits)
+    if deepest < inner:
+        return
+    most = (room["l1"] - 2 * TABLES * tables) * 8 // (2 * bits)
+    longest = most // (m + p.terms * n)
+    for parts, part in depths(p, (inner, unit), deepest, longest):
+        yield MatmulCut(m, n, parts * part, part, min(sums, 2))
+    if p.may_run and (longest := (most - m * p.k) // (p.terms * n)) > 0:
+        for parts, part in depths(p, (inner, unit), deepest, longest):
+            cut = MatmulCut(m, n, parts * part, part, min(sums, 2))
+            if m * cut.depth(p) + p.terms * n * cut.k <= most:
+                yield from (replace(cut, run=run) for run in runs(ceil(p.n / n)))
 
 
 def runs(across: int) -> list[int]:
