@@ -24,6 +24,7 @@ from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.fused_op import Body, CustomOp, FusedOp, user_kernels
 from ge.dialects.graph.constant import ConstantOp
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.npu_task.ops import KernelOp
 from ge.dialects.support.context import at_hand, having
 from ge.dialects.support.errors import GeError
@@ -64,13 +65,15 @@ class Written:
 
     `shapes`: those of memrefs that are not the values' own; the elements are the same, in the same
     order. `us`: how long it takes with its start, by the estimate of its cut, where there is one.
-    `program`: the program itself, where it was written to see whether it fits."""
+    `program`: the program itself, where it was written to see whether it fits. `engine`: the only
+    kind of cores that has instructions, where that is known."""
 
     write: "Callable[[Tracer, Arguments], None]"
     cores: int | None
     shapes: Mapping[SSAValue, Shape] = field(default_factory=dict[SSAValue, Shape])
     us: float | None = None
     program: "TileKernelOp | None" = None
+    engine: Engine | None = None
 
 
 @dataclass(frozen=True)

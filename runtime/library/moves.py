@@ -23,6 +23,7 @@ from ge.dialects.graph.indexing import GatherElementsOp, GatherNdOp, GatherOp
 from ge.dialects.graph.shape import BroadcastToOp, TileOp, TransposeOp
 from ge.dialects.graph.slicing import ConcatOp, PadOp, SliceOp, SplitOp
 from ge.dialects.graph.support.elementwise_bases import Unary
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.boxes import MOVING, Access, Box, plus
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.operation import operands_of
@@ -194,7 +195,7 @@ def by_pieces(
                     pull.move(piece, me + turn * cores, turn)
             before += piece.count
 
-    return Written(write, cores, shapes)
+    return Written(write, cores, shapes, engine=Engine.VECTOR)
 
 
 Views: TypeAlias = Mapping[SSAValue, SSAValue]

@@ -11,7 +11,7 @@ from xdsl.ir import Block, Operation, SSAValue
 from xdsl.transforms.common_subexpression_elimination import cse
 from xdsl.utils.exceptions import VerifyException
 
-from ge.dialects.npu_task.attributes import data_type
+from ge.dialects.npu_task.attributes import Engine, data_type
 from ge.dialects.support.diagnostics import location_of
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.types import dense_memref
@@ -75,6 +75,7 @@ def written_kernel(
         hint = "use c.when(...) instead of break"
         raise GeError("a loop was left before its end", place, hint)
     kinds = {tracer.cube: CubeOp, tracer.vector: partial(VectorOp, split=tracer.parts)}
+    assert all(s in tracer.sides or s.block.first_op is None for s in kinds), "none was expected"
     programs = [p for s in tracer.sides if (p := written_side(s, kinds[s])) is not None]
     if not programs:
         hint = "c.load(...), computing on tiles and c.store(...) are"
@@ -190,6 +191,8 @@ def traced(
 
     own = (given, launch.target)
     tracer = Tracer(*own) if sides is None else Attempt(*own, cube=sides[0], vector=sides[1])
+    if written.engine is not None:  # the other program would have loops alone
+        tracer.sides = (tracer.cube if written.engine is Engine.CUBE else tracer.vector,)
     place = str(location_of(launch.kernel))
     return written_kernel(name, block, tracer, write, written.cores, place)
 

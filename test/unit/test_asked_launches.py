@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xdsl.ir import Block
 
 sys.path.insert(0, str(Path(__file__).parent))
 from tile_lowering import compare
@@ -22,6 +23,7 @@ from ge.lowering.levels.level import Level
 from ge.lowering.pipeline.options import Options
 from ge.runtime.library import asking, table
 from ge.runtime.library.asking import asked, refused
+from ge.runtime.library.language.sides import Side
 
 # Elements of a convolution are moved past each other, which no program of one does on its way out.
 SHUFFLED = """
@@ -104,6 +106,27 @@ def test_who_asks_for_a_program_alone_gets_no_figures(monkeypatch: pytest.Monkey
     lacking = replace(target, name="lacking", vector_cycles=cycles)
     assert (refusal := refused(body, lacking)) == asked(body, lacking).refusal
     assert "'exp'" in (refusal or "")
+
+
+@pytest.mark.parametrize("op", ["softmax %x axis 1", "transpose %x permutation [1, 0]"])
+def test_a_program_of_vector_cores_has_its_loops_written_once(
+    op: str, monkeypatch: pytest.MonkeyPatch
+):
+    """None are written for a cube core, which would have no instructions in them."""
+    entered, enter = list[Side](), Side.enter
+
+    def noted(side: Side, block: Block) -> None:
+        entered.append(side)
+        enter(side, block)
+
+    monkeypatch.setattr(Side, "enter", noted)
+    line = "tensor<611x611xf32>"
+    body = whole(f"""func.func @main(%x: {line}) -> {line} {{
+  %0 = graph.{op} : ({line}) -> {line}
+  func.return %0 : {line} }}""")
+    assert refused(body, Target.load("910b2")) is None
+    assert entered
+    assert all(side.allocs for side in entered)
 
 
 def test_few_launches_are_asked_of_a_long_one(monkeypatch: pytest.MonkeyPatch):

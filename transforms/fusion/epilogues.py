@@ -59,6 +59,7 @@ from ge.transforms.fusion.groups import (
 from ge.transforms.fusion.merging import Merger, Missed, is_weight
 from ge.transforms.fusion.regions import mismatch
 from ge.transforms.graph.prepare_weights import WEIGHTED
+from ge.transforms.rewriting import remarks
 from ge.transforms.rewriting.counts import count, declare, is_enabled
 
 LEAST_GAIN_US = 0.05  # a smaller difference does not count
@@ -151,8 +152,9 @@ def _is_of_matmul(groups: Groups, value: SSAValue) -> bool:
 def better_user(
     merger: Merger, group: Group, op: TensorOp, judge: Judge
 ) -> tuple[Operation, float] | None:
-    """The user of `op` on the vector unit that it should join instead, and the time saved; None
-    when it had better join the group."""
+    """The user of `op` on the vector unit that it should join instead, and the time saved, or at
+    least that where nobody listens to remarks; None when it had better join the group. What a
+    launch of the group and the op takes is asked for only if its lower bound does not decide."""
     groups = merger.groups
     uses = islice((u for r in op.results for u in r.uses), MOST_USERS)
     users = [u.operation for u in uses if u.operation in groups.number]
@@ -172,11 +174,19 @@ def better_user(
     assert isinstance(first, TensorOp)
     if judge(first, group, merger)[1] is None or mismatch(merger.body((own, last))) is not None:
         return None
-    joined, alone = merger.sum_us([group, own]), merger.sum_us([group])
-    if joined is None or alone is None or joined - alone < LEAST_GAIN_US:
-        return None  # the other launch takes no less time with it than without
+    if (alone := merger.sum_us([group])) is None:
+        return None
+    joined = None if remarks.wanted() else merger.at_least_us([group, own])
+    if joined is None or joined - alone < LEAST_GAIN_US:
+        joined = merger.sum_us([group, own])
+        if joined is None or joined - alone < LEAST_GAIN_US:
+            return None  # the other launch takes no less time with it than without
     apart, longer = merger.sum_us([last]), merger.sum_us([own, last])
-    if apart is None or longer is None or (gain := joined + apart - alone - longer) < LEAST_GAIN_US:
+    if apart is None or longer is None:
+        return None
+    if joined + apart - alone - longer < LEAST_GAIN_US:
+        joined = merger.sum_us([group, own])  # it may have been a bound
+    if joined is None or (gain := joined + apart - alone - longer) < LEAST_GAIN_US:
         return None
     return first, gain
 

@@ -61,6 +61,7 @@ from xdsl.ir import SSAValue
 from ge.dialects.graph.convolution import ConvOp, ConvTransposeOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import ConcatOp
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.errors import GeError
 from ge.dialects.support.tensor_op import TensorOp
 from ge.dialects.support.types import Shape, normalize_axis, shape_of
@@ -194,7 +195,9 @@ def by_blocks(
     us = Core.of(target).us("cube", cycles(w, cut, target))
     rows = (v for way in ways.values() for v in (way.scale, way.bias) if v is not None)
     tables = {v: shape_of(v) for v in rows}
-    return Written(write, cores, w.shapes(cut) | rest.shapes | tables, us)
+    shapes = w.shapes(cut) | rest.shapes | tables
+    alone = blocks is not groups.MergedBlocks and not cut.passes(w)
+    return Written(write, cores, shapes, us, engine=Engine.CUBE if alone else None)
 
 
 def ways_of(launch: Launch, w: ConvolutionProblem) -> dict[SSAValue, WayOut]:

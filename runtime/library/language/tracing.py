@@ -162,7 +162,7 @@ class Tracer:
     spare: list[v.Tile] = field(default_factory=list[v.Tile])  # those of parts before
 
     def __post_init__(self) -> None:
-        self.sides = self.cube, self.vector
+        self.sides: tuple[Side, ...] = self.cube, self.vector
 
     # ---- cores and loops ----
 

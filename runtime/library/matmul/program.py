@@ -38,6 +38,7 @@ from xdsl.ir import Attribute, SSAValue
 from ge.dialects.graph.reduction import ReduceOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.slicing import SliceOp, SplitOp
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.boxes import Access, Box
 from ge.dialects.support.element_types import bitwidth
 from ge.dialects.support.tensor_op import TensorOp
@@ -297,7 +298,8 @@ class MatmulPlan:
         def write(c: Tracer, arguments: Arguments) -> None:
             MatmulWriter(self, c, arguments).write_all()
 
-        return Written(write, self.cores, shapes)
+        passes = any(s.has_vector_cores for s in self.sections)
+        return Written(write, self.cores, shapes, engine=None if passes else Engine.CUBE)
 
 
 class MatmulWriter:

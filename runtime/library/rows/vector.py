@@ -30,6 +30,7 @@ from ge.dialects.graph.quantization import Granular
 from ge.dialects.graph.reduction import CumulativeOp, ReduceOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.support.parameters import highest, lowest
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import Shape, align_up, element_type, normalize_axis, numel, shape_of
@@ -117,7 +118,7 @@ def by_boxes(launch: Rewritten, cut: VectorCut) -> Written:
             for dims in sorted(together, key=len):
                 in_parts(together[dims], list(offsets), dims)
 
-    return Written(write, cores)
+    return Written(write, cores, engine=Engine.VECTOR)
 
 
 def shared(c: Tracer, count: int, cores: int) -> Iterable[Scalar]:

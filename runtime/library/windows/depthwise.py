@@ -41,6 +41,7 @@ from ge.dialects.graph.convolution import ConvOp
 from ge.dialects.graph.pooling import PoolOp
 from ge.dialects.graph.shape import TransposeOp
 from ge.dialects.graph.support.window import WindowedOp
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.boxes import Box
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
@@ -237,7 +238,7 @@ def lower_sliding(launch: Launch) -> Written:
 
     cores = min(cut.blocks(w), launch.target.vector_cores)
     us = Core.of(launch.target).us("vector", cut.cycles(w, launch.target))
-    return Written(write, cores, w.shapes | rest.shapes, us)
+    return Written(write, cores, w.shapes | rest.shapes, us, engine=Engine.VECTOR)
 
 
 class SlidingWriter:
@@ -490,7 +491,7 @@ def by_blocks(launch: Launch, w: Pixels, value: SSAValue, cut: ChannelsLastCut) 
 
     cores = min(cut.blocks(w), launch.target.vector_cores)
     us = Core.of(launch.target).us("vector", cut.cycles(w, launch.target))
-    return Written(write, cores, w.shapes, us)
+    return Written(write, cores, w.shapes, us, engine=Engine.VECTOR)
 
 
 class ChannelsLastWriter:

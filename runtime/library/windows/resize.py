@@ -24,6 +24,7 @@ from xdsl.dialects.builtin import f32, i32
 from ge.dialects.graph.elementwise import FloorOp
 from ge.dialects.graph.image import ResizeOp
 from ge.dialects.graph.support.window import coordinates, nearest_index
+from ge.dialects.npu_task.attributes import Engine
 from ge.dialects.support.element_types import bitwidth, is_float
 from ge.dialects.support.types import Shape, align_up, element_type, shape_of
 from ge.dialects.targets.target import Target
@@ -240,7 +241,8 @@ def by_blocks(launch: Launch, w: Resizing, cut: ResizeCut) -> Written:
         ResizeWriter(c, w, arguments, cut).write()
 
     shapes = {w.op.input: w.shape, w.op.result: w.result}
-    return Written(write, min(count, launch.target.vector_cores), shapes)
+    cores = min(count, launch.target.vector_cores)
+    return Written(write, cores, shapes, engine=Engine.VECTOR)
 
 
 class ResizeWriter:
