@@ -216,6 +216,7 @@ def value_parts(p: AttentionProblem) -> list[int]:
     return found
 
 
+@lru_cache(4096)
 def largest(whole: int, most: int, grain: int) -> int:
     """The largest part that the whole is a multiple of, up to a size."""
     fits = (n for n in range(grain, whole + 1, grain) if whole % n == 0 and n <= most)
@@ -257,6 +258,7 @@ def splits_for(p: AttentionProblem, t: AttentionTiles, target: Target) -> Iterat
     yield from (n for n in SPLITS if n <= steps and items * n <= MOST_TURNS * target.cube_cores)
 
 
+@lru_cache(4096)
 def scored(rows: int, keys: int, masks: int, core: Core) -> float:
     """Cycles of the work of a vector core on the scores of a tile of keys."""
     size = keys * 4
@@ -266,6 +268,7 @@ def scored(rows: int, keys: int, masks: int, core: Core) -> float:
     return cycles + sum(core.reduced(kind, rows, size) for kind in ("max", "sum"))
 
 
+@lru_cache(4096)
 def summed(rows: int, size: int, core: Core) -> float:
     """Cycles of scaling sums of this size, and of adding more to them."""
     return core.by_column("mul", rows, size * 4) + core.vector("add", rows, size * 4)
