@@ -22,11 +22,12 @@ becomes
     tile.wait mte1 -> mte2[%c1]
 
 A memref that a program both loads and stores counts as one buffer. Flags of a pair of pipes are
-numbered from 0 on. Where the target has fewer, rings get flags for fewer slots than they have
-copies, a part of them (4 copies: 2, then 1): slots that have one flag are used one after the other.
-Or two buffers share flags, as if they were one: the pipes then take turns with both. What is in the
-fewest loops does so first. A program that has flags is not changed. So do fifos: a push and its pop
-need no flags.
+numbered from 0 on. Where the target has fewer, buffers that are used in loops one after the other
+get the same flags: a loop then waits for the one before as if its buffers were the same. Next,
+rings get flags for fewer slots than they have copies, a part of them (4 copies: 2, then 1): slots
+that have one flag are used one after the other. Or two buffers share flags, as if they were one:
+the pipes then take turns with both. What is in the fewest loops does so first, and what is small.
+A program that has flags is not changed. So do fifos: a push and its pop need no flags.
 
 A buffer's slot belongs to one pipe at a time. It passes on from access to access, in the order of
 the program; where two in a row are on different pipes, the second waits for a flag of the first:
@@ -48,7 +49,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from xdsl.builder import Builder
 from xdsl.context import Context
@@ -80,6 +81,8 @@ from ge.runtime.library.language.arith import (
 
 Pair = tuple[Pipe, Pipe]
 """Who sets a flag, and who waits for it."""
+LoopNests: TypeAlias = frozenset[tuple[ForOp, ...]]
+"""The loops around each access of a buffer, from outside in."""
 
 
 @dataclass(eq=False, slots=True)
@@ -111,6 +114,12 @@ class BufferUnit:
     def depth(self) -> int:
         """Return in how many loops it is used."""
         return max(len(a.loops) for a in self.accesses)
+
+    @property
+    def bytes(self) -> int:
+        """Return the size of a copy of its largest buffer in the core."""
+        owners = [b.owner for b in self.buffers]
+        return max((o.copy_bytes for o in owners if isinstance(o, AllocOp)), default=0)
 
     @property
     def names(self) -> str:
@@ -452,14 +461,23 @@ def number_flags(units: Iterable[BufferUnit]) -> tuple[Numbers, Counter[Pair]]:
 
 
 def fewer(sharing: Sharing, units: Iterable[BufferUnit], over: Pair, excess: int) -> Iterator[str]:
-    """Let units share flags of the pair, which has too many by `excess`: the slots of a ring, or
-    two buffers. Those in the fewest loops do so first; each once, since there may be hundreds.
-    Yields a text for those that share flags."""
+    """Let units share flags of the pair, which has too many by `excess`: those of loops one after
+    the other, the slots of a ring, or two buffers. Those in the fewest loops do so first; each
+    once, since there may be hundreds. Yields a text for those that share flags."""
     users = sorted((u for u in units if over in u.need), key=lambda u: (u.depth, len(u.accesses)))
+    pairs = list(in_other_loops(users, over))
+    for one, other in pairs:
+        if excess <= 0:
+            return
+        excess -= min(one.need[over], other.need[over])
+        sharing.together.append([*one.buffers, *other.buffers])
+        yield f"the same flags for {one.names} and, in other loops, {other.names}"
+    if pairs:
+        return
     rings = [u for u in users if u.need[over] > 1]
     deepest = inf if len(users) == 1 else users[1].depth
-    rings = sorted((u for u in rings if u.depth <= deepest), key=lambda u: (u.depth, -u.need[over]))
-    for unit in rings:
+    rings = [u for u in rings if u.depth <= deepest]
+    for unit in sorted(rings, key=lambda u: (u.depth, -u.need[over], u.bytes)):
         if excess <= 0:
             return
         slots = max(n for n in range(1, unit.copies) if unit.copies % n == 0)
@@ -469,13 +487,39 @@ def fewer(sharing: Sharing, units: Iterable[BufferUnit], over: Pair, excess: int
     if rings:
         return
     for one, other in zip(users[::2], users[1::2], strict=False):
-        if excess <= 0:
+        if excess <= 0 or one.depth > users[0].depth:
             return
         excess -= one.need[over] + other.need[over] - 1
         both = [*one.buffers, *other.buffers]
         sharing.together.append(both)
         sharing.copies.update(dict.fromkeys(both, 1))
         yield f"one flag for {one.names} and {other.names}"
+
+
+def in_other_loops(
+    units: Sequence[BufferUnit], pair: Pair
+) -> Iterator[tuple[BufferUnit, BufferUnit]]:
+    """Yield units, two and two, that have as many copies and need as many flags of the pair, and
+    are used in different loops: large ones with large ones, as small ones may lose copies."""
+    alone: dict[tuple[int, int], dict[LoopNests, list[BufferUnit]]] = {}
+    for unit in sorted(units, key=lambda u: -u.bytes):
+        nests = frozenset(a.loops for a in unit.accesses)
+        known = alone.setdefault((unit.copies, unit.need[pair]), {})
+        others = next((found for n, found in known.items() if found and apart(n, nests)), None)
+        if others is None:
+            known.setdefault(nests, []).append(unit)
+        else:
+            yield others.pop(0), unit
+
+
+def apart(one: LoopNests, other: LoopNests) -> bool:
+    """Return whether loops of one block are in one of the two or in the other, and all that is in
+    neither is around both."""
+    for depth in range(1, min(map(len, one | other)) + 1):
+        mine, its = ({loops[:depth] for loops in nests} for nests in (one, other))
+        if mine.isdisjoint(its):
+            return len({loops[:-1] for loops in mine | its}) == 1
+    return False
 
 
 class FlagWriter:
