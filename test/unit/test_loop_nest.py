@@ -19,6 +19,7 @@ from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.costs import estimates, units
 from ge.runtime.library.costs.estimates import LoopNests, cores_of
 from ge.runtime.library.language.tracing import Tracer
+from ge.runtime.library.language.values import exp
 from ge.transforms.schedule.assign_streams import AssignStreamsPass
 
 B2 = Target.load("910b2")
@@ -57,6 +58,23 @@ def test_a_ring_lets_pipes_overlap() -> None:
     assert more[1] == pytest.approx(max(load, store, relu), rel=0.1)
     assert more[0] > load + relu
     assert more[0] <= (load + store + relu + 4 * B2.flag_cycles) * 1.05
+
+
+def test_a_copy_is_free_when_the_last_of_its_readers_is_done() -> None:
+    """The store of a tile is written behind long work on it, and may be over before that."""
+
+    def both(c: Tracer, x: Any, y: Any, z: Any) -> None:
+        t, work = c.ub(1, 4096), c.ub(1, 4096, copies=2)
+        for i in c.range(16):
+            c.load(t, x[i:, 0:])
+            work[i][:] = exp(exp(exp(exp(t)))) / t
+            c.store(y[i:, 0:], t)
+            c.store(z[i:, 0:], work[i])
+
+    x = np.zeros((16, 4096), "f4")
+    op = ge.tile.kernel(both).on(x, x, x, cores=1, target="910b2").kernel
+    want = TileKernel(op, B2).time()
+    assert LoopNests(op, B2).estimate().core_us == pytest.approx(want.core_us, rel=0.1)
 
 
 @pytest.mark.parametrize("name", ["gemm", "rms_norm"])

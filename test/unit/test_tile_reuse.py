@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import kernels_by_hand as examples
 import pytest
@@ -14,8 +15,17 @@ from xdsl.ir import Block
 
 import ge
 from ge.dialects.targets.target import Target
+from ge.lowering.steps.written import finish_alone
 from ge.runtime.cores.kernel import TileKernel
-from ge.runtime.library.costs.nest import Turn, again, count_of_turns, loaded_again
+from ge.runtime.library.costs.nest import (
+    Turn,
+    again,
+    count_of_turns,
+    loaded_again,
+    sections,
+)
+from ge.runtime.library.language.indices import ceil_div
+from ge.runtime.library.language.tracing import Tracer
 from ge.runtime.library.matmul import matmul
 from ge.runtime.library.matmul import program as writing
 from ge.runtime.library.matmul.blocks import MatmulCut, Matrices, columns_together
@@ -29,7 +39,7 @@ SIZE = 10
 
 
 def turns(numbers: list[int]) -> list[Turn]:
-    return [{(MEMREF, 0, (n,)): SIZE} for n in numbers]
+    return [{(MEMREF, (n,)): SIZE} for n in numbers]
 
 
 def crossings(numbers: list[int], room: int) -> int:
@@ -116,11 +126,71 @@ def test_a_part_of_the_turns_stands_for_all() -> None:
     program = examples.gemm.on(x, x, x, target="910b2").kernel
     facts = [(p, part) for p in program.programs for part in range(p.parts)], program.core_count
     room = 8 << 20
-    whole, most = loaded_again(*facts, room), count_of_turns(*facts[0][0], facts[1])
-    part = loaded_again(*facts, room, most // 2)
+    whole, ((first, part), *_) = loaded_again(*facts, room), facts[0]
+    most = count_of_turns(sections(first.body.block), part, facts[1])
+    some = loaded_again(*facts, room, most // 2)
     assert whole.total() > 0
     assert loaded_again(*facts, room, most) == whole
-    assert part.total() == pytest.approx(whole.total(), rel=0.3)
+    assert some.total() == pytest.approx(whole.total(), rel=0.3)
+
+
+def test_a_turn_larger_than_l2_leaves_nothing_of_what_it_began_with() -> None:
+    every = {piece: size for turn in turns([*range(10)]) for piece, size in turn.items()}
+    assert again([iter([every, every])], 5 * SIZE)[MEMREF] == 10 * SIZE
+    assert again([iter([every, every])], 10 * SIZE)[MEMREF] == 0
+
+
+ROWS, WIDE = 8, 1 << 16  # of 256 KB
+
+
+def ahead(c: Tracer, x: Any, y: Any) -> None:
+    """Rows that are read twice, each a turn before it is stored: the first one and the last one are
+    cut off from the loop."""
+    ring = c.ub(1, 4096, copies=2)
+    count = c.now(ceil_div(2 * ROWS - c.core, c.cores))
+    for turn in c.range(count + 1):
+        with c.when(turn < count):
+            for part in c.range(WIDE // 4096):
+                c.load(ring[part], x[c.nth(turn) % ROWS :, part * 4096 :])
+        with c.when(turn >= 1):
+            c.store(y[c.nth(turn) - 1 :, 0:], ring[0])
+
+
+def twice(c: Tracer, x: Any, y: Any) -> None:
+    """All rows, and all rows again."""
+    ring = c.ub(1, 4096, copies=2)
+    for _ in range(2):
+        for row in c.range(ROWS // 2):
+            for part in c.range(WIDE // 4096):
+                c.load(ring[part], x[c.core * (ROWS // 2) + row :, part * 4096 :])
+                c.store(y[row:, 0:], ring[part])
+
+
+def reused(kernel: Any, is_finished: bool, room: int, most: int | None = None) -> int:
+    """Bytes that two cores load again."""
+    x = ge.tile.Tensor((ROWS, WIDE), "f32")
+    op = ge.tile.kernel(kernel).on(x, x, cores=2, target="910b2").kernel
+    if is_finished:
+        op = op.clone()
+        finish_alone(op, "910b2", {})
+    programs = [(p, part) for p in op.programs for part in range(p.parts)]
+    return loaded_again(programs, op.core_count, room, most).total()
+
+
+@pytest.mark.parametrize("is_finished", [False, True])
+def test_turns_that_are_cut_off_count(is_finished: bool) -> None:
+    """Before loops are cut loads are in branches; behind, the first turn stands beside the loop."""
+    size = 4 * ROWS * WIDE
+    assert reused(ahead, is_finished, size // 2) == size
+    assert reused(ahead, is_finished, size) == 0
+
+
+@pytest.mark.parametrize("most", [None, 2])
+def test_loops_one_after_the_other_load_the_same(most: int | None) -> None:
+    """Also where no more than two turns are followed: each loop is one, then."""
+    size = 4 * ROWS * WIDE
+    assert reused(twice, True, size // 2, most) == size
+    assert reused(twice, True, size, most) == 0
 
 
 @pytest.mark.parametrize("turned", [False, True])

@@ -217,7 +217,7 @@ class KernelTraffic:
         return loaded + stored, max((loaded + stored) / rate, loaded / read_rate)
 
 
-MOST_TURNS = 8  # that are followed to count repeated loads
+MOST_TURNS = 512  # of all cores, that are followed to count repeated loads
 
 
 @dataclass(frozen=True)
@@ -278,7 +278,7 @@ class LoopNests:
             for unit, walk in enumerate(units):
                 loaded[unit].update({m: n * count for m, n in walk.loaded.items()})
                 stored.update({m: n * count for m, n in walk.stored.items()})
-        self.traffic = KernelTraffic(op, target, loaded, stored, MOST_TURNS)
+        self.traffic = KernelTraffic(op, target, loaded, stored, MOST_TURNS // op.core_count)
         pairs = zip(walked, kinds, strict=True)
         self.cores = [walks for walks, turns in pairs if not has_less(turns, kinds)]
 

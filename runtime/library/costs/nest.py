@@ -8,7 +8,8 @@ sizes of their boxes, and how often they run.
 The bytes of a kernel's operands that cross HBM again, since L2 has no room for all loads, follow
 from it (`loaded_again`). L2 keeps the bytes used last (`l2.py`): a piece loaded again crosses again
 where more other bytes than L2 holds were loaded since. The steps of a core's outermost loop are its
-turns, and all bytes that a load brings in a turn are one piece of its operand:
+turns (the first and the last may stand beside it, cut off), and all bytes that a load brings in a
+turn are one piece of its operand:
 
     scf.for %turn                          blocks of a matmul
       scf.for %step
@@ -19,9 +20,9 @@ Assumptions: cores are in the same turn at a time, and load shared bytes once; a
 whole or not at all; results take no room."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain, islice, zip_longest
+from itertools import chain, groupby, islice, zip_longest
 from math import prod
 from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
@@ -53,8 +54,8 @@ from ge.runtime.library.costs.l2 import LastUsed
 
 T = TypeVar("T")
 
-Piece: TypeAlias = tuple[SSAValue, int, tuple[int, ...]]
-"""A memref, which load brings it, and the offsets where a turn begins to load it."""
+Piece: TypeAlias = tuple[SSAValue, tuple[int, ...]]
+"""A memref, and the offsets where a turn begins to load it."""
 Turn: TypeAlias = dict[Piece, int]
 """The pieces that a core loads in a turn, and their bytes."""
 
@@ -67,7 +68,6 @@ class Load(NamedTuple):
     """A load, in a block that is walked again and again."""
 
     memref: SSAValue
-    number: int  # of the load
     offsets: Sequence[SSAValue]
     size: int  # bytes of a box
     most: int  # of the memref
@@ -78,7 +78,20 @@ class Inner(NamedTuple):
 
     op: ForOp
     variable: SSAValue
-    items: "Sequence[Load | Inner]"
+    items: "Sequence[Item]"
+
+
+class Either(NamedTuple):
+    """Branches, of which some have loads: in a program that is not finished."""
+
+    condition: SSAValue
+    then: "Sequence[Item]"
+    otherwise: "Sequence[Item]"
+
+
+Item: TypeAlias = Load | Inner | Either
+Section: TypeAlias = Inner | Sequence[Item]
+"""A loop whose steps are turns, or what is one turn."""
 
 
 def loaded_again(
@@ -86,14 +99,16 @@ def loaded_again(
 ) -> Counter[SSAValue]:
     """Bytes of each memref that cross HBM more than once, with so many bytes of L2; none where it
     is not known which they are. `programs`: of one core, with their parts. With `most` no more
-    turns of a core are followed, and the others bring as much as the last half of these."""
-    loads = [(loads_in(p.body.block), part) for p, part in programs]
-    turns = [turns_of(items, part, n, cores) for n in range(cores) for items, part in loads]
+    turns of a core are followed, and the others bring as much as the last half of these; loops that
+    deal no turns to cores are one each, if there are more."""
+    loads = [(sections(p.body.block), part) for p, part in programs]
     try:
-        if most is None:
-            return again(turns, room)
-        count = max(count_of_turns(p, part, cores) for p, part in programs)
-        if count <= most:
+        count = max(count_of_turns(found, part, cores) for found, part in loads)
+        if most is not None and count > most:
+            loads = [([as_turn(s) for s in found], part) for found, part in loads]
+            count = max(count_of_turns(found, part, cores) for found, part in loads)
+        turns = [turns_of(found, part, n, cores) for n in range(cores) for found, part in loads]
+        if most is None or count <= most:
             return again(turns, room)
         rounds = list[Counter[SSAValue]]()
         again([islice(t, most) for t in turns], room, rounds)
@@ -108,10 +123,10 @@ def halves(rounds: Sequence[T]) -> tuple[Sequence[T], Sequence[T]]:
     return rounds[: len(rounds) // 2], rounds[len(rounds) // 2 :]
 
 
-def count_of_turns(program: ProgramOp, part: int, cores: int) -> int:
+def count_of_turns(sections: Sequence[Section], part: int, cores: int) -> int:
     """Number of turns of the first core."""
     at = CoreNumbers(0, cores, part)
-    return sum(len(at.steps(op)) for op in program.body.block.ops if isinstance(op, ForOp))
+    return sum(len(at.steps(s.op)) if isinstance(s, Inner) else 1 for s in sections)
 
 
 def again(
@@ -127,49 +142,108 @@ def again(
         for piece, size in together.items():
             if not held.use(piece, size) and piece in seen:
                 found[piece[0]] += size
+            while held.bytes > room:
+                held.pop()
         seen.update(together)
-        while held.bytes > room:
-            held.pop()
         total += found
         if rounds is not None:
             rounds.append(found)
     return total
 
 
-def turns_of(items: Sequence[Load | Inner], part: int, core: int, cores: int) -> Iterator[Turn]:
+def turns_of(sections: Sequence[Section], part: int, core: int, cores: int) -> Iterator[Turn]:
     """Pieces that one core loads in each turn. Raises UnknownNumber."""
     at = CoreNumbers(core, cores, part)
-    for item in items:
-        if isinstance(item, Inner):
-            for turn in at.steps(item.op):
-                yield dict(pieces(item.items, at.where(item.variable, turn), 1))
+    for section in sections:
+        if isinstance(section, Inner):
+            for turn in at.steps(section.op):
+                yield largest(pieces(section.items, at.where(section.variable, turn), 1))
+        else:
+            yield largest(pieces(section, at, 1))
 
 
-def loads_in(block: Block) -> list[Load | Inner]:
-    """The loads of a block, and the loops around some."""
-    found: list[Load | Inner] = []
-    for op in block.ops:
+def largest(pieces: Iterable[tuple[Piece, int]]) -> Turn:
+    """Merge what begins at one place into one piece, of which some loads may bring a part."""
+    found: Turn = {}
+    for piece, size in pieces:
+        found[piece] = max(size, found.get(piece, 0))
+    return found
+
+
+def sections(block: Block) -> list[Section]:
+    """The outermost loops of a program. Where some of them deal turns to cores, what stands beside
+    these, up to a barrier, is a turn of its own: the first or the last one, cut off."""
+    found = list[Section]()
+    for phase in phases(block):
+        dealt = [isinstance(item, Inner) and is_dealt(item.op) for item in phase]
+        for deals, group in groupby(range(len(phase)), dealt.__getitem__):
+            own = [phase[i] for i in group]
+            if any(dealt) and not deals:
+                found.append(own)
+            else:
+                found += [item for item in own if isinstance(item, Inner)]
+    return found
+
+
+def phases(block: Block) -> Iterator[list[Item]]:
+    """Loads between barriers."""
+    ops = list[Operation]()
+    for op in ops_of(block):
+        if isinstance(op, BarrierOp):
+            yield loads_in(ops)
+            ops = []
+        else:
+            ops.append(op)
+    yield loads_in(ops)
+
+
+def as_turn(section: Section) -> Section:
+    """Return a loop that deals no turns to cores as one turn."""
+    return [section] if isinstance(section, Inner) and not is_dealt(section.op) else section
+
+
+def is_dealt(loop: ForOp) -> bool:
+    """Return whether the number of a core says how many steps the loop has."""
+    todo, seen = list(operands_of(loop)[:2]), set[SSAValue]()
+    while todo:
+        owner = (value := todo.pop()).owner
+        if isinstance(owner, CoreOp):
+            return True
+        if isinstance(owner, Operation) and value not in seen:
+            seen.add(value)
+            todo += operands_of(owner)
+    return False
+
+
+def loads_in(ops: Iterable[Operation]) -> list[Item]:
+    """The loads among ops, and the loops and branches around some."""
+    found: list[Item] = []
+    for op in ops:
         if isinstance(op, LoadOp):
             view = box_of(op.source)
             size = storage_bytes(prod(view.box_sizes), data_type(view.source.type)[0])
             most = byte_size(view.source.type)
-            found.append(Load(view.source, id(op), view.offsets, size, most))
-        elif isinstance(op, ForOp) and (items := loads_in(op.body.block)):
+            found.append(Load(view.source, view.offsets, size, most))
+        elif isinstance(op, ForOp) and (items := loads_in(op.body.block.ops)):
             found.append(Inner(op, op.body.block.args[0], items))
+        elif isinstance(op, IfOp):
+            then, otherwise = (loads_in(r.block.ops) if r.blocks else [] for r in op.regions)
+            if then or otherwise:
+                found.append(Either(operands_of(op)[0], then, otherwise))
     return found
 
 
-def pieces(
-    items: Sequence[Load | Inner], at: "CoreNumbers", times: int
-) -> Iterator[tuple[Piece, int]]:
+def pieces(items: Sequence[Item], at: "CoreNumbers", times: int) -> Iterator[tuple[Piece, int]]:
     """Pieces that loads bring, with their bytes, for loads that are run so many times."""
     for item in items:
         if type(item) is Load:
             offsets = tuple([at.number(o) for o in item.offsets])
-            yield (item.memref, item.number, offsets), min(times * item.size, item.most)
+            yield (item.memref, offsets), min(times * item.size, item.most)
         elif type(item) is Inner and (steps := at.steps(item.op)):
             inner = at.where(item.variable, steps[0])
             yield from pieces(item.items, inner, times * len(steps))
+        elif type(item) is Either:
+            yield from pieces(item.then if at.number(item.condition) else item.otherwise, at, times)
 
 
 class CoreNumbers:

@@ -117,6 +117,8 @@ class CoreUnit:
                 ready = content.ready_before if is_late and content.is_late else content.ready
                 if content.writer is not pipe:
                     ready += self.flag
+                if content.is_read and content.reader is not pipe and not is_late:
+                    ready = max(ready, content.free + self.flag)  # flags order readers, too
                 if ready > begin:
                     begin = ready
         for content in overwrites:  # the next copy's turn
@@ -127,7 +129,9 @@ class CoreUnit:
                     begin = max(begin, content.before.popleft() + self.flag)
         end = begin + cycles
         for content, is_late in reads:
-            content.free, content.reader, content.is_read, content.is_used = end, pipe, True, True
+            if not content.is_read or end > content.free:  # a pipe may read before another one
+                content.free, content.reader = end, pipe
+            content.is_read = content.is_used = True
             content.is_late |= is_late
         for content in writes:
             content.ready, content.writer, content.is_used = end, pipe, True
