@@ -69,6 +69,7 @@ soak: $(VENV)/.check $(VENV)/.docs  ## what takes hours; SEED=, CASES= and FOLDE
 	$(BIN)/python test/bench/random_graphs.py $(call cases,10000)
 	$(BIN)/python test/bench/accuracy.py $(FOLDER) --timings 5
 	$(BIN)/python test/bench/validate.py $(FOLDER)
+	$(BIN)/python test/bench/estimates.py $(FOLDER)/*.onnx
 	$(BIN)/python test/bench/optimized_models.py $(FOLDER) --quantized
 	$(BIN)/python test/bench/machines.py
 

@@ -18,7 +18,7 @@ from weakref import WeakKeyDictionary
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.scf import ForOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from ge.dialects.npu_task.attributes import TilingAttr
 from ge.dialects.support.errors import GeError
@@ -27,12 +27,12 @@ from ge.dialects.support.types import byte_size
 from ge.dialects.targets.target import Target
 from ge.dialects.tile.buffers import AllocOp
 from ge.dialects.tile.compute import MmadOp, ReduceOp
-from ge.dialects.tile.kernel import CoreOp, KernelOp, ProgramOp
+from ge.dialects.tile.kernel import KernelOp, ProgramOp
 from ge.dialects.tile.transfers import LoadOp, PopOp, StoreOp
 from ge.dialects.tile.types import Pipe, tile_type
 from ge.runtime.library.costs.cycles import Share
 from ge.runtime.library.costs.l2 import evicted_bytes
-from ge.runtime.library.costs.nest import CoreNumbers, Leaf, Seen, Walk, loaded_again
+from ge.runtime.library.costs.nest import CoreNumbers, Leaf, Seen, Walk, is_own, loaded_again
 from ge.runtime.library.costs.units import MOST_KINDS, CoreUnit, cycles
 
 # Element-operations of the control processor in a microsecond. Not published: an assumption.
@@ -249,15 +249,6 @@ def cores_of(op: KernelOp) -> dict[tuple[int, ...], list[int]]:
     return kinds
 
 
-def is_own(value: SSAValue, known: dict[SSAValue, bool]) -> bool:
-    """Return whether a number before all loops may differ from core to core."""
-    if (found := known.get(value)) is None:
-        op = value.owner
-        inner = isinstance(op, Block) or any(is_own(v, known) for v in operands_of(op))
-        found = known[value] = inner or isinstance(op, CoreOp)
-    return found
-
-
 def has_less(turns: tuple[int, ...], kinds: Iterable[tuple[int, ...]]) -> bool:
     """Return whether cores of another kind go through all loops as often, or more often."""
     return any(other != turns and all(map(le, turns, other)) for other in kinds)
@@ -278,7 +269,9 @@ class LoopNests:
             for unit, walk in enumerate(units):
                 loaded[unit].update({m: n * count for m, n in walk.loaded.items()})
                 stored.update({m: n * count for m, n in walk.stored.items()})
-        self.traffic = KernelTraffic(op, target, loaded, stored, MOST_TURNS // op.core_count)
+        self.traffic = KernelTraffic(
+            op, target, loaded, stored, max(MOST_TURNS // op.core_count, 2)
+        )
         pairs = zip(walked, kinds, strict=True)
         self.cores = [walks for walks, turns in pairs if not has_less(turns, kinds)]
 

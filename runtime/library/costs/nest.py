@@ -203,16 +203,17 @@ def as_turn(section: Section) -> Section:
 
 
 def is_dealt(loop: ForOp) -> bool:
-    """Return whether the number of a core says how many steps the loop has."""
-    todo, seen = list(operands_of(loop)[:2]), set[SSAValue]()
-    while todo:
-        owner = (value := todo.pop()).owner
-        if isinstance(owner, CoreOp):
-            return True
-        if isinstance(owner, Operation) and value not in seen:
-            seen.add(value)
-            todo += operands_of(owner)
-    return False
+    """Return whether the number of a core says how many steps a loop has."""
+    return any(is_own(value, {}) for value in operands_of(loop)[:2])
+
+
+def is_own(value: SSAValue, known: dict[SSAValue, bool]) -> bool:
+    """Return whether a number before all loops may differ from core to core."""
+    if (found := known.get(value)) is None:
+        op = value.owner
+        inner = isinstance(op, Block) or any(is_own(v, known) for v in operands_of(op))
+        found = known[value] = inner or isinstance(op, CoreOp)
+    return found
 
 
 def loads_in(ops: Iterable[Operation]) -> list[Item]:
