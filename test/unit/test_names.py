@@ -175,6 +175,25 @@ def test_a_file_name_that_is_not_text(tmp_path: Path, capfd: pytest.CaptureFixtu
     assert "Traceback" not in said
 
 
+@pytest.mark.parametrize("place", ["node", "kind", "domain", "read", "made", "key", "port"])
+def test_a_model_whose_names_are_not_text(
+    place: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+):
+    """A name of each place where a model has some, with a byte that no text has."""
+    info = helper.make_tensor_value_info
+    node = helper.make_node(
+        "KIND@", ["port@", "read@"], ["made@"], name="node@", domain="domain@", **{"key@": 1}
+    )
+    graph = helper.make_graph([node], "g", [info("port@", 1, [4])], [info("made@", 1, [4])])
+    text = helper.make_model(graph).SerializeToString()
+    name = "KIND@" if place == "kind" else f"{place}@"
+    path = tmp_path / "m.onnx"
+    path.write_bytes(text.replace(name.encode(), name[:-1].encode() + b"\xff"))
+    assert ge_compile([str(path)]) == 1
+    said = capfd.readouterr().err
+    assert f"the name b'{name[:-1]}\\xff' is not UTF-8: the model is damaged" in said
+
+
 def test_two_outputs_of_one_name(tmp_path: Path):
     text = """
 func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32> {graph.name = "y"}, tensor<4xf32> {graph.name = "y"}) {
