@@ -15,6 +15,7 @@ from counting_steps import calls
 from tile_lowering import assert_close
 
 from ge.dialects.npu_task.ops import KernelOp
+from ge.dialects.targets.target import Target
 from ge.dialects.text.reading import SourceText, parse_module
 from ge.dialects.tile.kernel import KernelOp as TileKernelOp
 from ge.dialects.tile.text import BoundKernelOp
@@ -24,6 +25,7 @@ from ge.lowering.driver.tiles import reason_of
 from ge.lowering.pipeline.options import Options
 from ge.lowering.steps import written
 from ge.runtime.check.proof import check_program
+from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.device.random_inputs import random_inputs
 from ge.runtime.device.session import Session
 
@@ -130,6 +132,22 @@ def test_numbers_and_proofs_at_many_sizes(family: str, b: int, s: int, t: int):
     for name, array in wanted.items():
         assert_close(found[name], array)
     assert not check_program(bound.module, None).problems
+
+
+@pytest.mark.parametrize("family", BY_FAMILY)
+def test_sizes_that_are_arguments_say_how_much_there_is_to_do(family: str):
+    """Programs do not go through what the largest sizes would have."""
+    program, target = compiled(BY_FAMILY[family], "910b2"), Target.load("910b2")
+    names = {d for k, d in program.compilation.unknown.items() if k == "dims" for d in d}
+
+    def instructions(size: int, batch: int) -> int:
+        assert program.bind is not None
+        sizes = dict.fromkeys(names, size) | dict.fromkeys(names & {"b"}, batch)
+        ops = program.bind(sizes).module.ops
+        tiles = [op for op in ops if isinstance(op, TileKernelOp) and not op.is_open]
+        return sum(p.instructions for op in tiles for p in TileKernel(op, target).time().pipes)
+
+    assert 0 < 2 * instructions(2, 1) <= instructions(600 if "b" in names else 6000, 48)
 
 
 def test_nothing_is_proved_of_programs_before_sizes_are_known():

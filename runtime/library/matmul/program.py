@@ -30,7 +30,7 @@ from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import ceil, gcd
-from typing import Any
+from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import f32, i8, i32
 from xdsl.ir import Attribute, SSAValue
@@ -302,6 +302,13 @@ class MatmulPlan:
         return Written(write, self.cores, shapes, engine=None if passes else Engine.CUBE)
 
 
+class BlockColumns(NamedTuple):
+    """Columns of blocks, of all there are: either number may be open."""
+
+    first: int
+    count: int
+
+
 class MatmulWriter:
     """The program, while it is written."""
 
@@ -311,7 +318,7 @@ class MatmulWriter:
         self.rows: dict[Memory, tuple[Any, Any]] = {}  # rings in L1, and BT or FB
         self.leads: dict[MatmulOperand, list[Scalar]] = {}  # of the matrices of a block
         self.lot: Lot | None = None  # whose blocks are written
-        self.columns: range | None = None  # of blocks that are written; None: all
+        self.columns: BlockColumns | None = None  # that are written; None: all
         self.held: Tile | None = None  # left-hand sides of runs of blocks, in L1
         self.left: Tile | None = None  # that of a run that is written
         self.sums: list[Tile] = []
@@ -374,19 +381,21 @@ class MatmulWriter:
                 copy.write(first=end)
             elif operand is not first.product.lhs:
                 copy.write()
-        self.columns = range(early)
+        self.columns, across = BlockColumns(0, early), self.cut.counts(first.p)[1]
         self.write(first, 0, None)
         self.c.barrier()
-        done, self.columns = self.blocks_of(first), range(early, self.cut.counts(first.p)[1])
+        done, self.columns = self.blocks_of(first), BlockColumns(early, across - early)
         return done
 
-    def columns_of(self, section: Section) -> range:
-        return range(self.cut.counts(section.p)[1]) if self.columns is None else self.columns
+    def columns_of(self, section: Section) -> BlockColumns:
+        return self.columns or BlockColumns(0, self.cut.counts(section.p)[1])
 
     def blocks_of(self, section: Section) -> int:
         """Number of blocks that are written."""
-        blocks, across = self.cut.blocks(section.p), self.cut.counts(section.p)[1]
-        return blocks // across * len(self.columns_of(section))
+        blocks = self.cut.blocks(section.p)
+        if self.columns is None:
+            return blocks
+        return blocks // self.cut.counts(section.p)[1] * self.columns.count
 
     def write(self, section: Section, before: int, shared_sums: SplitSums | None) -> None:
         """A section: `before` blocks are those of the cores already."""
@@ -505,7 +514,7 @@ class MatmulWriter:
         """The place of a block, whose matrices are those that `loaded` takes then."""
         c, p, down = self.c, section.p, self.cut.counts(section.p)[0]
         columns = self.columns_of(section)
-        across = len(columns)
+        across = columns.count
         group = min(columns_together(self.cut, p, c.target), across)
         if group == across:
             line, column = c.now(block // across), c.now(block % across)
@@ -517,7 +526,7 @@ class MatmulWriter:
             rest = c.now(inside % (down * group))
             row, column = c.now(rest // wide), c.now(first + rest % wide)
         cut = self.cut
-        row, col = c.now(row * cut.m), c.now((column + columns.start) * cut.n)
+        row, col = c.now(row * cut.m), c.now((column + columns.first) * cut.n)
         place = ResultBlock(p.batch, p.m, batch, row, col)
         self.take_matrices(section, place.batch)
         return place
