@@ -171,6 +171,18 @@ def test_quantize_to_floats_of_8_bits() -> None:
     assert "graph.cast %x to f8E8M0FNU saturate true rounding up : " in text
 
 
+@pytest.mark.parametrize(("zero", "kept"), [(0.0, False), (1.0, True), (None, True)])
+def test_a_zero_point_of_floats_counts_unless_it_is_0(zero: float | None, kept: bool) -> None:
+    """A 0 states the type alone; what is known only as the model runs may be another number."""
+    e4m3 = TensorProto.FLOAT8E4M3FN
+    inputs: dict[str, tuple[Any, ...]] = {"x": (F32, 4), "s": (F32,)}
+    inputs |= {"z": (e4m3,)} if zero is None else {}
+    element = helper.tensor_dtype_to_np_dtype(e4m3)
+    constants = {} if zero is None else {"z": np.array(zero, np.float32).astype(element)}
+    text = text_of("QuantizeLinear", inputs, constants=constants)
+    assert (": (tensor<4xf32>, tensor<f32>, tensor<f8E4M3FN>)" in text) == kept
+
+
 def test_quantize_to_a_type_that_is_not_supported() -> None:
     with pytest.raises(GeError, match="element type float6e2m3 is not supported"):
         text_of("Cast", {"x": (F32, 4)}, to=TensorProto.FLOAT6E2M3)
