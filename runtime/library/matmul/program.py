@@ -306,7 +306,7 @@ class BlockColumns(NamedTuple):
     """Columns of blocks, of all there are: either number may be open."""
 
     first: int
-    count: int
+    across: int
 
 
 class MatmulWriter:
@@ -395,7 +395,7 @@ class MatmulWriter:
         blocks = self.cut.blocks(section.p)
         if self.columns is None:
             return blocks
-        return blocks // self.cut.counts(section.p)[1] * self.columns.count
+        return blocks // self.cut.counts(section.p)[1] * self.columns.across
 
     def write(self, section: Section, before: int, shared_sums: SplitSums | None) -> None:
         """A section: `before` blocks are those of the cores already."""
@@ -514,7 +514,7 @@ class MatmulWriter:
         """The place of a block, whose matrices are those that `loaded` takes then."""
         c, p, down = self.c, section.p, self.cut.counts(section.p)[0]
         columns = self.columns_of(section)
-        across = columns.count
+        across = columns.across
         group = min(columns_together(self.cut, p, c.target), across)
         if group == across:
             line, column = c.now(block // across), c.now(block % across)
