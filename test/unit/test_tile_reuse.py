@@ -11,11 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import MemRefType, f16
+from xdsl.dialects.scf import IfOp
 from xdsl.ir import Block
 
 import ge
 from ge.dialects.targets.target import Target
-from ge.lowering.steps.written import finish_alone
+from ge.dialects.tile.kernel import KernelOp
+from ge.lowering.building import tile_kernels
 from ge.runtime.cores.kernel import TileKernel
 from ge.runtime.library.costs.nest import (
     Turn,
@@ -166,31 +168,35 @@ def twice(c: Tracer, x: Any, y: Any) -> None:
                 c.store(y[row:, 0:], ring[part])
 
 
-def reused(kernel: Any, is_finished: bool, room: int, most: int | None = None) -> int:
-    """Bytes that two cores load again."""
+def program_of(kernel: Any) -> KernelOp:
     x = ge.tile.Tensor((ROWS, WIDE), "f32")
-    op = ge.tile.kernel(kernel).on(x, x, cores=2, target="910b2").kernel
-    if is_finished:
-        op = op.clone()
-        finish_alone(op, "910b2", {})
+    return ge.tile.kernel(kernel).on(x, x, cores=2, target="910b2").kernel
+
+
+def reused(op: KernelOp, room: int, most: int | None = None) -> int:
+    """Bytes that two cores load again."""
     programs = [(p, part) for p in op.programs for part in range(p.parts)]
     return loaded_again(programs, op.core_count, room, most).total()
 
 
 @pytest.mark.parametrize("is_finished", [False, True])
-def test_turns_that_are_cut_off_count(is_finished: bool) -> None:
+def test_turns_that_are_cut_off_count(is_finished: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Before loops are cut loads are in branches; behind, the first turn stands beside the loop."""
-    size = 4 * ROWS * WIDE
-    assert reused(ahead, is_finished, size // 2) == size
-    assert reused(ahead, is_finished, size) == 0
+    if not is_finished:
+        monkeypatch.setattr(tile_kernels, "finish", lambda _: None)  # pyright: ignore
+    op, size = program_of(ahead), 4 * ROWS * WIDE
+    assert any(isinstance(o, IfOp) for o in op.walk()) != is_finished
+    assert reused(op, size // 2) == size
+    assert reused(op, size) == 0
 
 
 @pytest.mark.parametrize("most", [None, 2])
 def test_loops_one_after_the_other_load_the_same(most: int | None) -> None:
     """Also where no more than two turns are followed: each loop is one, then."""
     size = 4 * ROWS * WIDE
-    assert reused(twice, True, size // 2, most) == size
-    assert reused(twice, True, size, most) == 0
+    op = program_of(twice)
+    assert reused(op, size // 2, most) == size
+    assert reused(op, size, most) == 0
 
 
 @pytest.mark.parametrize("turned", [False, True])

@@ -513,8 +513,7 @@ def in_other_loops(
 
 
 def apart(one: LoopNests, other: LoopNests) -> bool:
-    """Return whether loops of one block are in one of the two or in the other, and all that is in
-    neither is around both."""
+    """Return whether two buffers are used in different loops that stand in one block."""
     for depth in range(1, min(map(len, one | other)) + 1):
         mine, its = ({loops[:depth] for loops in nests} for nests in (one, other))
         if mine.isdisjoint(its):

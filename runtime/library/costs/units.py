@@ -1,6 +1,7 @@
 """Times of the cube core and the vector cores of a program, if they wait only for data that they
 need: each pipe runs its instructions in order, and an instruction begins when all that it reads is
-written, and the copy of a buffer that it writes has been read. It follows:
+written, and read by other pipes that came before, and the copy of a buffer that it writes has been
+read. It follows:
 
     a loop on one core      its first step, `STEPS` others and the last are followed, and all others
                             pass at the pace of these
